@@ -1,0 +1,242 @@
+"""The one rule: a spec key names a folder, a spec value names the file in it and the function in that file.
+
+`metrics: [ece: {bins: 15}]` is `def ece(..., *, bins: int = 15)` in `runners/metrics/ece.py`. Its keyword-only
+arguments are the spec's parameters; its positional arguments are what the runner hands it (for metrics and estimators
+their names are the columns it reads); UPPER-CASE literals of the module are what it declares about itself.
+
+All of that is read from the source text. Nothing is imported until `load`, so listing plugins or checking a spec
+against them costs milliseconds and needs no torch. Other packages add plugins by an entry point in the group
+`qualm.KIND` whose value is the module's name: `[project.entry-points."qualm.metrics"] brier = "my_package.brier"`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+import annotated_types
+
+ROOT = Path(__file__).resolve().parent.parent
+"""Where our own packages lie; plugin folders are looked up here."""
+
+KINDS = {
+    "datasets": "registry/adapters",
+    "pairs": "runners/pairs",
+    "perturbations": "runners/perturbations",
+    "models": "runners/models",
+    "finetunes": "runners/finetunes",
+    "judges": "runners/judges",
+    "estimators": "runners/estimators",
+    "conformal": "runners/conformal",
+    "metrics": "runners/metrics",
+}
+"""Spec key -> plugin folder."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class Required:
+    """The default of a parameter that has none."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = Required()
+
+
+class Artifact(str):
+    """A parameter of this type names an entry of `registry/data/`; the stage then depends on that entry."""
+
+
+class PluginError(Exception):
+    """A plugin that cannot be found or breaks the rule. The message says which file, what was expected, what to do."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One keyword-only argument: one parameter of the spec."""
+
+    name: str
+    annotation: Any
+    default: Any
+    text: str
+    """The annotation as it stands in the source, for help."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What the source of one plugin says, without importing it."""
+
+    kind: str
+    name: str
+    path: Path
+    module: str
+    doc: str
+    reads: tuple[str, ...]
+    """Names of the positional arguments: what the runner must hand over, for metrics and estimators columns."""
+    parameters: tuple[Parameter, ...]
+    declares: dict[str, Any]
+    """UPPER-CASE module constants that are literals: NEEDS, GIVES, HIGHER_IS_BETTER, MODALITY..."""
+
+    @property
+    def summary(self) -> str:
+        return self.doc.strip().splitlines()[0] if self.doc.strip() else ""
+
+
+def names(kind: str) -> list[str]:
+    """The plugins of a kind, ours and those of installed packages, sorted."""
+    return sorted(_files(kind))
+
+
+def get(kind: str, name: str) -> Plugin:
+    """Read one plugin's signature, help and declarations from its source.
+
+    Raises:
+        PluginError: no such plugin (with the nearest name), or its file breaks the rule.
+    """
+    files = _files(kind)
+    if name not in files:
+        near = difflib.get_close_matches(name, files, 1, 0.5)
+        hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(sorted(files)) or 'none'}"
+        raise PluginError(f"no {kind} plugin named '{name}'{hint}")
+    return _read(kind, name, files[name][0], files[name][1])
+
+
+def load(kind: str, name: str) -> Callable[..., Any]:
+    """Import the plugin's module and return its function. Only runners call this."""
+    found = get(kind, name)
+    function: Callable[..., Any] = getattr(importlib.import_module(found.module), name)
+    return function
+
+
+@cache
+def _files(kind: str) -> dict[str, tuple[Path, str]]:
+    if kind not in KINDS:
+        raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+    folder = ROOT / KINDS[kind]
+    package = KINDS[kind].replace("/", ".")
+    found = {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
+    for point in importlib.metadata.entry_points(group=f"qualm.{kind}"):
+        if point.name in found:
+            raise PluginError(f"{kind} plugin '{point.name}' of package {point.value!r} has the name of {found[point.name][0]}; rename it")
+        found[point.name] = (_locate(point.module), point.module)
+    return found
+
+
+def _locate(module: str) -> Path:
+    """The file of a module, without importing it or its parents."""
+    first, *rest = module.split(".")
+    spec = importlib.util.find_spec(first)
+    if spec is None or spec.origin is None:
+        raise PluginError(f"entry point names module '{module}', which is not installed")
+    if not rest:
+        return Path(spec.origin)
+    for place in spec.submodule_search_locations or ():
+        base = Path(place).joinpath(*rest)
+        for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+            if candidate.is_file():
+                return candidate
+    raise PluginError(f"entry point names module '{module}', whose file was not found under {spec.origin}")
+
+
+@cache
+def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise PluginError(f"{path}: cannot be read as Python: {error}") from error
+    constants: dict[str, Any] = {}
+    functions: dict[str, ast.FunctionDef] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            functions[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id.isupper():
+                    try:
+                        constants[target.id] = ast.literal_eval(node.value)
+                    except ValueError:
+                        continue  # not a literal: not a declaration
+    if name not in functions:
+        raise PluginError(f"{path}: expected a function named '{name}', found {', '.join(functions) or 'none'}")
+    arguments = functions[name].args
+    parameters = []
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        where = f"{path}:{argument.lineno}: parameter '{argument.arg}' of {name}"
+        if argument.annotation is None:
+            raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
+        annotation = _type(argument.annotation, where)
+        if _mixes_numbers(annotation):
+            raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
+        value = REQUIRED if default is None else _literal(default, where)
+        parameters.append(Parameter(argument.arg, annotation, value, ast.unparse(argument.annotation)))
+    reads = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
+    doc = ast.get_docstring(functions[name]) or ""
+    return Plugin(kind, name, path, module, doc, reads, tuple(parameters), constants)
+
+
+_SCALARS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool, "None": None, "Artifact": Artifact}
+_BOUNDS = {n: getattr(annotated_types, n) for n in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen", "MultipleOf")}
+
+
+def _type(node: ast.expr, where: str) -> Any:
+    """An annotation's type, built from its text: a small, safe subset of Python's typing."""
+    match node:
+        case ast.Name(id=name) if name in _SCALARS:
+            return _SCALARS[name]
+        case ast.Constant(value=None):
+            return None
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return Union[_type(left, where), _type(right, where)]  # noqa: UP007 - built at run time
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
+            return Literal[tuple(_literal(e, where) for e in _elements(inner))]
+        case ast.Subscript(value=ast.Name(id="list"), slice=inner):
+            return list[_type(inner, where)]  # type: ignore[misc]
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=inner):
+            return tuple[tuple(_type(e, where) if not _is_dots(e) else ... for e in _elements(inner))]
+        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
+            return dict[_type(key, where), _type(value, where)]  # type: ignore[misc]
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
+            return Annotated[(_type(inner, where), *(_bound(b, where) for b in bounds))]  # type: ignore[return-value]
+    raise PluginError(
+        f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, "
+        "Literal[...], list[...], tuple[...], dict[str, ...], X | Y or Annotated[..., Ge(0), Lt(1)]"
+    )
+
+
+def _bound(node: ast.expr, where: str) -> Any:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BOUNDS and len(node.args) == 1:
+        return _BOUNDS[node.func.id](_literal(node.args[0], where))
+    raise PluginError(f"{where}: bound '{ast.unparse(node)}' is not one of {', '.join(_BOUNDS)}, each with one number")
+
+
+def _literal(node: ast.expr, where: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise PluginError(f"{where}: '{ast.unparse(node)}' must be written out as a literal") from None
+
+
+def _elements(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.Tuple) else [node]
+
+
+def _is_dots(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def _mixes_numbers(annotation: Any) -> bool:
+    if getattr(annotation, "__origin__", None) is not Union:
+        return False
+    return len({a for a in annotation.__args__ if a in (bool, int, float)}) > 1

@@ -1,0 +1,171 @@
+"""The vocabulary of the project: what a sample, an image, a generation, a judgement, an uncertainty and a score are.
+
+Every table that one stage writes and another reads has its Arrow schema here and nowhere else, so that a
+column means the same thing in every file. Read this file first; it takes two minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import pyarrow as pa
+
+CLEAN = "clean"
+"""The variant of a sample that no perturbation has touched."""
+
+GREEDY = 0
+"""The draw of the greedy answer; sampled answers are draws 1..N."""
+
+_NO_META: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One picture as it lies on disk (PNG, JPEG...), never decoded here."""
+
+    image_id: str
+    data: bytes
+    path: str = ""
+    """File name in the source, kept so that a person can find the original."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One question, with or without an image, and what a right answer is."""
+
+    sample_id: str
+    """Stable: the source's own id where it has one, else derived from content. Never a row number of ours."""
+    question: str
+    image_id: str | None = None
+    references: tuple[str, ...] = ()
+    """Acceptable answers of an open-ended question; empty for an unanswerable one."""
+    choices: tuple[str, ...] = ()
+    """Options of a multiple-choice question, in the order they are shown; empty for an open-ended one."""
+    answer_index: int | None = None
+    """Place of the right option in `choices`."""
+    category: str = ""
+    """Slash-separated path in the spec's taxonomy (`epistemic/extraneous`) or the source's own kind of question."""
+    answerable: bool = True
+    split: str = "test"
+    source: str = ""
+    """Name of the adapter or recipe that made it."""
+    group: str = ""
+    """Samples of one group are not independent (one image, rotations of one question): they are resampled together
+    and never split between calibration and test. Empty means a group of its own."""
+    meta: Mapping[str, str] = field(default=_NO_META)
+    """Anything else worth slicing by (`situation`, `dimension`, `kind`...), as text."""
+
+
+IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+"""How Hugging Face `datasets` stores pictures, so that `load_dataset("parquet", ...)` opens ours."""
+
+IMAGES = pa.schema(
+    [("image_id", pa.string()), ("image", IMAGE_STRUCT)],
+    metadata={"huggingface": '{"info": {"features": {"image_id": {"dtype": "string", "_type": "Value"}, "image": {"_type": "Image"}}}}'},
+)
+
+SAMPLES = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("image_id", pa.string()),
+        ("question", pa.string()),
+        ("references", pa.list_(pa.string())),
+        ("choices", pa.list_(pa.string())),
+        ("answer_index", pa.int16()),
+        ("category", pa.string()),
+        ("answerable", pa.bool_()),
+        ("split", pa.string()),
+        ("source", pa.string()),
+        ("group", pa.string()),
+        ("meta", pa.map_(pa.string(), pa.string())),
+    ]
+)
+
+GENERATIONS = pa.schema(
+    [
+        ("sample_id", pa.string()),
+        ("variant", pa.string()),  # perturbation@parameter=value, or "clean"
+        ("draw", pa.int16()),  # 0 greedy, 1..N sampled
+        ("text", pa.string()),
+        ("token_logprobs", pa.list_(pa.float32())),  # natural log, of the generated tokens, end-of-sequence included
+        ("token_entropies", pa.list_(pa.float32())),  # nats, over the full vocabulary, same length
+        ("prior_logprobs", pa.list_(pa.float32())),  # of the same tokens without what the spec removes (PMI)
+        ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
+        ("p_true", pa.float64()),
+        ("p_yes", pa.float64()),
+        ("input_digest", pa.string()),  # rendered prompt and pixels: what the model really saw
+    ]
+)
+
+JUDGEMENTS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("sample_id", pa.string()),
+        ("variant", pa.string()),
+        ("draw", pa.int16()),
+        ("judge", pa.string()),
+        ("pred_is_idk", pa.bool_()),
+        ("gt_is_idk", pa.bool_()),
+        ("rating", pa.float64()),  # 0, .5 or 1; null = could not be scored
+        ("reply", pa.string()),  # what the judge said, where a model is the judge
+        ("parse_ok", pa.bool_()),
+    ]
+)
+
+UNCERTAINTIES = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("sample_id", pa.string()),
+        ("variant", pa.string()),
+        ("estimator", pa.string()),
+        ("value", pa.float64()),  # HIGHER = MORE UNCERTAIN; null = undefined for this sample
+    ]
+)
+
+CONFORMAL_SETS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("sample_id", pa.string()),
+        ("variant", pa.string()),
+        ("setting", pa.string()),  # the name of the spec's conformal entry
+        ("score", pa.string()),  # lac, aps...
+        ("is_calibration", pa.bool_()),
+        ("set_mask", pa.uint64()),  # bit i set: option i is in the set
+        ("set_size", pa.int16()),
+        ("covered", pa.bool_()),
+    ]
+)
+
+CONFORMAL_THRESHOLDS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("setting", pa.string()),
+        ("score", pa.string()),
+        ("alpha", pa.float64()),
+        ("threshold", pa.float64()),  # +inf: too few calibration rows, every set is full
+        ("n_calibration", pa.int64()),
+        ("n_test", pa.int64()),
+        ("n_empty", pa.int64()),  # test sets that were empty before the empty-set rule
+    ]
+)
+
+SCORES = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("variant", pa.string()),
+        ("slice", pa.string()),  # "all" or FIELD=VALUE
+        ("metric", pa.string()),  # metric[conformal setting/score] or metric[estimator]
+        ("value", pa.float64()),  # null = undefined, with the reason in the counts beside it
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("n", pa.int64()),
+        ("n_unscored", pa.int64()),
+    ]
+)

@@ -1,0 +1,61 @@
+"""`python3 -m runners SPEC/STAGE`: run one compiled stage. This is the command of every stage in every dvc.yaml.
+
+The command is constant, so DVC's run cache recognises a stage across machines. Whatever `python3` finds on the PATH,
+the stage runs in the project's environment: the active one if it can, else `.venv`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def _enter_environment() -> None:
+    """Replace this process by the project's own interpreter where the one at hand lacks our libraries."""
+    if importlib.util.find_spec("pyarrow") is not None:
+        return
+    chosen = Path(os.environ.get("QUALM_PYTHON") or Path.cwd() / ".venv" / "bin" / "python")
+    if chosen.exists() and not os.environ.get("QUALM_REENTERED"):
+        os.environ["QUALM_REENTERED"] = "1"
+        os.execv(chosen, [str(chosen), "-m", "runners", *sys.argv[1:]])  # noqa: S606 - no shell is the point
+    sys.exit("qualm: this Python has no pyarrow and there is no .venv here; run `make setup`, or set QUALM_PYTHON")
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
+        print("usage: python -m runners SPEC/STAGE   (a stage of specs/SPEC/dvc.yaml)", file=sys.stderr)
+        return 0 if arguments and arguments[0] in ("-h", "--help") else 2
+    import importlib
+
+    from registry.plugins import PluginError
+    from runners.records import RecordError
+    from runners.settings import SettingsError, read_settings
+    from runners.stage import StageError, die_with_parent, only_writer, read_stage, write_record
+
+    die_with_parent()
+    key = arguments[0]
+    try:
+        stage = read_stage(key, read_settings())
+        module = importlib.import_module(f"runners.{stage.kind}")
+        with only_writer(stage):
+            start = time.monotonic()
+            module.run(stage)
+            seconds = time.monotonic() - start
+            write_record(stage, seconds)
+    except (StageError, RecordError, PluginError, SettingsError) as error:
+        print(f"qualm: stage {key}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"qualm: stage {key}: interrupted; what was done is kept, run it again to go on", file=sys.stderr)
+        return 130
+    counts = ", ".join(f"{n:,} {name}" for name, n in stage.counters.items())
+    print(f"{key}: {counts or 'done'} ({seconds:.1f} s)", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    _enter_environment()
+    sys.exit(main(sys.argv[1:]))
