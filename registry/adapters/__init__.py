@@ -1,0 +1,58 @@
+"""Dataset adapters: official files on disk, or a generator, turned into the project's own samples.
+
+An adapter is one file here holding one function of the file's name:
+
+    def pope(context: AdapterContext, *, split: str = "random") -> Iterator[Image | Sample]: ...
+
+What the `data` stage relies on, and every adapter keeps:
+
+- It streams. It yields one `Image` or `Sample` at a time and holds no more than a few in memory, whatever the size.
+- An `Image` comes before the first `Sample` that names it, and once only.
+- `sample_id` and `image_id` are stable: the source's own id, or derived from content. Never a row number of the output.
+- Order is the source's official order. It is the same for every value of `context.workers`, and so is every byte.
+- Where a parameter is a number of samples, raising it only adds: the earlier samples stay as they were.
+- Randomness comes from `context.seed` and stable ids alone.
+- What is missing or malformed in the source ends the run with an `AdapterError` that names the file, what was expected
+  there, what came, and what to do. Nothing is skipped in silence.
+- Extra files for other readers (a scenes JSON, say) may be written beneath `context.folder`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class AdapterError(Exception):
+    """A source that is not what the adapter reads. The message names the file, what was expected, what came, what to do."""
+
+
+@dataclass(frozen=True)
+class AdapterContext:
+    """What the `data` stage hands every adapter beside the spec's parameters."""
+
+    folder: Path
+    """The dataset folder being written, not yet published. `samples.parquet` and `images/` in it belong to the stage."""
+    seed: int = 0
+    source: Path | None = None
+    """The official files, an entry of `registry/data/`; None for a generator."""
+    workers: int = 1
+    """Processes that may be used, at least 1. Changes speed, never content."""
+
+    def need_source(self, adapter: str) -> Path:
+        """The source folder of an adapter that cannot do without one.
+
+        Raises:
+            AdapterError: there is none, or it is not on this disk.
+        """
+        if self.source is None:
+            raise AdapterError(f"{adapter}: reads official files and was given none; `qualm data add NAME --from PATH` brings them in")
+        if not self.source.exists():
+            raise AdapterError(f"{self.source}: not on this disk; `dvc pull {self.source}.dvc` brings it from the remote")
+        return self.source
+
+
+def cores(asked: int) -> int:
+    """How many processes to use: what the settings ask for, or one per core when they say 0."""
+    return asked if asked > 0 else len(os.sched_getaffinity(0))
