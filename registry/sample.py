@@ -54,7 +54,7 @@ class Sample:
     group: str = ""
     """Samples of one group are not independent (one image, rotations of one question): they are resampled together
     and never split between calibration and test. Empty means a group of its own."""
-    meta: Mapping[str, str] = field(default=_NO_META)
+    meta: Mapping[str, str] = field(default_factory=lambda: _NO_META)
     """Anything else worth slicing by (`situation`, `dimension`, `kind`...), as text."""
 
 
