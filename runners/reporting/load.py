@@ -1,0 +1,201 @@
+"""Everything the report reads, in memory: the scores, what was answered, and how sure each answer was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from registry.sample import CLEAN, CONFORMAL_THRESHOLDS, GENERATIONS, GREEDY, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
+from runners.records import read_provenance, read_table
+from runners.reporting.text import Label, read_label
+from runners.stage import Stage, StageError
+
+SHARE = "share@"
+"""Settings of the calibration-share study are called `share@fraction=0.1`."""
+
+_ANSWERS: dict[str, Any] = {
+    "model": pl.String,
+    "dataset": pl.String,
+    "sample_id": pl.String,
+    "text": pl.String,
+    "picked": pl.Int64,
+    "correct": pl.Float64,
+    "confidence": pl.Float64,
+}
+
+
+@dataclass
+class Results:
+    """The tables of one spec. Orders are those of the score table, which follow the spec."""
+
+    stage: Stage
+    scores: pl.DataFrame
+    samples: dict[str, pl.DataFrame]
+    answers: pl.DataFrame
+    uncertainties: pl.DataFrame
+    thresholds: pl.DataFrame
+    plots: dict[str, pl.DataFrame]
+    provenance: list[dict[str, Any]] = field(default_factory=list)
+    judge: str = ""
+
+    @cached_property
+    def models(self) -> list[str]:
+        return self.scores["model"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def datasets(self) -> list[str]:
+        return self.scores["dataset"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def settings(self) -> list[str]:
+        return self.thresholds["setting"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def main_setting(self) -> str:
+        """The setting that leaderboards and figures use: `ours`, else the first that is no share of a study."""
+        plain = [s for s in self.settings if not s.startswith(SHARE)] or self.settings
+        return "ours" if "ours" in plain else (plain[0] if plain else "")
+
+    @cached_property
+    def labels(self) -> dict[str, Label]:
+        return {t: read_label(t, self.settings) for t in self.scores["metric"].unique(maintain_order=True).to_list()}
+
+    def main_labels(self, dataset: str) -> list[Label]:
+        """Labels of one dataset that belong to no setting or to the main one."""
+        present = self.overall.filter(pl.col("dataset") == dataset)["metric"].unique(maintain_order=True).to_list()
+        return [a for a in (self.labels[t] for t in present) if a.setting in ("", self.main_setting)]
+
+    @cached_property
+    def overall(self) -> pl.DataFrame:
+        """Clean variant, slice all: one row per model, dataset and metric."""
+        return self.scores.filter((pl.col("variant") == CLEAN) & (pl.col("slice") == "all"))
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str, str], dict[str, Any]]:
+        """(model, dataset, metric) -> its row among the overall scores."""
+        return {(r["model"], r["dataset"], r["metric"]): r for r in self.overall.iter_rows(named=True)}
+
+    def value(self, model: str, dataset: str, label: str) -> float | None:
+        value = self.cells.get((model, dataset, label), {}).get("value")
+        return None if value is None else float(value)
+
+    def headline(self, dataset: str, most: int = 3) -> list[Label]:
+        """The few metrics that small plots show: quality of the answers, size of the sets, calibration, ranking."""
+        labels = self.main_labels(dataset)
+        wanted: list[Callable[[Label], bool]] = [
+            lambda a: "accuracy" in a.plugin and not a.score and not a.estimator,
+            lambda a: a.plugin == "set_size" and a.score in ("mean", "lac"),
+            lambda a: a.plugin == "ece",
+            lambda a: a.plugin == "auroc",
+        ]
+        chosen = [next((a for a in sorted(labels, key=lambda a: a.score != "mean") if rule(a)), None) for rule in wanted]
+        found = list(dict.fromkeys(a for a in chosen if a is not None))
+        return (found or labels)[:most]
+
+
+def read_results(stage: Stage) -> Results:
+    """Read the inputs of a report stage.
+
+    Raises:
+        RecordError: a table is missing or is not what its schema says.
+        StageError: a figure's CSV lacks a column, or the score table is empty.
+    """
+    inputs = stage.inputs
+    scores = _frame(inputs["scores"], SCORES)
+    if scores.is_empty():
+        raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
+    samples = {name: _frame(Path(folder) / "samples.parquet", SAMPLES) for name, folder in inputs.get("datasets", {}).items()}
+    judgements, judge = _judgements(inputs.get("judgements"), stage.params.get("judge"))
+    answers = [
+        _answers(model, name, path, samples[name], judgements)
+        for model, files in inputs.get("generations", {}).items()
+        for name, path in files.items()
+        if name in samples
+    ]
+    plots = {n: _csv(inputs[n], _PLOTS[n]) for n in _PLOTS if inputs.get(n)}
+    tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
+    tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
+    return Results(
+        stage,
+        scores,
+        samples,
+        pl.concat([pl.DataFrame(schema=_ANSWERS), *answers]),
+        _clean(_frame(inputs.get("uncertainties"), UNCERTAINTIES)),
+        _frame(inputs.get("thresholds"), CONFORMAL_THRESHOLDS),
+        plots,
+        [read_provenance(Path(p)) for p in tables],
+        judge,
+    )
+
+
+_PLOTS = {
+    "reliability": ("model", "dataset", "bin_low", "bin_high", "confidence", "accuracy", "n"),
+    "risk_coverage": ("model", "dataset", "coverage", "risk"),
+    "set_sizes": ("model", "dataset", "setting", "score", "size", "count"),
+}
+
+
+def _frame(path: str | Path | None, schema: Any, columns: list[str] | None = None) -> pl.DataFrame:
+    if path is None:
+        return pl.DataFrame(schema.empty_table())
+    frame = pl.from_arrow(read_table(Path(path), schema, columns))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _clean(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.filter(pl.col("variant") == CLEAN)
+
+
+def _csv(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
+    try:
+        frame = pl.read_csv(path, infer_schema_length=None, null_values=["", "nan", "NaN"])
+    except pl.exceptions.NoDataError:
+        frame = pl.DataFrame(schema=list(columns))
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StageError(f"{path}: not a readable CSV table: {error}") from error
+    missing = [c for c in columns if c not in frame.columns]
+    if missing:
+        raise StageError(f"{path}: expected columns {', '.join(columns)}; missing {', '.join(missing)}")
+    texts = [c for c in ("model", "dataset", "setting", "score") if c in frame.columns]
+    numbers = [c for c in columns if c not in texts]
+    return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))
+
+
+def _judgements(path: str | None, wanted: str | None) -> tuple[pl.DataFrame, str]:
+    """Ratings of greedy answers to clean samples by one judge: the one asked for, else the first in the table."""
+    frame = _clean(_frame(path, JUDGEMENTS, ["model", "dataset", "sample_id", "variant", "draw", "judge", "rating"]))
+    frame = frame.filter(pl.col("draw") == GREEDY)
+    if frame.is_empty():
+        return frame, ""
+    judge = wanted or frame["judge"][0]
+    return frame.filter(pl.col("judge") == judge), judge
+
+
+def _answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame) -> pl.DataFrame:
+    """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it."""
+    said = _clean(_frame(path, GENERATIONS, ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits"]))
+    said = said.filter(pl.col("draw") == GREEDY)
+    judged = judgements.filter((pl.col("model") == model) & (pl.col("dataset") == dataset)).select("sample_id", "rating")
+    logits = pl.col("option_logits")
+    odds = logits.list.eval((pl.element() - pl.element().max()).exp()).list.sum()
+    tokens = pl.col("token_logprobs")
+    sequence = pl.when(tokens.list.len() > 0).then(tokens.list.eval(pl.element().cast(pl.Float64)).list.sum().exp())
+    chosen = pl.col("choices").list.len() > 0
+    frame = said.join(samples.select("sample_id", "choices", "answer_index"), on="sample_id", how="inner", maintain_order="left")
+    frame = frame.join(judged.unique("sample_id", keep="first"), on="sample_id", how="left", maintain_order="left")
+    picked = pl.when(chosen).then(logits.list.arg_max()).cast(pl.Int64)
+    return frame.select(
+        pl.lit(model).alias("model"),
+        pl.lit(dataset).alias("dataset"),
+        "sample_id",
+        pl.col("text").fill_null(""),
+        picked.alias("picked"),
+        pl.when(chosen).then((picked == pl.col("answer_index")).cast(pl.Float64)).otherwise(pl.col("rating")).alias("correct"),
+        pl.when(chosen).then(1.0 / odds).otherwise(sequence).alias("confidence"),
+    )

@@ -1,0 +1,113 @@
+"""Altair charts as small, stable, inert SVG that follows the page's colours.
+
+Vega's SVG numbers its clip paths from a counter of the process, paints its own background and repeats every datum in
+`aria-label`. Here a drawing is reduced to shapes and text, its ids are named after the figure, and colours stay CSS
+variables, so that the same rows give the same bytes and one drawing serves light, dark and print.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+FONT = "Helvetica Neue, Helvetica, Arial, sans-serif"
+INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
+RIGHT, WRONG, ACCENT = "var(--right)", "var(--wrong)", "var(--accent)"
+SERIES = tuple(f"var(--c{i})" for i in range(8))
+"""Colours of models, in the order of the score table; beyond eight, models share one quiet colour."""
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_KEPT = {
+    "svg": ("width", "height", "viewBox"),
+    "g": ("transform", "clip-path", "opacity"),
+    "path": ("transform", "d"),
+    "line": ("transform", "x1", "x2", "y1", "y2"),
+    "rect": ("transform", "x", "y", "width", "height", "rx"),
+    "text": ("transform", "text-anchor", "font-size", "font-weight", "font-style"),
+    "tspan": ("x", "y", "dx", "dy"),
+    "defs": (),
+    "clipPath": ("id",),
+}
+_PAINT = ("fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "fill-opacity", "stroke-opacity")
+_NUMBER = re.compile(r"-?\d+\.\d{2,}(?:e-?\d+)?")
+
+
+def draw(chart: Any, name: str) -> str:
+    """SVG text of an Altair chart, to stand inside HTML. `name` must be the figure's own within the page."""
+    import vl_convert
+
+    specification = chart.configure(**theme()).to_dict()
+    return tidy(vl_convert.vegalite_to_svg(specification), name)
+
+
+def theme() -> dict[str, Any]:
+    """Thin axes, no frame, numbers a little smaller than the text around them."""
+    import altair as alt
+
+    axis = alt.AxisConfig(
+        domainColor=MUTED,
+        tickColor=MUTED,
+        gridColor=GRID,
+        labelColor=MUTED,
+        titleColor=INK,
+        labelFont="sans-serif",
+        titleFont="sans-serif",
+        labelFontSize=10,
+        titleFontSize=11,
+        titleFontWeight="normal",
+        tickSize=3,
+        titlePadding=6,
+        domainWidth=0.7,
+        gridWidth=0.6,
+        labelLimit=150,
+    )
+    return {
+        "axis": axis,
+        "view": alt.ViewConfig(stroke=None),
+        "background": "transparent",
+        "padding": {"left": 4, "right": 8, "top": 5, "bottom": 4},
+        "aria": False,
+    }
+
+
+def tidy(text: str, name: str) -> str:
+    """Keep shapes and text, drop everything else, and name ids after the figure."""
+    root = ET.fromstring(text)  # noqa: S314 - our own drawing, written a moment ago in this process
+    ids: dict[str, str] = {}
+    for element in root.iter(f"{_SVG}clipPath"):
+        ids[element.get("id", "")] = f"{name}-{len(ids)}"
+    clean = _copy(root, ids)
+    assert clean is not None
+    clean.set("role", "img")
+    return ET.tostring(clean, encoding="unicode")
+
+
+def _copy(element: ET.Element, ids: dict[str, str]) -> ET.Element | None:
+    tag = element.tag.removeprefix(_SVG)
+    if tag not in _KEPT or element.get("display") == "none":
+        return None
+    kept: dict[str, str] = {}
+    for key in (*_KEPT[tag], *(_PAINT if tag != "svg" else ())):
+        value = element.get(key)
+        if value is None or (key in ("opacity", "stroke-width") and value == "1"):
+            continue
+        if key == "id":
+            value = ids[value]
+        elif key == "clip-path":
+            value = f"url(#{ids[value.removeprefix('url(#').removesuffix(')')]})"
+        elif key in ("transform", "d", "x", "y", "width", "height", "x1", "x2", "y1", "y2"):
+            value = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".replace("-0.0", "0"), value)
+        if (key, value) != ("transform", "translate(0,0)"):
+            kept[key] = value
+    copy = ET.Element(tag, dict(sorted(kept.items())))
+    copy.text = element.text
+    children = [c for child in element if (c := _copy(child, ids)) is not None]
+    if tag == "g" and not children:
+        return None
+    if tag == "path" and "fill" not in kept and "stroke" not in kept:
+        return None  # Vega's unpainted paths are hit areas
+    if tag == "g" and not kept and len(children) == 1:
+        return children[0]
+    copy.extend(children)
+    return copy

@@ -1,0 +1,134 @@
+"""Text and numbers as a reader sees them, and metric labels taken apart.
+
+Dataset text is hostile: it may hold HTML, direction overrides and control characters. Jinja2 escapes the HTML; what
+escaping leaves alone (characters that reorder or hide their neighbours) is made visible here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from registry import plugins
+
+LONGEST = 600
+"""Characters of one text that are shown; a question longer than this is cut, with its length told."""
+
+_LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)\])?", re.DOTALL)
+_DIRECTION = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
+
+
+def visible(text: object, longest: int = LONGEST) -> str:
+    """A text in which nothing is hidden: control, direction and unassigned characters stand as ⟨U+202E⟩."""
+    raw = str(text)
+    cut = f"… ({len(raw):,} characters)" if len(raw) > longest else ""
+    return "".join(_shown(c) for c in raw[:longest]) + cut
+
+
+def _shown(character: str) -> str:
+    if character in "\n\t":
+        return " " if character == "\t" else character
+    code = ord(character)
+    if code in _DIRECTION or unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn") or 0xE0000 <= code <= 0xE007F:
+        return f"⟨U+{code:04X}⟩"
+    return character
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number in fixed digits, with a real minus; infinite and undefined values in words."""
+    if value is None or math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", "−")
+
+
+def small(value: float) -> str:
+    """A difference that may be tiny: 0, 3.1e−16 or 0.0123."""
+    if value == 0:
+        return "0"
+    return (f"{value:.1e}" if abs(value) < 1e-4 else f"{value:.4f}").replace("-", "−")
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A difference with its sign always shown."""
+    text = number(value, digits)
+    return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
+
+
+_ACRONYMS = {"ece", "mce", "auroc", "auarc", "auprc", "aurc", "uacc", "lac", "aps", "raps", "f1", "idk", "n"}
+
+
+def words(name: str) -> str:
+    """`set_size` as `set size`, `ece` as `ECE`."""
+    return visible(" ".join(w.upper() if w in _ACRONYMS else w for w in name.split("_")), 120)
+
+
+def why_undefined(n: int, n_unscored: int) -> str:
+    """Why a value is undefined, from the counts that stand beside it."""
+    if n == 0 and n_unscored == 0:
+        return "no rows"
+    if n == 0:
+        return f"all {n_unscored:,} unscored"
+    return f"no value for these {n:,} rows"
+
+
+@dataclass(frozen=True)
+class Label:
+    """`ece@bins=10[published/lac]`, taken apart. `where` is a conformal setting and score, or an estimator."""
+
+    text: str
+    plugin: str
+    sweep: str = ""
+    setting: str = ""
+    score: str = ""
+    estimator: str = ""
+    higher_is_better: bool | None = None
+    summary: str = ""
+
+    @property
+    def title(self) -> str:
+        return words(self.plugin)
+
+    @property
+    def arrow(self) -> str:
+        return {True: "↑", False: "↓", None: ""}[self.higher_is_better]
+
+    @property
+    def family(self) -> str:
+        """The label without its setting: the same measurement in every setting."""
+        sweep = f"@{self.sweep}" if self.sweep else ""
+        return f"{self.plugin}{sweep}" + (f"[{self.score or self.estimator}]" if self.score or self.estimator else "")
+
+
+def read_label(text: str, settings: Collection[str]) -> Label:
+    """Take a metric's label apart; what stands in brackets is a setting if it is one of `settings`, else an estimator."""
+    match = _LABEL.fullmatch(text)
+    if match is None:
+        return Label(text, text)
+    name, sweep, where = match["name"], match["sweep"] or "", match["where"] or ""
+    setting = score = estimator = ""
+    if where in settings:
+        setting = where
+    elif where.rpartition("/")[0] in settings:
+        setting, _, score = where.rpartition("/")
+    else:
+        estimator = where
+    try:
+        plugin = plugins.get("metrics", name)
+        better, summary = plugin.declares.get("HIGHER_IS_BETTER"), plugin.summary
+    except plugins.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
+        better, summary = None, ""
+    return Label(text, name, sweep, setting, score, estimator, better, summary)
+
+
+def natural(text: str) -> tuple[tuple[int, float, str], ...]:
+    """A sort key under which `radius=2` comes before `radius=10`."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return tuple((0, float(p), "") if i % 2 else (1, 0.0, p) for i, p in enumerate(parts))

@@ -1,0 +1,178 @@
+"""The report page as a whole: what must be on it, what must never be, and that it is the same bytes twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from registry.sample import IMAGES
+from runners import report
+from runners.records import write_table
+from runners.stage import StageError
+
+SECTIONS = ["leaderboard", "calibration", "uncertainty", "breakdown", "published", "studies", "examples", "reading"]
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements, attributes, and text outside script and style."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("script", "style"):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def ids(self) -> list[str]:
+        return [v for _, a in self.elements if (v := a.get("id"))]
+
+
+def made(stage: Any) -> tuple[str, Page]:
+    report.run(stage)
+    text = Path(stage.outputs["report"]).read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def safe(text: str, page: Page) -> None:
+    """One script (ours), no handlers, no references that leave the page."""
+    assert [t for t, _ in page.elements].count("script") == 1
+    assert not {"iframe", "object", "embed", "link", "base", "foreignobject", "animate", "a:href"} & {t for t, _ in page.elements}
+    for tag, attributes in page.elements:
+        for key, value in attributes.items():
+            assert not key.startswith("on"), (tag, key)
+            if key in ("src", "href", "xlink:href", "action", "srcdoc", "data", "poster", "formaction"):
+                assert value is not None and value.startswith(("#", "data:image/jpeg;base64,")), (tag, key, value)
+    assert "http://" not in text and "https://" not in text
+    assert not re.search(r"@import|url\((?!#f[0-9a-f]{10}-\d+\))", text)
+    ids = page.ids()
+    assert len(ids) == len(set(ids))
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_every_section_is_there_and_nothing_leaves_the_page(fabricate: Callable[..., Any]) -> None:
+    text, page = made(fabricate().stage())
+    safe(text, page)
+    assert [i for i in page.ids() if i in SECTIONS] == SECTIONS
+    assert page.text.count("Not drawn") < 12
+    for wanted in (
+        "A small benchmark",
+        "abababababababab",
+        "torch 2.13.0",
+        "120 questions (120 multiple choice) · 20 images",
+        "0.860 – 0.940",
+    ):
+        assert wanted in page.text or wanted.replace(" ", "\xa0") in text, wanted
+    assert sum(t == "svg" for t, _ in page.elements) >= 16
+    assert sum(t == "img" for t, _ in page.elements) == 12
+    assert len(text) < 2_000_000
+
+
+def test_the_same_tables_give_the_same_bytes(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    stage = fabricate().stage()
+    first, _ = made(stage)
+    second, _ = made(stage)
+    assert first == second
+    assert not re.search(r"20\d\d-\d\d-\d\d|localhost", first)
+    assert str(tmp_path) not in first
+
+
+def test_hostile_text_stays_text(fabricate: Callable[..., Any]) -> None:
+    evil = "</style></script><script>alert({i})</script><img src=x onerror=alert(1)>\u202egnp.exe\u202c\x00\x1b[31m مرحبا {{{{ 7*7 }}}}"
+    fabric = fabricate(question=lambda i: evil.format(i=i), answer=lambda i: f"\"'><svg onload=alert({i})>&lt;")
+    for row in fabric.scores:
+        if row["slice"] == "category=counting":
+            row["slice"] = "category=<script>x</script>\u202e]]>"
+    text, page = made(fabric.stage(title="<h1 onclick=x>T", description="{{ 7*7 }} <script>", about={"large": {"family": "<b>"}}))
+    safe(text, page)
+    assert "<script>alert(" in page.text  # shown as text
+    assert "49" not in page.text.split("Leaderboard")[0]
+    assert "⟨U+202E⟩gnp.exe⟨U+202C⟩⟨U+0000⟩⟨U+001B⟩" in page.text
+    assert not set("\u202e\u202c\x00\x1b") & set(text)
+    assert "مرحبا" in page.text
+
+
+def test_undefined_is_said_with_its_reason(fabricate: Callable[..., Any]) -> None:
+    text, page = made(fabricate().stage())
+    assert "undefined all 120 unscored" in page.text  # brier in the leaderboard
+    assert "undefined (no scored rows)" in page.text  # the empty slice
+    assert ">nan<" not in text.lower() and ">none<" not in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"models": ("only",)}, "only"),
+        ({"datasets": ("open",)}, "no prediction sets"),
+        ({"datasets": ("choice",), "images": False}, "text only"),
+        ({"judge": False}, "no answer on this dataset has both an uncertainty and a verdict"),
+    ],
+    ids=["one model", "no multiple choice", "no images", "no judge"],
+)
+def test_works_where_something_is_absent(fabricate: Callable[..., Any], options: dict[str, Any], said: str) -> None:
+    text, page = made(fabricate(**options).stage())
+    safe(text, page)
+    assert [i for i in page.ids() if i in SECTIONS] == SECTIONS
+    assert said in page.text
+
+
+def test_works_on_scores_alone(fabricate: Callable[..., Any]) -> None:
+    stage = fabricate().stage()
+    stage.inputs = {"scores": stage.inputs["scores"], "datasets": {}, "generations": {}}
+    text, page = made(stage)
+    safe(text, page)
+    assert "samples not at hand" in page.text
+
+
+def test_no_scores_is_an_error_that_says_so(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    fabric.scores.clear()
+    with pytest.raises(StageError, match="at least one score, found none"):
+        report.run(fabric.stage())
+
+
+def test_a_plot_table_without_its_columns_is_an_error(fabricate: Callable[..., Any]) -> None:
+    stage = fabricate().stage()
+    pl.DataFrame({"model": ["large"], "dataset": ["open"]}).write_csv(stage.inputs["risk_coverage"])
+    with pytest.raises(StageError, match="missing coverage, risk"):
+        report.run(stage)
+
+
+def test_pictures_are_bounded_and_broken_ones_named(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",))
+    folder = Path(fabric.inputs["datasets"]["open"]) / "images" / "00000.parquet"
+    broken = [{"image_id": f"image-{i}", "image": {"bytes": b"\x89PNG not really", "path": ""}} for i in range(20)]
+    write_table(folder, broken, IMAGES)
+    text, page = made(fabric.stage(examples=8))
+    safe(text, page)
+    assert page.text.count("image not readable (UnidentifiedImageError)") == 8
+
+
+def test_the_page_stays_small_with_many_models(fabricate: Callable[..., Any]) -> None:
+    text, page = made(fabricate(models=tuple(f"model-{i}" for i in range(26)), n=60).stage(examples=40))
+    safe(text, page)
+    assert len(text) < 5 * 2**20
