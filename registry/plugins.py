@@ -41,6 +41,9 @@ KINDS = {
 }
 """Spec key -> plugin folder."""
 
+DVC_IGNORES = frozenset({"size", "nfiles"})
+"""DVC leaves every key of these names out of its run cache's keys: a parameter called so would bring back wrong results."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -56,6 +59,14 @@ REQUIRED = Required()
 
 class Artifact(str):
     """A parameter of this type names an entry of `registry/data/`; the stage then depends on that entry."""
+
+
+class DatasetName(str):
+    """A parameter of this type names a dataset of the same spec; the stage then reads that dataset."""
+
+
+class ModelName(str):
+    """A parameter of this type names a model of the same spec; the stage then reads that model."""
 
 
 class PluginError(Exception):
@@ -174,6 +185,8 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
     parameters = []
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         where = f"{path}:{argument.lineno}: parameter '{argument.arg}' of {name}"
+        if argument.arg in DVC_IGNORES:
+            raise PluginError(f"{where}: choose another name; DVC's run cache does not see parameters of this one")
         if argument.annotation is None:
             raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
         annotation = _type(argument.annotation, where)
@@ -186,7 +199,16 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
     return Plugin(kind, name, path, module, doc, reads, tuple(parameters), constants)
 
 
-_SCALARS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool, "None": None, "Artifact": Artifact}
+_SCALARS: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "None": None,
+    "Artifact": Artifact,
+    "DatasetName": DatasetName,
+    "ModelName": ModelName,
+}
 _BOUNDS = {n: getattr(annotated_types, n) for n in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen", "MultipleOf")}
 
 
@@ -203,15 +225,13 @@ def _type(node: ast.expr, where: str) -> Any:
             return Literal[tuple(_literal(e, where) for e in _elements(inner))]
         case ast.Subscript(value=ast.Name(id="list"), slice=inner):
             return list[_type(inner, where)]  # type: ignore[misc]
-        case ast.Subscript(value=ast.Name(id="tuple"), slice=inner):
-            return tuple[tuple(_type(e, where) if not _is_dots(e) else ... for e in _elements(inner))]
         case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
             return dict[_type(key, where), _type(value, where)]  # type: ignore[misc]
         case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
             return Annotated[(_type(inner, where), *(_bound(b, where) for b in bounds))]  # type: ignore[return-value]
     raise PluginError(
         f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, "
-        "Literal[...], list[...], tuple[...], dict[str, ...], X | Y or Annotated[..., Ge(0), Lt(1)]"
+        "Literal[...], list[...], dict[str, ...], X | Y or Annotated[..., Ge(0), Lt(1)]"
     )
 
 
@@ -230,10 +250,6 @@ def _literal(node: ast.expr, where: str) -> Any:
 
 def _elements(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
-
-
-def _is_dots(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is ...
 
 
 def _mixes_numbers(annotation: Any) -> bool:
