@@ -1,0 +1,200 @@
+"""Made-up scenes of coloured solids with questions: no download, no licence worries, and every answer is known.
+
+Scenes follow CLEVR (Justin Johnson, Bharath Hariharan, Laurens van der Maaten, Li Fei-Fei, C. Lawrence Zitnick, Ross
+Girshick, "CLEVR: A Diagnostic Dataset for Compositional Language and Elementary Visual Reasoning", CVPR 2017): its
+vocabulary and its scene JSON, written to `scenes/CLEVR_{split}_scenes.json`. Pictures and questions are our own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Ge
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.sample import Image, Sample
+from registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, Question, ask_any
+from registry.scenes.render import png
+from registry.scenes.world import Scene, make_scene, stream
+
+CHUNK = 50
+"""Scenes that one process makes at a time."""
+
+
+def synthetic_scenes(
+    context: AdapterContext,
+    *,
+    level: Literal["easy", "medium", "hard"] = "easy",
+    format: Literal["open", "multiple_choice"] = "open",
+    train: Annotated[int, Ge(0)] = 0,
+    val: Annotated[int, Ge(0)] = 0,
+    test: Annotated[int, Ge(0)] = 600,
+    questions: Annotated[int, Ge(1)] = 3,
+    kinds: list[Literal["color", "shape", "size", "material", "existence", "counting", "relation"]] | None = None,
+) -> Iterator[Image | Sample]:
+    """Scenes of coloured cubes, spheres and cylinders, with questions whose answers follow from the scene graph.
+
+    Args:
+        context: seed, folder and processes.
+        level: `easy` (64 px, 1 to 5 objects on clear ground), `medium` (128 px, 3 to 7, some overlap) or `hard`
+            (224 px, 6 to 12, clutter and occlusion; objects named by up to four attributes).
+        format: `open` for one-word answers; `multiple_choice` for four real options, the right one anywhere among them,
+            and then "I don't know" and "None of the above", which are never right here.
+        train: samples (not scenes) of the train split.
+        val: samples of the val split.
+        test: samples of the test split.
+        questions: questions about each scene; their kinds take turns.
+        kinds: what is asked; all the format has unless given (a size has too few values for four options).
+
+    Both formats draw the same scenes for the same seed. A scene that offers no question of any of `kinds` is left out.
+
+    Raises:
+        AdapterError: `kinds` is empty, repeats itself, or names a kind that the format has not.
+    """
+    allowed = KINDS if format == "open" else OPTION_KINDS
+    chosen = tuple(allowed if kinds is None else kinds)
+    wrong = [k for k in chosen if k not in allowed]
+    if wrong or not chosen or len(set(chosen)) < len(chosen):
+        raise AdapterError(f"synthetic_scenes: kinds: expected different ones of {', '.join(allowed)} for {format}, got {list(chosen)}")
+    for split, wanted in (("train", train), ("val", val), ("test", test)):
+        if wanted:
+            task = _Task(context.seed, level, split, chosen, questions, format == "multiple_choice")
+            yield from _split(context, task, wanted)
+
+
+class _Task(NamedTuple):
+    seed: int
+    level: str
+    split: str
+    kinds: tuple[str, ...]
+    questions: int
+    multiple_choice: bool
+
+
+Made = tuple[Scene, bytes, list[Question]]
+
+
+def _split(context: AdapterContext, task: _Task, wanted: int) -> Iterator[Image | Sample]:
+    mark = "-mc" if task.multiple_choice else ""
+    with _ScenesFile(context.folder / "scenes", task.split) as file:
+        for scene, picture, asked in _scenes(task, wanted, context.workers):
+            file.write(scene)
+            image_id = f"{task.level}{task.seed}-{task.split}-{scene['image_index']:06d}"
+            yield Image(image_id, picture, scene["image_filename"])
+            for k, question in enumerate(asked[:wanted]):
+                yield Sample(
+                    sample_id=f"{image_id}{mark}-{k}",
+                    question=question.text,
+                    image_id=image_id,
+                    references=() if task.multiple_choice else (question.answer,),
+                    choices=question.choices,
+                    answer_index=question.answer_index,
+                    category=CATEGORIES[question.kind],
+                    split=task.split,
+                    source="synthetic_scenes",
+                    group=image_id,
+                    meta={"kind": question.kind, "objects": str(len(scene["objects"])), "level": task.level},
+                )
+            wanted -= len(asked)
+            if wanted <= 0:
+                return
+
+
+def _scenes(task: _Task, wanted: int, workers: int) -> Iterator[Made]:
+    """Scenes in order, without end; a few chunks ahead of their reader and no more."""
+    starts = itertools.count(0, CHUNK)
+    if workers <= 1 or wanted <= CHUNK * task.questions:
+        for start in starts:
+            yield from _usable(_chunk(task, start, CHUNK), task, start)
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent) as pool:
+        pending = deque((start, pool.submit(_chunk, task, start, CHUNK)) for start in itertools.islice(starts, 3 * workers))
+        try:
+            while True:
+                start, first = pending.popleft()
+                yield from _usable(first.result(), task, start)
+                following = next(starts)
+                pending.append((following, pool.submit(_chunk, task, following, CHUNK)))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _usable(made: list[Made], task: _Task, start: int) -> list[Made]:
+    if not made and start >= 20 * CHUNK:
+        raise AdapterError(f"synthetic_scenes: no scene of level {task.level} offers {task.questions} questions of the kinds {task.kinds}")
+    return made
+
+
+def _chunk(task: _Task, start: int, count: int) -> list[Made]:
+    """The scenes `start` to `start + count` that can be asked about, drawn, with their questions."""
+    made = []
+    for index in range(start, start + count):
+        scene = make_scene(task.seed, task.level, task.split, index)
+        asked = _ask(task, scene)
+        if asked:
+            made.append((scene, png(scene), asked))
+    return made
+
+
+def _ask(task: _Task, scene: Scene) -> list[Question]:
+    index = scene["image_index"]
+    rng = stream(task.seed, task.level, task.split, index, "options" if task.multiple_choice else "open", *task.kinds)
+    asked: list[Question] = []
+    for k in range(task.questions):
+        turn = (index * task.questions + k) % len(task.kinds)
+        order = task.kinds[turn:] + task.kinds[:turn]
+        question = _fresh(asked, (ask_any(rng, scene, order, task.multiple_choice) for _ in range(4)))
+        if question is None:
+            return []
+        asked.append(question)
+    return asked
+
+
+def _fresh(asked: Sequence[Question], drawn: Iterator[Question | None]) -> Question | None:
+    """The first question drawn that was not asked of this scene before; failing that the last."""
+    texts = {q.text for q in asked}
+    question = None
+    for question in drawn:
+        if question is not None and question.text not in texts:
+            break
+    return question
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process with the one that started it, however that ends."""
+    import ctypes
+    import signal
+    import sys
+
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+class _ScenesFile:
+    """A CLEVR scenes file written scene by scene."""
+
+    def __init__(self, folder: Path, split: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = (folder / f"CLEVR_{split}_scenes.json").open("w", encoding="utf-8")
+        info = {"date": "", "version": "1.0", "split": split, "license": "CC0-1.0"}
+        self.file.write(f'{{"info": {json.dumps(info)}, "scenes": [')
+        self.between = "\n"
+
+    def __enter__(self) -> _ScenesFile:
+        return self
+
+    def write(self, scene: Scene) -> None:
+        self.file.write(self.between + json.dumps(scene, separators=(",", ":")))
+        self.between = ",\n"
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.file.write("\n]}\n")
+        self.file.close()

@@ -1,0 +1,252 @@
+"""Questions about a scene, each with the answer that follows from its graph.
+
+A question is asked only where it has exactly one right answer: whatever it speaks of as "the ..." is there once, and a
+relation is asked of two objects that are clearly apart. Answers are balanced where a guesser would gain: yes and no are
+equally likely, counts are drawn evenly among those the scene offers, the right option's place is uniform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from registry.scenes.world import LEVELS, RELATIONS, VALUES, Scene
+
+Thing = dict[str, Any]
+Phrase = dict[str, str]
+"""Attribute -> value: what a noun phrase says of an object."""
+
+KINDS = ("color", "shape", "size", "material", "existence", "counting", "relation")
+"""What can be asked."""
+OPTION_KINDS = tuple(k for k in KINDS if k != "size")
+"""What can be asked with four real options: a size has only two values and nothing near them."""
+CATEGORIES = {k: f"attribute/{k}" if k in VALUES else k for k in KINDS}
+"""Kind -> category of the sample."""
+
+NEITHER = ("I don't know", "None of the above")
+"""The last two of the six options, never the right ones here; options E and F of VLM-Uncertainty-Bench."""
+BESIDES = {"shape": ("cone",), "material": ("glass", "wood")}
+"""Values that nothing here has, where four real options need them."""
+SIDES = {"left": "left of", "right": "right of", "front": "in front of", "behind": "behind"}
+QUADRANTS = {(x, y): f"to the {x} and {place}" for x in ("left", "right") for y, place in (("front", "in front"), ("behind", "behind"))}
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its right answer and, for multiple choice, all its options."""
+
+    kind: str
+    text: str
+    answer: str
+    choices: tuple[str, ...] = ()
+    answer_index: int | None = None
+
+
+def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> Question | None:
+    """A question of one kind, or None where the scene offers none with a single right answer.
+
+    Raises:
+        KeyError: no such kind, or one that has no multiple-choice form.
+    """
+    if multiple_choice:
+        made = _CHOICES[kind](rng, scene)
+        return None if made is None else _options(rng, kind, *made)
+    open_ended = _OPEN[kind](rng, scene)
+    return None if open_ended is None else Question(kind, *open_ended)
+
+
+def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> Question | None:
+    """A question of the first of `kinds` that the scene offers; later ones are the stand-ins. None where it offers none."""
+    for kind in kinds:
+        question = ask(rng, scene, kind, multiple_choice)
+        if question is not None:
+            return question
+    return None
+
+
+def matches(thing: Thing, phrase: Phrase) -> bool:
+    return all(thing[attribute] == value for attribute, value in phrase.items())
+
+
+def count(scene: Scene, phrase: Phrase) -> int:
+    return sum(matches(thing, phrase) for thing in scene["objects"])
+
+
+def words(phrase: Phrase, plural: bool = False) -> str:
+    """`large red metal cube`, `red objects`: attributes in English order, the shape as the noun."""
+    noun = phrase.get("shape", "object") + ("s" if plural else "")
+    return " ".join([*(phrase[a] for a in VALUES if a in phrase and a != "shape"), noun])
+
+
+def _names(scene: Scene) -> tuple[str, ...]:
+    return LEVELS[scene["level"]].attributes
+
+
+def _pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
+    return items[int(rng.integers(len(items)))]
+
+
+def _referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
+    """Every object with every phrase that fits it alone and does not give `without` away."""
+    attributes = [a for a in _names(scene) if a != without]
+    subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
+    found = []
+    for i, thing in enumerate(scene["objects"]):
+        for subset in subsets:
+            phrase = {a: thing[a] for a in subset}
+            if count(scene, phrase) == 1:
+                found.append((i, phrase))
+    return found
+
+
+def _referent(rng: np.random.Generator, scene: Scene, without: str = "") -> tuple[int, Phrase] | None:
+    """One object that can be named, and a name: objects are equally likely, however many names each has."""
+    found = _referents(scene, without)
+    if not found:
+        return None
+    i = _pick(rng, sorted({i for i, _ in found}))
+    return i, _pick(rng, [phrase for j, phrase in found if j == i])
+
+
+def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], tuple[str, str] | None]:
+    def make(rng: np.random.Generator, scene: Scene) -> tuple[str, str] | None:
+        found = _referent(rng, scene, kind)
+        if found is None:
+            return None
+        i, phrase = found
+        name = words(phrase)
+        text = _pick(rng, (f"What {kind} is the {name}?", f"What is the {kind} of the {name}?"))
+        return text, scene["objects"][i][kind]
+
+    return make
+
+
+def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
+    """A phrase that fits nothing here; half the time one whose every word fits something, so that words alone do not tell."""
+    attributes = _names(scene)
+    here = [{a: t[a] for a in attributes} for t in scene["objects"]]
+    for near in (rng.random() < 0.5, False):
+        for _ in range(20):
+            picked = sorted(rng.permutation(len(attributes))[: int(rng.integers(1, min(3, len(attributes)) + 1))].tolist())
+            phrase = {attributes[k]: _pick(rng, here)[attributes[k]] if near else _pick(rng, VALUES[attributes[k]]) for k in picked}
+            if count(scene, phrase) == 0:
+                return phrase
+    return None
+
+
+def _present(rng: np.random.Generator, scene: Scene) -> Phrase:
+    attributes = _names(scene)
+    thing = _pick(rng, scene["objects"])
+    picked = sorted(rng.permutation(len(attributes))[: int(rng.integers(1, min(3, len(attributes)) + 1))].tolist())
+    return {attributes[k]: thing[attributes[k]] for k in picked}
+
+
+def _existence(rng: np.random.Generator, scene: Scene) -> tuple[str, str] | None:
+    wanted = bool(rng.random() < 0.5)
+    phrase = _present(rng, scene) if wanted else _absent(rng, scene)
+    if phrase is None:
+        return None
+    text = _pick(rng, (f"Is there a {words(phrase)}?", f"Are there any {words(phrase, plural=True)}?"))
+    return text, "yes" if wanted else "no"
+
+
+def _counting(rng: np.random.Generator, scene: Scene) -> tuple[str, str]:
+    attributes = _names(scene)
+    groups: dict[int, list[Phrase]] = {len(scene["objects"]): [{}]}
+    for _ in range(12):
+        a = _pick(rng, attributes)
+        phrase = {a: _pick(rng, VALUES[a])} if rng.random() < 0.4 else {a: _pick(rng, scene["objects"])[a]}
+        if rng.random() < 0.25:
+            b = _pick(rng, attributes)
+            phrase[b] = _pick(rng, scene["objects"])[b]
+        groups.setdefault(count(scene, phrase), []).append(phrase)
+    answer = _pick(rng, sorted(groups))
+    name = words(_pick(rng, groups[answer]), plural=True)
+    return _pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer)
+
+
+def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phrase] | None:
+    """Two different objects, each with a name of its own."""
+    found = _referents(scene)
+    named = sorted({i for i, _ in found})
+    if len(named) < 2:
+        return None
+    i, j = (named[k] for k in rng.permutation(len(named))[:2].tolist())
+    return i, _pick(rng, [p for k, p in found if k == i]), j, _pick(rng, [p for k, p in found if k == j])
+
+
+def _relation(rng: np.random.Generator, scene: Scene) -> tuple[str, str] | None:
+    found = _pair(rng, scene)
+    if found is None:
+        return None
+    i, first, j, second = found
+    side = _pick(rng, RELATIONS)
+    answer = "yes" if i in scene["relationships"][side][j] else "no"
+    return f"Is the {words(first)} {SIDES[side]} the {words(second)}?", answer
+
+
+Made = tuple[str, str, Sequence[str]]
+"""Text, right answer, and wrong answers to draw three from."""
+
+
+def _values(kind: str) -> Callable[[np.random.Generator, Scene], Made | None]:
+    make = _attribute(kind)
+
+    def choose(rng: np.random.Generator, scene: Scene) -> Made | None:
+        made = make(rng, scene)
+        return made and (*made, [v for v in (*VALUES[kind], *BESIDES.get(kind, ())) if v != made[1]])
+
+    return choose
+
+
+def _number(rng: np.random.Generator, scene: Scene) -> Made:
+    text, answer = _counting(rng, scene)
+    start = max(0, int(answer) - int(rng.integers(4)))
+    return text, answer, [str(n) for n in range(start, start + 4) if str(n) != answer]
+
+
+def _which_exists(rng: np.random.Generator, scene: Scene) -> Made | None:
+    wrong: list[str] = []
+    for _ in range(60):
+        phrase = _absent(rng, scene)
+        if phrase is not None and f"a {words(phrase)}" not in wrong:
+            wrong.append(f"a {words(phrase)}")
+        if len(wrong) == 3:
+            return "Which of these is in the picture?", f"a {words(_present(rng, scene))}", wrong
+    return None
+
+
+def _where(rng: np.random.Generator, scene: Scene) -> Made | None:
+    found = _pair(rng, scene)
+    if found is None:
+        return None
+    i, first, j, second = found
+    sides = {side for side in RELATIONS if i in scene["relationships"][side][j]}
+    answer = next((text for corner, text in QUADRANTS.items() if sides == set(corner)), None)
+    if answer is None:  # less than a margin apart along one axis: a matter of taste
+        return None
+    return f"Where is the {words(first)} seen from the {words(second)}?", answer, [q for q in QUADRANTS.values() if q != answer]
+
+
+def _options(rng: np.random.Generator, kind: str, text: str, answer: str, wrong: Sequence[str]) -> Question:
+    chosen = [wrong[k] for k in rng.permutation(len(wrong))[:3].tolist()]
+    place = int(rng.integers(4))
+    return Question(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place)
+
+
+_OPEN: dict[str, Callable[[np.random.Generator, Scene], tuple[str, str] | None]] = {
+    **{kind: _attribute(kind) for kind in VALUES},
+    "existence": _existence,
+    "counting": _counting,
+    "relation": _relation,
+}
+_CHOICES: dict[str, Callable[[np.random.Generator, Scene], Made | None]] = {
+    **{kind: _values(kind) for kind in VALUES if kind in OPTION_KINDS},
+    "existence": _which_exists,
+    "counting": _number,
+    "relation": _where,
+}

@@ -1,0 +1,140 @@
+"""The `data` stage: run a dataset adapter and lay its samples and pictures down as one folder of tables.
+
+The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else the adapter leaves there. A `limit` takes a
+seeded share of every category; raising it only adds samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from registry.adapters import AdapterContext, AdapterError, cores
+from registry.plugins import load
+from registry.sample import IMAGES, SAMPLES, Image, Sample
+from runners.progress import progress
+from runners.records import ShardWriter, iterate
+from runners.stage import Stage, StageError
+
+WHOLE = 2**62
+"""Shard size of a table that stays one file."""
+
+
+def run(stage: Stage) -> None:
+    """Write the dataset and publish it as one folder."""
+    folder = stage.scratch / "dataset"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    source = stage.inputs.get("source")
+    context = AdapterContext(folder, stage.seed, Path(source) if source else None, cores(stage.settings.workers))
+    adapter = load("datasets", stage.params["adapter"])
+    try:
+        _write(stage, folder, adapter(context, **stage.params["args"]))
+    except AdapterError as error:
+        raise StageError(str(error)) from error
+    limit = stage.params["limit"]
+    if limit is not None and limit < stage.counters["samples"]:
+        _cut(stage, folder, limit)
+    stage.publish(folder, stage.outputs["dataset"])
+
+
+def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> None:
+    """Stream an adapter's output into tables, checking what every reader relies on."""
+    images: set[str] = set()
+    samples: set[str] = set()
+    name = stage.params["dataset"]
+    stage.count(samples=0, images=0)
+    with (
+        progress(stage.settings, f"{name}: samples") as advance,
+        ShardWriter(folder / "images", _schema(stage, IMAGES)) as pictures,
+        ShardWriter(folder / ".samples", _schema(stage, SAMPLES), shard_bytes=WHOLE) as rows,
+    ):
+        for item in made:
+            if isinstance(item, Image):
+                if item.image_id in images:
+                    raise StageError(f"dataset {name}: image '{item.image_id}' comes twice; image ids must be unique")
+                images.add(item.image_id)
+                pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
+                continue
+            _check(item, name, images, samples)
+            samples.add(item.sample_id)
+            rows.write(_row(item))
+            advance()
+    (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
+    (folder / ".samples").rmdir()
+    if not samples:
+        raise StageError(
+            f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}"
+        )
+    stage.count(samples=len(samples), images=len(images))
+
+
+def _row(sample: Sample) -> dict[str, Any]:
+    return {**{f.name: getattr(sample, f.name) for f in fields(sample)}, "meta": list(sample.meta.items())}
+
+
+def _check(sample: Sample, name: str, images: Set[str], samples: Set[str]) -> None:
+    where = f"dataset {name}: sample '{sample.sample_id}'"
+    if sample.sample_id in samples:
+        raise StageError(f"{where} comes twice; sample ids must be unique within a dataset")
+    if sample.image_id is not None and sample.image_id not in images:
+        raise StageError(f"{where}: its image '{sample.image_id}' has not come before it")
+    if sample.answer_index is not None and not 0 <= sample.answer_index < len(sample.choices):
+        raise StageError(f"{where}: answer_index {sample.answer_index} is not one of its {len(sample.choices)} choices")
+
+
+def _cut(stage: Stage, folder: Path, limit: int) -> None:
+    """Rewrite the tables with the chosen samples and the images they need, in the order they had."""
+    table = folder / "samples.parquet"
+    kept = choose(((r["sample_id"], r["category"]) for r in iterate(table, SAMPLES, ["sample_id", "category"])), limit, stage.seed)
+    needed: set[str] = set()
+
+    def samples() -> Iterator[Mapping[str, Any]]:
+        for row in iterate(table, SAMPLES):
+            if row["sample_id"] in kept:
+                needed.add(row["image_id"])
+                yield row
+
+    with ShardWriter(folder / ".samples", _schema(stage, SAMPLES), shard_bytes=WHOLE) as rows:
+        rows.extend(samples())
+    (folder / ".samples" / "00000.parquet").replace(table)
+    (folder / ".samples").rmdir()
+    with ShardWriter(folder / ".images", _schema(stage, IMAGES)) as pictures:
+        pictures.extend(r for r in iterate(folder / "images", IMAGES, batch_size=64) if r["image_id"] in needed)
+    shutil.rmtree(folder / "images")
+    (folder / ".images").replace(folder / "images")
+    stage.counters.update(samples=rows.rows, images=pictures.rows, left_out=stage.counters["samples"] - rows.rows)
+
+
+def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:
+    """A share of every category, by seed; a larger limit chooses a superset.
+
+    Samples of a category are put in the order of a hash of seed and id. The r-th of n gets the rank (r + 1/2) / n, and the
+    lowest `limit` ranks of all categories are taken: every prefix of that order is stratified as well as it can be.
+
+    Args:
+        samples: (sample_id, category) pairs.
+        limit: how many to take.
+        seed: other seeds choose others.
+    """
+    groups: dict[str, list[bytes]] = defaultdict(list)
+    names: dict[bytes, str] = {}
+    for sample_id, category in samples:
+        key = hashlib.sha256(f"{seed}\0{sample_id}".encode()).digest()
+        names[key] = sample_id
+        groups[category].append(key)
+    ranked = [((r + 0.5) / len(keys), key) for keys in groups.values() for r, key in enumerate(sorted(keys))]
+    return {names[key] for _, key in sorted(ranked)[:limit]}
+
+
+def _schema(stage: Stage, schema: pa.Schema) -> pa.Schema:
+    note = {b"qualm": json.dumps(stage.provenance, sort_keys=True).encode()}
+    return schema.with_metadata({**(schema.metadata or {}), **note})

@@ -1,0 +1,95 @@
+"""The oracle is checked by reading the question's English again and answering it by brute force over the scene."""
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, ask, ask_any
+from registry.scenes.world import VALUES, make_scene, stream
+
+WORDS = {value: attribute for attribute, values in VALUES.items() for value in values}
+
+
+def fits(thing, phrase):
+    """Whether an object is what an English noun phrase says, word by word."""
+    for word in phrase.split():
+        word = word if word in WORDS or word in ("object", "objects") else word.removesuffix("s")
+        if word not in ("object", "objects") and thing[WORDS[word]] != word:
+            return False
+    return True
+
+
+def the(scene, phrase):
+    (found,) = [o for o in scene["objects"] if fits(o, phrase)]
+    return found
+
+
+def answer(scene, text):
+    """An independent evaluator: from the question's words and the objects' places."""
+    if m := re.fullmatch(r"What (?:is the )?(color|shape|size|material) (?:is|of) the (.+)\?", text):
+        return the(scene, m[2])[m[1]]
+    if m := re.fullmatch(r"(?:Is there a|Are there any) (.+)\?", text):
+        return "yes" if any(fits(o, m[1]) for o in scene["objects"]) else "no"
+    if m := re.fullmatch(r"(?:How many|What number of) (.+) are there\?", text):
+        return str(sum(fits(o, m[1]) for o in scene["objects"]))
+    if m := re.fullmatch(r"Is the (.+) (left of|right of|in front of|behind) the (.+)\?", text):
+        (x, y, _), (p, q, _) = the(scene, m[1])["3d_coords"], the(scene, m[3])["3d_coords"]
+        return "yes" if {"left of": x < p, "right of": x > p, "in front of": y < q, "behind": y > q}[m[2]] else "no"
+    m = re.fullmatch(r"Where is the (.+) seen from the (.+)\?", text)
+    (x, y, _), (p, q, _) = the(scene, m[1])["3d_coords"], the(scene, m[2])["3d_coords"]
+    return f"to the {'left' if x < p else 'right'} and {'in front' if y < q else 'behind'}"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from(["easy", "medium", "hard"]), st.sampled_from(KINDS))
+def test_open_answers_hold(seed, level, kind):
+    scene = make_scene(seed, level, "test", 0)
+    question = ask(stream(seed), scene, kind)
+    if question is not None:
+        assert question.kind == kind and question.choices == ()
+        assert answer(scene, question.text) == question.answer
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from(["easy", "medium", "hard"]), st.sampled_from(OPTION_KINDS))
+def test_options_hold_one_right_answer(seed, level, kind):
+    scene = make_scene(seed, level, "test", 0)
+    question = ask(stream(seed), scene, kind, multiple_choice=True)
+    if question is None:
+        return
+    assert len(set(question.choices)) == len(question.choices) == 6
+    assert question.choices[4:] == NEITHER
+    assert question.answer_index in range(4)
+    assert question.choices[question.answer_index] == question.answer
+    if kind == "existence":
+        there = [any(fits(o, choice.removeprefix("a ")) for o in scene["objects"]) for choice in question.choices[:4]]
+        assert there == [k == question.answer_index for k in range(4)]
+    else:
+        assert answer(scene, question.text) == question.answer
+
+
+def test_right_place_and_yes_are_balanced():
+    places, answers = Counter(), Counter()
+    for i in range(800):
+        scene = make_scene(5, "easy", "test", i)
+        places[ask(stream(i), scene, "counting", True).answer_index] += 1
+        answers[ask(stream(i), scene, "existence").answer] += 1
+    assert all(150 < places[k] < 250 for k in range(4))
+    assert 340 < answers["yes"] < 460
+
+
+def test_kinds_the_scene_cannot_offer_give_way():
+    scene = make_scene(5, "easy", "test", 0)
+    alone = {**scene, "objects": scene["objects"][:1], "relationships": {k: [[]] for k in scene["relationships"]}}
+    assert ask(stream(0), alone, "relation") is None
+    assert ask_any(stream(0), alone, ["relation"]) is None
+    assert ask_any(stream(0), alone, ["relation", "counting"]).kind == "counting"
+
+
+def test_size_has_no_options():
+    with pytest.raises(KeyError):
+        ask(stream(0), make_scene(5, "easy", "test", 0), "size", True)
+    assert not {v for vs in BESIDES.values() for v in vs} & set(WORDS)

@@ -1,0 +1,63 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from registry.scenes.render import png, render
+from registry.scenes.world import COLORS, LEVELS, make_scene
+
+
+def only(scene, **changes):
+    thing = {**scene["objects"][0], **changes}
+    return {**scene, "objects": [thing]}
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS))
+def test_png_holds_the_rendered_pixels(level):
+    scene = make_scene(3, level, "test", 0)
+    picture = Image.open(io.BytesIO(png(scene)))
+    assert picture.size == (LEVELS[level].pixels,) * 2
+    assert picture.mode == "RGB"
+    assert (np.asarray(picture) == render(scene)).all()
+
+
+@pytest.mark.parametrize("color", COLORS)
+@pytest.mark.parametrize("shape", ["cube", "sphere", "cylinder"])
+def test_the_middle_of_an_object_has_its_color(color, shape):
+    scene = only(make_scene(1, "medium", "test", 4), color=color, shape=shape, material="rubber", size="large")
+    x, y, _ = scene["objects"][0]["pixel_coords"]
+    seen = render(scene)[int(y), int(x)].astype(float)
+    distance = {name: np.abs(np.array(rgb) / max(rgb) - seen / seen.max()).sum() for name, rgb in COLORS.items()}
+    assert min(distance, key=distance.get) == color or (color, min(distance, key=distance.get)) in {("red", "brown")}
+
+
+def test_nearer_objects_hide_farther_ones():
+    base = make_scene(1, "medium", "test", 4)
+    camera = LEVELS["medium"].camera
+
+    def thing(color, y):
+        point = (0.0, y, 0.7)
+        return {
+            "shape": "sphere",
+            "size": "large",
+            "color": color,
+            "material": "rubber",
+            "rotation": 0.0,
+            "3d_coords": list(point),
+            "pixel_coords": list(camera.project(point, 128)),
+        }
+
+    near, far = thing("red", -1.0), thing("blue", 0.6)
+    x, y, _ = near["pixel_coords"]
+    for order in ([near, far], [far, near]):
+        r, _, b = render({**base, "objects": order})[int(y), int(x)].astype(int)
+        assert r > b
+
+
+def test_metal_and_rubber_differ_and_shadows_fall():
+    scene = make_scene(1, "medium", "test", 4)
+    rubber, metal = (render(only(scene, material=m)).astype(int) for m in ("rubber", "metal"))
+    assert np.abs(rubber - metal).max() > 30
+    empty = render({**scene, "objects": []}).astype(int)
+    assert (rubber.sum(2) < empty.sum(2) - 60).sum() > 20
