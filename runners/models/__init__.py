@@ -11,7 +11,7 @@ need what the model cannot give.
 What `infer` relies on, and every `Model` keeps:
 
 - `digest` changes whenever anything changes that the answers depend on: weights, config, tokenizer, processor, dtype.
-  The code that makes the answers is digested by the engine (`runners.store.engine_digest`), not here.
+  The code that makes the answers is digested beside it (`runners.code.engine_digest`), not in it.
 - Building the object reads no weights: `load` does, and is called only when there is something to compute.
 - `render` returns the exact text the processor is given; together with the pixels it is all that a model sees.
 - `encode` runs on a loader thread while the device works; `answer` runs on the device and draws no random number.
@@ -94,8 +94,8 @@ class Model(Protocol):
     digest: str
     """SHA-256 over weights, config, tokenizer, processor and dtype."""
 
-    def render(self, question: str, choices: Sequence[str], image: bool) -> str:
-        """The text the processor is given for this question."""
+    def render(self, messages: list[dict[str, Any]]) -> str:
+        """The text the processor is given for this conversation (`runners.prompts.messages`), up to where the answer begins."""
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
         """Tokenise and process the images of a batch. Called from several threads."""

@@ -1,0 +1,142 @@
+"""What a model will see of each sample under each variant: the question and the pixels, perturbed, and their digests.
+
+Everything here is a pure function of the dataset's files, the variant and the seed, so it can be done again at any
+time, on any thread, in any order.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from registry.plugins import get, load
+from registry.sample import IMAGES, SAMPLES
+from runners.perturbations import MODALITIES, generator
+from runners.records import read_table
+from runners.stage import StageError
+
+
+class BrokenSample(Exception):
+    """A sample whose picture cannot be shown to a model. The message names both."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One perturbation at one strength, or none."""
+
+    name: str
+    modality: str = ""
+    """image, text or cross; empty for the clean variant."""
+    function: Callable[..., Any] | None = None
+    args: Mapping[str, Any] | None = None
+
+    def apply(self, seed: int, sample_id: str, image: PIL.Image.Image | None, question: str) -> tuple[PIL.Image.Image | None, str]:
+        """The picture and question of one sample under this variant."""
+        if self.function is None:
+            return image, question
+        rngs = [generator(seed, self.name, sample_id)]
+        item: Any = {"image": image, "text": question, "cross": (image, question)}[self.modality]
+        try:
+            (made,) = self.function([item], rngs, **(self.args or {}))
+        except Exception as error:
+            raise StageError(f"variant {self.name}: failed on sample '{sample_id}': {type(error).__name__}: {error}") from error
+        return {"image": (made, question), "text": (image, made), "cross": made}[self.modality]  # type: ignore[no-any-return]
+
+    def fits(self, has_image: bool) -> bool:
+        """Whether it does anything to a sample with or without a picture."""
+        return has_image or self.modality not in ("image", "cross")
+
+
+def read_variants(entries: Sequence[Mapping[str, Any]]) -> list[Variant]:
+    """The variants of a stage's parameters, with their plugins loaded."""
+    made = []
+    for entry in entries:
+        if entry["plugin"] is None:
+            made.append(Variant(entry["variant"]))
+            continue
+        plugin = get("perturbations", entry["plugin"])
+        modality = plugin.declares.get("MODALITY")
+        if modality not in MODALITIES:
+            raise StageError(f"{plugin.path}: MODALITY: expected one of {', '.join(MODALITIES)}, got {modality!r}")
+        made.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"]))
+    return made
+
+
+class Dataset:
+    """The samples of a dataset folder in order, and their pictures on demand, from any thread."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
+        self.samples: list[dict[str, Any]] = self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist()
+        needed = {s["image_id"] for s in self.samples} - {None}
+        self._pictures = _Pictures(folder / "images", needed) if needed else None
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def image(self, row: int) -> PIL.Image.Image | None:
+        """The picture of a sample as RGB, None where it has none.
+
+        Raises:
+            BrokenSample: it is missing, cannot be decoded, or is so large that it must be an attack.
+        """
+        sample = self.samples[row]
+        if sample["image_id"] is None or self._pictures is None:
+            return None
+        where = f"{self.name}: sample '{sample['sample_id']}', image '{sample['image_id']}'"
+        data = self._pictures.data(sample["image_id"])
+        if data is None:
+            raise BrokenSample(f"{where}: is not in the dataset's images")
+        try:
+            with warnings.catch_warnings(), PIL.Image.open(io.BytesIO(data)) as opened:
+                warnings.simplefilter("ignore")
+                return opened.convert("RGB")
+        except (OSError, ValueError, SyntaxError, EOFError, PIL.Image.DecompressionBombError) as error:
+            raise BrokenSample(f"{where}: cannot be decoded ({len(data)} bytes): {error}") from error
+
+
+class _Pictures:
+    """Encoded pictures by id, from numbered Parquet files, with few row groups in memory."""
+
+    def __init__(self, folder: Path, needed: set[str], keep: int = 3) -> None:
+        self._lock = threading.Lock()
+        self._keep = keep
+        self._groups: OrderedDict[tuple[int, int], pa.ChunkedArray] = OrderedDict()
+        self._place: dict[str, tuple[int, int, int]] = {}
+        self._files: list[pq.ParquetFile] = []
+        for number, path in enumerate(sorted(folder.glob("*.parquet"))):
+            try:
+                file = pq.ParquetFile(path)
+                ids = [file.read_row_group(g, columns=["image_id"]).column(0).to_pylist() for g in range(file.num_row_groups)]
+            except (pa.ArrowInvalid, OSError, KeyError) as error:
+                raise StageError(f"{path}: expected images as {IMAGES.names}: {error}") from error
+            self._files.append(file)
+            for group, names in enumerate(ids):
+                self._place.update({name: (number, group, row) for row, name in enumerate(names) if name in needed})
+
+    def data(self, image_id: str) -> bytes | None:
+        place = self._place.get(image_id)
+        if place is None:
+            return None
+        file, group, row = place
+        with self._lock:
+            column = self._groups.get((file, group))
+            if column is None:
+                column = self._files[file].read_row_group(group, columns=["image.bytes"]).column(0)
+                self._groups[file, group] = column
+                if len(self._groups) > self._keep:
+                    self._groups.popitem(last=False)
+            self._groups.move_to_end((file, group))
+        found = column[row].as_py()
+        return found["bytes"] if found is not None else None

@@ -1,0 +1,34 @@
+"""Processors of models that also take videos, without the video half.
+
+The processor of Qwen2-VL, InternVL, SmolVLM and others cannot be built at all where torchvision is absent, because its
+video processor needs it. We show pictures only; with this the picture half loads and works alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+
+@contextmanager
+def still_images_only() -> Iterator[None]:
+    """While this is open, transformers builds processors with a `video_processor` of None. Does nothing where torchvision is installed."""
+    if importlib.util.find_spec("torchvision") is not None:
+        yield
+        return
+    from transformers.models.auto.video_processing_auto import AutoVideoProcessor
+    from transformers.processing_utils import ProcessorMixin
+
+    check = ProcessorMixin.check_argument_for_proper_class
+
+    def allow_none(self: Any, argument_name: str, argument: Any) -> Any:
+        return None if argument_name == "video_processor" and argument is None else check(self, argument_name, argument)
+
+    with (
+        patch.object(ProcessorMixin, "check_argument_for_proper_class", allow_none),
+        patch.object(AutoVideoProcessor, "from_pretrained", lambda *_, **__: None),
+    ):
+        yield

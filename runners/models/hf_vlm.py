@@ -1,0 +1,254 @@
+"""Any vision-language model of transformers: its own processor, its own chat template, and right log-probabilities.
+
+Lost without it: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a
+log-probability is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, and
+the tests hold every number to a plain unbatched forward pass over prompt and answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import string
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from runners.models import Answer, Encoded, ModelContext, ModelError, Request
+from runners.models._still_images import still_images_only
+
+if TYPE_CHECKING:
+    import torch
+
+    from registry.plugins import Artifact
+
+GIVES = ["text", "token_logprobs", "token_entropies", "option_logits"]
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def hf_vlm(
+    context: ModelContext,
+    *,
+    artifact: Artifact | None = None,
+    hub: str | None = None,
+    revision: str | None = None,
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None,
+    trust_remote_code: bool = False,
+) -> HfVlm:
+    """A transformers image-text-to-text model: safetensors, processor and chat template in one folder or hub repository.
+
+    Args:
+        context: label and folder of the model.
+        artifact: the entry of registry/data/ that holds it.
+        hub: or its name on the Hugging Face hub, which needs `revision`.
+        revision: commit hash (40 hexadecimal digits) of the hub repository; a branch or tag may move, so neither is accepted.
+        dtype: of the weights; null takes the run's.
+        trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
+
+    Raises:
+        ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
+    """
+    folder = context.folder or (Path(artifact) if artifact else None)
+    if (folder is None) == (hub is None):
+        raise ModelError(f"model '{context.label}': name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
+    if hub is not None and not _COMMIT.fullmatch(revision or ""):
+        raise ModelError(f"model '{context.label}': revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
+    if trust_remote_code and hub is None:
+        raise ModelError(f"model '{context.label}': trust_remote_code is for a hub model with a revision, not for the folder {folder}")
+    if folder is not None:
+        _check_folder(context.label, folder)
+    return HfVlm(context.label, folder, hub, revision, dtype or context.dtype or "float32", trust_remote_code)
+
+
+class HfVlm:
+    """See `runners.models.Model`."""
+
+    def __init__(self, label: str, folder: Path | None, hub: str | None, revision: str | None, dtype: str, remote_code: bool) -> None:
+        from transformers import AutoProcessor
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        self.label, self.folder, self.dtype = label, folder, dtype
+        self._from: dict[str, Any] = {
+            "pretrained_model_name_or_path": hub or str(folder),
+            "revision": revision or "main",
+            "trust_remote_code": remote_code,
+            "local_files_only": hub is None,
+        }
+        identity = f"{hub}@{revision}" if hub else _folder_digest(folder or Path())
+        self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code]).encode()).hexdigest()
+        try:
+            with still_images_only():
+                self.processor = AutoProcessor.from_pretrained(**self._from, backend="pil")
+        except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
+            raise ModelError(f"model '{label}': its processor cannot be read from {hub or folder}: {error}") from error
+        self.tokenizer: Any = getattr(self.processor, "tokenizer", None)
+        if self.tokenizer is None or not getattr(self.processor, "chat_template", None):
+            raise ModelError(f"model '{label}': expected a processor with tokenizer and chat template, got {type(self.processor).__name__}")
+        self.tokenizer.padding_side = "left"
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        self._lock = threading.Lock()  # fast tokenizers may not pad from two threads at once
+        self._letters: list[int] = []
+        self._stops: set[int] = set()
+        self.module: Any = None
+
+    def render(self, messages: list[dict[str, Any]]) -> str:
+        with self._lock:
+            return str(self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+
+    def encode(self, requests: Sequence[Request]) -> Encoded:
+        if len({(r.image is None, r.options > 0) for r in requests}) != 1:
+            raise ModelError(f"model '{self.label}': a batch mixes requests with and without image or options")
+        prompts = [r.prompt for r in requests]
+        images = None if requests[0].image is None else [[r.image] for r in requests]
+        begins = self.tokenizer.bos_token
+        special = {"add_special_tokens": False} if begins and prompts[0].startswith(begins) else {}
+        with self._lock:
+            batch = self.processor(text=prompts, images=images, padding=True, return_tensors="pt", **special)
+        return Encoded(dict(batch), tuple(requests))
+
+    def load(self) -> torch.nn.Module:
+        """Read the weights.
+
+        Raises:
+            ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
+        """
+        import torch
+        from transformers import AutoModelForImageTextToText, GenerationConfig
+
+        try:
+            module, found = AutoModelForImageTextToText.from_pretrained(
+                **self._from, dtype=getattr(torch, self.dtype), use_safetensors=True, output_loading_info=True
+            )
+        except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
+            raise ModelError(f"model '{self.label}': its weights cannot be read: {error}") from error
+        absent = sorted({str(name) for kind in ("missing_keys", "mismatched_keys") for name in found.get(kind) or ()})
+        if absent:
+            raise ModelError(
+                f"model '{self.label}': weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}"
+            )
+        if module.config.is_encoder_decoder:
+            raise ModelError(f"model '{self.label}': {type(module).__name__} is an encoder-decoder; expected a decoder-only model")
+        ends = module.generation_config.eos_token_id
+        stops = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id} - {None}
+        # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the logits.
+        module.generation_config = GenerationConfig(eos_token_id=sorted(stops) or None, pad_token_id=self.tokenizer.pad_token_id)
+        self._stops = stops
+        self.module = module.eval()
+        return module  # type: ignore[no-any-return]
+
+    def answer(self, encoded: Encoded, needs: frozenset[str], max_new_tokens: int) -> list[Answer]:
+        import torch
+        from transformers import LogitsProcessorList
+
+        device = self.module.device
+        tensors = {
+            name: value.to(device, self.module.dtype if value.is_floating_point() else None) if isinstance(value, torch.Tensor) else value
+            for name, value in encoded.tensors.items()
+        }
+        count = encoded.requests[0].options
+        options = max(r.options for r in encoded.requests)
+        watch = _Watch("token_entropies" in needs, torch.tensor(self.option_ids(options), device=device) if count else None)
+        steps = 1 if count else max_new_tokens
+        with torch.inference_mode():
+            out = self.module.generate(**tensors, do_sample=False, max_new_tokens=steps, logits_processor=LogitsProcessorList([watch]))
+        tokens = out[:, tensors["input_ids"].shape[1] :].tolist()
+        return watch.answers(tokens, self._stops, encoded.requests, self._decode)
+
+    def _decode(self, tokens: list[int]) -> str:
+        with self._lock:
+            return str(self.tokenizer.decode(tokens, skip_special_tokens=True)).strip()
+
+    def option_ids(self, n: int) -> list[int]:
+        """Token ids of the first n letters as they follow a rendered prompt, found once per tokenizer.
+
+        Whether that is "A" or " A" is read from the chat template: the text it puts between prompt and answer.
+
+        Raises:
+            ModelError: a letter is several tokens, unknown to the tokenizer, or shares its token with another.
+        """
+        while len(self._letters) < n:
+            self._letters.append(self._letter_id(string.ascii_uppercase[len(self._letters)]))
+        if len(set(self._letters)) != len(self._letters):
+            pairs = dict(zip(string.ascii_uppercase, self._letters, strict=False))
+            raise ModelError(f"model '{self.label}': option letters share tokens ({pairs}), so their logits cannot be told apart")
+        return self._letters[:n]
+
+    def _letter_id(self, letter: str) -> int:
+        user = {"role": "user", "content": [{"type": "text", "text": "?"}]}
+        assistant = {"role": "assistant", "content": [{"type": "text", "text": letter}]}
+        prompt = self.render([user])
+        with self._lock:
+            whole = str(self.processor.apply_chat_template([user, assistant], tokenize=False))
+            gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
+            tried = {}
+            for between in dict.fromkeys((gap if gap.isspace() else "", "", " ")):
+                before, after = (self.tokenizer(t, add_special_tokens=False)["input_ids"] for t in (prompt, prompt + between + letter))
+                tried[between + letter] = after[len(before) :]
+                if after[:-1] == before and after[-1] != self.tokenizer.unk_token_id:
+                    return int(after[-1])
+        raise ModelError(f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}")
+
+
+class _Watch:
+    """Reads the raw logits of every step as `generate` makes them, and changes nothing."""
+
+    def __init__(self, entropies: bool, option_ids: torch.Tensor | None) -> None:
+        self.option_ids = option_ids
+        self.option_logits: list[list[float]] | None = None
+        self.logprobs: list[torch.Tensor] = []
+        self.entropies: list[torch.Tensor] | None = [] if entropies else None
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        logprobs = torch.log_softmax(scores.float(), dim=-1)
+        if self.option_ids is not None and self.option_logits is None:
+            self.option_logits = scores.index_select(1, self.option_ids).double().tolist()
+        self.logprobs.append(logprobs.amax(dim=-1))  # the greedy token's: it is the largest
+        if self.entropies is not None:
+            self.entropies.append(torch.special.entr(logprobs.exp()).sum(dim=-1))
+        return scores
+
+    def answers(self, tokens: list[list[int]], stops: set[int], requests: Sequence[Request], decode: Any) -> list[Answer]:
+        import torch
+
+        logprobs = torch.stack(self.logprobs, dim=1).tolist()
+        entropies = None if self.entropies is None else torch.stack(self.entropies, dim=1).tolist()
+        made = []
+        for row, ids in enumerate(tokens):
+            end = next((i for i, token in enumerate(ids) if token in stops), None)
+            length = len(ids) if end is None else end + 1
+            answer = Answer(decode(ids[: length if end is None else end]), logprobs[row][:length])
+            if any(p != p for p in answer.token_logprobs or ()):
+                raise ModelError(f"its logits are not numbers for prompt {requests[row].prompt[:80]!r}; float16 overflows, try bfloat16")
+            if entropies is not None:
+                answer.token_entropies = entropies[row][:length]
+            if self.option_logits is not None:
+                answer.option_logits = self.option_logits[row][: requests[row].options]
+            made.append(answer)
+        return made
+
+
+def _check_folder(label: str, folder: Path) -> None:
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"model '{label}': {folder}: expected config.json of a transformers model; `dvc pull {folder}.dvc` may bring it")
+    if not any(folder.glob("*.safetensors")):
+        raise ModelError(f"model '{label}': {folder}: expected weights as *.safetensors; pickled weights are not read, convert them")
+
+
+def _folder_digest(folder: Path) -> str:
+    """SHA-256 over names and content of every file of the model but its prose."""
+    total = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        name = path.relative_to(folder).as_posix()
+        if name.startswith(".") or path.suffix == ".md":
+            continue
+        with path.open("rb") as handle:
+            total.update(f"{name}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode())
+    return total.hexdigest()

@@ -1,0 +1,219 @@
+"""Every number of hf_vlm against a plain forward pass without batch, padding or cache, for three families of models."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+
+from runners.models import Model, ModelContext, ModelError, Request
+from runners.models.hf_vlm import hf_vlm
+from runners.prompts import messages
+from tests.tiny_models import FAMILIES
+
+NEEDS = frozenset({"text", "token_logprobs", "token_entropies", "option_logits"})
+QUESTIONS = ["What color is the cube ?", "How many objects are there left of the big red metal sphere in the picture ?", "What ?"]
+CHOICES = [["red", "blue", "green"], ["1", "2", "3"], ["a cube", "a sphere", "a cone"]]
+
+
+@pytest.fixture(scope="module", params=sorted(FAMILIES))
+def model(request, tmp_path_factory):
+    made = hf_vlm(ModelContext(request.param, FAMILIES[request.param](tmp_path_factory.mktemp(request.param))))
+    made.load()
+    return made
+
+
+def picture(seed, size=(40, 40)):
+    return PIL.Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
+
+
+def requests(model, choices=False, image=True):
+    made = []
+    for i, question in enumerate(QUESTIONS):
+        options = CHOICES[i] if choices else []
+        made.append(
+            Request(model.render(messages(question, options, image)), picture(i, (40 + 30 * i, 40)) if image else None, len(options))
+        )
+    return made
+
+
+def by_hand(model, request, limit):
+    """Greedy decoding by a whole forward pass for every token, one request alone: tokens, log-probabilities, entropies, first logits."""
+    inputs = dict(model.encode([request]).tensors)
+    tokens, logprobs, entropies, first = [], [], [], None
+    for _ in range(limit):
+        with torch.no_grad():
+            logits = model.module(**inputs, use_cache=False).logits[0, -1].double()
+        first = logits if first is None else first
+        logp = logits - torch.logsumexp(logits, 0)
+        token = int(logits.argmax())
+        tokens.append(token)
+        logprobs.append(float(logp[token]))
+        entropies.append(float(-(logp.exp() * logp).sum()))
+        if token == model.tokenizer.eos_token_id:
+            break
+        for name, value in {"input_ids": token, "attention_mask": 1, "mm_token_type_ids": 0, "token_type_ids": 0}.items():
+            if name in inputs:
+                inputs[name] = torch.cat([inputs[name], torch.tensor([[value]])], dim=1)
+    return tokens, logprobs, entropies, first
+
+
+@pytest.mark.parametrize("image", [True, False])
+def test_a_padded_batch_equals_plain_forward_passes(model, image):
+    asked = requests(model, image=image)
+    for request, answer in zip(asked, model.answer(model.encode(asked), NEEDS, 6), strict=True):
+        tokens, logprobs, entropies, _ = by_hand(model, request, 6)
+        assert answer.token_logprobs == pytest.approx(logprobs, abs=1e-4)
+        assert answer.token_entropies == pytest.approx(entropies, abs=1e-4)
+        kept = [t for t in tokens if t != model.tokenizer.eos_token_id]
+        assert answer.text == model.tokenizer.decode(kept, skip_special_tokens=True).strip()
+        assert answer.option_logits is None
+
+
+def test_option_logits_are_the_raw_ones_of_the_letters(model):
+    asked = requests(model, choices=True)
+    letters = model.option_ids(3)
+    for request, answer in zip(asked, model.answer(model.encode(asked), NEEDS, 6), strict=True):
+        tokens, logprobs, entropies, first = by_hand(model, request, 1)
+        assert answer.option_logits == pytest.approx(first[letters].tolist(), abs=1e-4)
+        assert answer.token_logprobs == pytest.approx(logprobs, abs=1e-4)
+        assert answer.token_entropies == pytest.approx(entropies, abs=1e-4)
+        assert len(tokens) == len(answer.token_logprobs) == 1
+
+
+def test_end_of_sequence_ends_an_answer_and_is_counted(model):
+    asked = requests(model)
+    free = model.answer(model.encode(asked), NEEDS, 6)
+    tokens, _, _, _ = by_hand(model, asked[0], 6)
+    stop = tokens[2]  # what the first answer says third is now the end of every answer
+    place = tokens.index(stop)
+    stops, config = set(model._stops), model.module.generation_config
+    try:
+        model._stops.add(stop)
+        config.eos_token_id = sorted(model._stops)
+        short = model.answer(model.encode(asked), NEEDS, 6)
+    finally:
+        model._stops = stops
+        config.eos_token_id = sorted(stops)
+    assert short[0].token_logprobs == pytest.approx(free[0].token_logprobs[: place + 1], abs=1e-5)
+    assert len(short[0].token_entropies) == place + 1
+    assert short[0].text == model.tokenizer.decode(tokens[:place], skip_special_tokens=True).strip()
+
+
+def test_text_is_the_same_for_every_batch_size(model):
+    asked = requests(model)
+    together = [a.text for a in model.answer(model.encode(asked), NEEDS, 6)]
+    assert together == [model.answer(model.encode([r]), NEEDS, 6)[0].text for r in asked]
+
+
+def test_only_what_is_needed_is_given(model):
+    answer = model.answer(model.encode(requests(model)[:1]), frozenset({"text"}), 3)[0]
+    assert answer.token_entropies is None and answer.option_logits is None and answer.p_true is None
+
+
+def test_prompt_is_the_processors_own_and_ends_where_the_answer_begins(model):
+    asked = messages(QUESTIONS[0])
+    alone = model.encode([Request(model.render(asked), picture(0))]).tensors
+    asked[0]["content"][0]["image"] = picture(0)
+    own = model.processor.apply_chat_template(asked, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt")
+    assert set(own) == set(alone)
+    assert all(torch.equal(own[name], alone[name]) for name in own)
+
+
+def test_letters_follow_the_prompt_as_the_template_has_it(model):
+    ids = model.option_ids(4)
+    shown = model.tokenizer.convert_ids_to_tokens(ids)
+    assert shown == {"llava": list("ABCD"), "qwen2_vl": list("ABCD"), "idefics3": ["ĠA", "ĠB", "ĠC", "ĠD"]}[model.label]
+
+
+def test_keeps_the_contract(model):
+    assert isinstance(model, Model)
+    with pytest.raises(ModelError, match="mixes requests"):
+        model.encode([*requests(model)[:1], *requests(model, image=False)[:1]])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return FAMILIES["llava"](tmp_path_factory.mktemp("llava"))
+
+
+def test_digest_follows_content_and_dtype(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "elsewhere")
+    first = hf_vlm(ModelContext("a", folder)).digest
+    assert hf_vlm(ModelContext("b", copy)).digest == first
+    (copy / "README.md").write_text("a model")
+    assert hf_vlm(ModelContext("b", copy)).digest == first
+    assert hf_vlm(ModelContext("a", folder), dtype="bfloat16").digest != first
+    assert hf_vlm(ModelContext("a", folder, dtype="bfloat16")).digest == hf_vlm(ModelContext("a", folder), dtype="bfloat16").digest
+    config = json.loads((copy / "processor_config.json").read_text())
+    config["image_processor"]["image_mean"] = [0.5, 0.5, 0.5]
+    (copy / "processor_config.json").write_text(json.dumps(config))
+    assert hf_vlm(ModelContext("b", copy)).digest != first
+
+
+def test_shipped_sampling_settings_do_not_change_the_logits(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "penalised")
+    settings = {"eos_token_id": 3, "pad_token_id": 0, "repetition_penalty": 1.9, "do_sample": True, "temperature": 0.1}
+    (copy / "generation_config.json").write_text(json.dumps(settings))
+    answers = []
+    for place in (folder, copy):
+        model = hf_vlm(ModelContext("m", place))
+        model.load()
+        answers.append([(a.text, a.token_logprobs) for a in model.answer(model.encode(requests(model)), NEEDS, 6)])
+    assert answers[0] == answers[1]
+
+
+def test_weights_that_are_absent_are_not_made_up(folder, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    copy = shutil.copytree(folder, tmp_path / "torn")
+    weights = load_file(copy / "model.safetensors")
+    gone = next(n for n in weights if "down_proj" in n)
+    save_file({n: w for n, w in weights.items() if n != gone}, copy / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match=r"weights that its config asks for are absent.*down_proj"):
+        hf_vlm(ModelContext("torn", copy)).load()
+
+
+def test_letters_that_cannot_be_told_apart_are_an_error(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "no_letters")
+    text = (copy / "tokenizer.json").read_text()
+    (copy / "tokenizer.json").write_text(text.replace('"C":', '"CCC":'))
+    model = hf_vlm(ModelContext("m", copy))
+    assert len(model.option_ids(2)) == 2
+    with pytest.raises(ModelError, match=r"option letter C is no single known token after the prompt; tokens found: .*' C'"):
+        model.option_ids(3)
+
+
+def test_logits_that_are_not_numbers_are_an_error(folder):
+    model = hf_vlm(ModelContext("m", folder))
+    model.load()
+    with torch.no_grad():
+        model.module.get_output_embeddings().weight.fill_(math.nan)
+    with pytest.raises(ModelError, match="not numbers"):
+        model.answer(model.encode(requests(model)), NEEDS, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "exactly one of artifact and hub"),
+        ({"artifact": "a", "hub": "b"}, "exactly one of artifact and hub"),
+        ({"hub": "owner/model"}, "expected a commit hash of 40 hexadecimal digits, got None"),
+        ({"hub": "owner/model", "revision": "main"}, "got 'main'"),
+        ({"artifact": "registry/data/x", "trust_remote_code": True}, "trust_remote_code is for a hub model"),
+        ({"artifact": "registry/data/nowhere"}, "expected config.json"),
+    ],
+)
+def test_what_names_no_model_is_refused(arguments, message):
+    with pytest.raises(ModelError, match=message):
+        hf_vlm(ModelContext("m"), **arguments)
+
+
+def test_pickled_weights_are_refused(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "pickled")
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="safetensors; pickled weights are not read"):
+        hf_vlm(ModelContext("m", copy))

@@ -1,0 +1,120 @@
+"""A project folder with small datasets, a small model and an `infer` stage, to run for real."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pyarrow.parquet as pq
+
+from registry.sample import GENERATIONS, IMAGES, SAMPLES
+from runners.records import read_table, write_table
+from runners.settings import Settings
+from runners.stage import read_stage
+
+ROOT = Path(__file__).resolve().parents[1]
+CLEAN = {"variant": "clean", "plugin": None, "args": {}}
+BLUR = {"variant": "blur@radius=2.0", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}}
+NOISE = {"variant": "gaussian_noise@sigma=25.0", "plugin": "gaussian_noise", "modality": "image", "args": {"sigma": 25.0}}
+NEEDS = ["text", "token_logprobs", "token_entropies", "option_logits"]
+NOUNS = ["cube", "sphere", "cylinder", "cone"]
+COLORS = ["red", "green", "blue", "yellow", "purple", "gray"]
+
+
+def write_dataset(folder: Path, n: int, choices: bool, seed: int = 0, side: int = 32) -> None:
+    """n samples on n/3 pictures; the first samples of a longer dataset are those of a shorter one."""
+    pictures = []
+    for i in range(0, n, 3):
+        pixels = np.random.default_rng([seed, i]).integers(0, 256, (side, side, 3), dtype=np.uint8)
+        data = io.BytesIO()
+        PIL.Image.fromarray(pixels).save(data, "PNG")
+        pictures.append({"image_id": f"image{i:04d}", "image": {"bytes": data.getvalue(), "path": f"{i}.png"}})
+    samples = [
+        {
+            "sample_id": f"s{i:04d}", "image_id": f"image{i - i % 3:04d}", "references": [], "category": "",
+            "answerable": True, "split": "test",
+            "question": f"What color is the {'big ' * (i % 4)}{NOUNS[i % 4]} {i % 10} ?", "source": "test", "group": "", "meta": {},
+            "choices": COLORS if choices else [], "answer_index": i % 6 if choices else None,
+        }
+        for i in range(n)
+    ]  # fmt: skip
+    write_table(folder / "samples.parquet", samples, SAMPLES)
+    write_table(folder / "images" / "00000.parquet", pictures, IMAGES)
+
+
+class Project:
+    """Writes stage files and runs them, in this process or in another."""
+
+    def __init__(self, folder: Path, model: Path) -> None:
+        self.folder = folder
+        (folder / "registry" / "data").mkdir(parents=True, exist_ok=True)
+        if not (folder / "registry" / "data" / "tiny").exists():
+            (folder / "registry" / "data" / "tiny").symlink_to(model)
+
+    def dataset(self, name: str, n: int, choices: bool = False, **more) -> None:
+        write_dataset(self.folder / "results" / "t" / "data" / name, n, choices, **more)
+
+    def stage(self, datasets, variants=(CLEAN,), needs=NEEDS, max_new_tokens: int = 4, seed: int = 7, args=None) -> None:
+        data = {name: f"results/t/data/{name}" for name in datasets}
+        out = {name: f"results/t/generations/base/{name}.parquet" for name in datasets}
+        model = {"label": "base", "plugin": "hf_vlm", "args": args or {"artifact": "registry/data/tiny"}, "dtype": "float32"}
+        params = {"model": model, "variants": list(variants), "needs": list(needs), "max_new_tokens": max_new_tokens}
+        inputs = {"datasets": data, "model": "registry/data/tiny"}
+        stage = {"kind": "infer", "seed": seed, "params": params, "inputs": inputs, "outputs": {"generations": out}}
+        path = self.folder / "specs" / "t" / "stages" / "infer.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(stage))
+
+    def run(self, batch_size: int = 4, workers: int = 2, key: str = "t/infer"):
+        """In this process; returns the stage with its counters."""
+        from runners import infer
+
+        with chdir(self.folder):
+            stage = read_stage(key, Settings(device="cpu", batch_size=batch_size, workers=workers, progress=False))
+            infer.run(stage)
+        return stage
+
+    def command(self, key: str = "t/infer") -> list[str]:
+        return [sys.executable, "-m", "runners", key]
+
+    def environment(self, batch_size: int = 4) -> dict[str, str]:
+        own = {
+            "QUALM_BATCH_SIZE": str(batch_size),
+            "QUALM_DEVICE": "cpu",
+            "QUALM_PROGRESS": "0",
+            "QUALM_WORKERS": "2",
+            "OMP_NUM_THREADS": "1",
+        }
+        return {**os.environ, "PYTHONPATH": str(ROOT), **own}
+
+    def start(self, batch_size: int = 4, **more) -> subprocess.Popen:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(self.command(), cwd=self.folder, env=self.environment(batch_size), **{**pipes, **more})
+
+    def output(self, name: str) -> Path:
+        return self.folder / "results" / "t" / "generations" / "base" / f"{name}.parquet"
+
+    def rows(self, name: str) -> list[dict]:
+        return read_table(self.output(name), GENERATIONS).to_pylist()
+
+    def segments(self) -> list[Path]:
+        return sorted((self.folder / ".qualm" / "store").rglob("*.segment"))
+
+    def stored_keys(self) -> list[bytes]:
+        """The keys of all segments: a batch that was computed twice shows here as keys that occur twice."""
+        import pyarrow as pa
+
+        keys = []
+        for path in self.segments():
+            with pa.ipc.open_stream(path.read_bytes().split(b"\n", 2)[2]) as reader:
+                keys += reader.read_all().column("key").to_pylist()
+        return keys
+
+
+def provenance(path: Path) -> dict:
+    return json.loads(pq.read_schema(path).metadata[b"qualm"])
