@@ -1,0 +1,113 @@
+"""VLM-Uncertainty-Bench: uncertainty-aware evaluation of vision-language models. Kostumov, Nutfullin, Pilipenko, Ilyushin, 2024.
+
+Five public benchmarks recast as six-option questions. The released outputs carry the questions, so no images are needed
+to score recorded runs; where the processed images lie beside the outputs, they are taken along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.sample import Image, Sample
+from registry.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
+
+SEEDBENCH_TYPES = (
+    "Scene Understanding",
+    "Instance Identity",
+    "Instance Attributes",
+    "Instance Location",
+    "Instances Counting",
+    "Spatial Relation",
+    "Instance Interaction",
+    "Visual Reasoning",
+    "Text Understanding",
+)
+"""Names of SEED-Bench's `question_type_id` 1 to 9, as SEED-Bench gives them (the paper has 3 and 4 the other way round)."""
+
+
+def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:
+    """Questions of one dataset of the official outputs (`output/RUN/DATASET.pkl`), in official order.
+
+    Options are A to D of the file and the two that the authors append, E "I don't know" and F "None of the above", which
+    are never right. Where the file has no text for an option (17 questions of MMBench) it is empty here, and
+    `meta["missing_options"]` names its letter; the authors' prompt moved the later texts one letter up there.
+
+    Args:
+        dataset: File name without `.pkl`: mmbench, oodcv, scienceqa, seedbench, ai2d.
+        run: Whose file the questions are read from; by default the first run in name order. All hold the same questions.
+
+    Raises:
+        AdapterError: the folder or a record is not as the official repository writes it.
+    """
+    source = context.need_source("vlm_uncertainty_bench")
+    try:
+        there = runs(source, dataset)
+        if run is None and not there:
+            raise LayoutError(f"{source}: no output/RUN/{dataset}.pkl; expected the official repository's folder, or check the name")
+        records = read_records(source, run or there[0], dataset)
+    except LayoutError as error:
+        raise AdapterError(str(error)) from error
+    sent: set[str] = set()
+    for record in records:
+        image = _image(source, record)
+        if image is not None and image.image_id not in sent:
+            sent.add(image.image_id)
+            yield image
+        yield _sample(record, dataset, image)
+
+
+def _sample(record: dict[str, Any], dataset: str, image: Image | None) -> Sample:
+    hint = record.get("hint")
+    question = record["question"]
+    meta = _meta(record)
+    if isinstance(hint, str) and hint:
+        question = f"{hint}\n{question}"
+    missing = [letter for letter in GIVEN if not isinstance(record[letter], str)]
+    if missing:
+        meta["missing_options"] = "".join(missing)
+    options = tuple(record[letter] if letter not in missing else "" for letter in GIVEN)
+    return Sample(
+        sample_id=str(record["id"]),
+        question=question,
+        image_id=image.image_id if image else None,
+        choices=(*options, *APPENDED),
+        answer_index=answer_index(record),
+        category=meta.get("category") or meta.get("situation") or meta.get("dimension") or "",
+        source=f"vlm_uncertainty_bench/{dataset}",
+        group=_group(record, dataset),
+        meta=meta,
+    )
+
+
+def _meta(record: dict[str, Any]) -> dict[str, str]:
+    """What the source says of a question that is worth slicing by."""
+    names = ("category", "l2-category", "situation", "phase", "subject", "topic", "grade", "skill")
+    meta = {name: str(record[name]) for name in names if isinstance(record.get(name), str | int)}
+    kind = record.get("question_type_id")
+    if isinstance(kind, int) and 1 <= kind <= len(SEEDBENCH_TYPES):
+        meta["dimension"] = SEEDBENCH_TYPES[kind - 1]
+    if isinstance(record.get("image_path"), str):
+        meta["image_path"] = record["image_path"]
+    return meta
+
+
+def _group(record: dict[str, Any], dataset: str) -> str:
+    """MMBench asks each question once per rotation of its options, as index + k * 1,000,000; elsewhere an image is a group."""
+    if dataset == "mmbench" and isinstance(record["id"], int):
+        return f"question {record['id'] % 1_000_000}"
+    path = record.get("image_path")
+    return path if isinstance(path, str) else ""
+
+
+def _image(source: Path, record: dict[str, Any]) -> Image | None:
+    """The picture, where it lies inside the source folder; the recorded paths are not trusted beyond it."""
+    name = record.get("image_path")
+    if not isinstance(name, str):
+        return None
+    path = (source / name).resolve()
+    if not path.is_relative_to(source.resolve()) or not path.is_file():
+        return None
+    return Image(image_id=name, data=path.read_bytes(), path=name)

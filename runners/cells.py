@@ -1,0 +1,175 @@
+"""Cells: what one model did on one dataset under one variant, as the columns that metrics read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from registry.sample import CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
+from runners.frames import Floats, Samples, flat, greedy_by_variant, option_probabilities
+from runners.records import read_table
+from runners.stage import Stage, StageError
+
+Key = tuple[str, str, str]
+CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
+"""Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
+OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
+SET_COLUMNS = frozenset({"covered", "set_size"})
+
+
+@dataclass
+class Setting:
+    """One conformal setting on one cell."""
+
+    is_calibration: Floats
+    scores: dict[str, dict[str, Floats]] = field(default_factory=dict)
+    """Score -> the columns `covered` and `set_size`."""
+
+
+@dataclass
+class Cell:
+    """One model, dataset and variant. Every column is (n,), NaN where a row has no value."""
+
+    model: str
+    samples: Samples
+    variant: str
+    columns: dict[str, Floats]
+    settings: dict[str, Setting]
+    uncertainties: dict[str, Floats]
+
+    def applies(self, reads: frozenset[str]) -> bool:
+        """Can a metric with these columns be asked of this cell at all?"""
+        known = {*self.columns, "is_calibration"}
+        known |= SET_COLUMNS if self.settings else set()
+        known |= {"uncertainty"} if self.uncertainties else set()
+        return reads <= known
+
+
+class Tables:
+    """The stage's whole-spec tables, split by cell once."""
+
+    def __init__(self, stage: Stage) -> None:
+        judge = stage.params["judge"]
+        self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "gt_is_idk", "judge", "draw"])
+        self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"])
+        self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
+        self.judge = judge
+
+    @staticmethod
+    def _split(stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
+        if name not in stage.inputs:
+            return {}
+        table = read_table(Path(stage.inputs[name]), schema, ["model", "dataset", "variant", "sample_id", *columns])
+        return {key: part for key, part in split(table, ["model", "dataset", "variant"])}
+
+
+def split(table: pa.Table, names: list[str]) -> Iterator[tuple[Key, pa.Table]]:
+    """The parts of a table with equal values in these columns, in order of first appearance, rows in their order."""
+    if not table.num_rows:
+        return
+    code = np.zeros(table.num_rows, dtype=np.int64)
+    words = []
+    for name in names:
+        encoded = table[name].combine_chunks().dictionary_encode()
+        words.append(encoded.dictionary.to_pylist())
+        code = code * len(words[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(code, kind="stable")
+    sorted_table = table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
+    code = code[order]
+    starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
+    for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
+        part = sorted_table.slice(int(start), int(end - start))
+        yield tuple(part[name][0].as_py() for name in names), part
+
+
+def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]:
+    """The cells of one dataset, models by name, variants in the order of their generations."""
+    for model, files in sorted(stage.inputs["generations"].items()):
+        if samples.name not in files:
+            continue
+        path = files[samples.name]
+        for variant, table in greedy_by_variant(path, ["option_logits", "token_logprobs"]).items():
+            key = (model, samples.name, variant)
+            yield Cell(
+                model,
+                samples,
+                variant,
+                _columns(samples, table, tables.judgements.get(key), tables.judge, f"{path}: {variant}"),
+                _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
+                _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
+            )
+
+
+def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: str | None, where: str) -> dict[str, Floats]:
+    n, choice = samples.n, samples.n_options > 0
+    columns = {"correct": np.full(n, np.nan), "confidence": np.full(n, np.nan)}
+    if choice.any():
+        probs = option_probabilities(samples, table, where)
+        scored = ~np.isnan(probs).all(axis=1)
+        filled = np.where(np.isnan(probs), -1.0, probs)
+        predicted = filled.argmax(axis=1)
+        columns["confidence"][scored] = filled.max(axis=1)[scored]
+        known = scored & (samples.truth >= 0)
+        columns["correct"][known] = (predicted == samples.truth)[known]
+        columns["predicted"] = np.where(scored, predicted, np.nan)
+        columns["n_options"] = np.where(choice, samples.n_options, np.nan)
+    if not choice.all():
+        _confidence_of_answers(samples, table, columns["confidence"], where)
+        columns |= _judged(samples, judged, judge, columns["correct"], where)
+    return columns
+
+
+def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats, where: str) -> None:
+    """Of open answers: the probability of the whole answer, exp(sum of token log-probabilities)."""
+    rows = samples.rows_of(table["sample_id"], where)
+    values, lengths = flat(table["token_logprobs"])
+    total = np.bincount(np.repeat(np.arange(len(rows)), lengths), values, len(rows))
+    told = (lengths > 0) & (samples.n_options[rows] == 0)
+    confidence[rows[told]] = np.minimum(np.exp(total[told]), 1.0)
+
+
+def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correct: Floats, where: str) -> dict[str, Floats]:
+    """Fill in `correct` of open answers from their judge; give what the judge said of refusals."""
+    if judged is None or judge is None:
+        return {}
+    judged = judged.filter(pc.and_(pc.equal(judged["judge"], judge), pc.equal(judged["draw"], GREEDY)))
+    rows = samples.rows_of(judged["sample_id"], f"judgements of {where}")
+    correct[rows] = numbers(judged["rating"])
+    columns = {}
+    for name in ("pred_is_idk", "gt_is_idk"):
+        columns[name] = np.full(samples.n, np.nan)
+        columns[name][rows] = numbers(judged[name])
+    return columns
+
+
+def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    for (setting, score), part in split(table, ["setting", "score"]) if table is not None else ():  # type: ignore[misc]
+        rows = samples.rows_of(part["sample_id"], where)
+        filled = {}
+        for name in ("is_calibration", "covered", "set_size"):
+            filled[name] = np.full(samples.n, 0.0 if name == "is_calibration" else np.nan)
+            filled[name][rows] = numbers(part[name])
+        of = found.setdefault(setting, Setting(filled["is_calibration"]))
+        if not np.array_equal(of.is_calibration, filled["is_calibration"]):
+            raise StageError(f"{where}: scores of setting '{setting}' calibrate on different rows; run `dvc repro`")
+        of.scores[score] = {name: filled[name] for name in ("covered", "set_size")}
+    return found
+
+
+def _uncertainties(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Floats]:
+    found = {}
+    for (estimator,), part in split(table, ["estimator"]) if table is not None else ():  # type: ignore[misc]
+        found[estimator] = np.full(samples.n, np.nan)
+        found[estimator][samples.rows_of(part["sample_id"], where)] = numbers(part["value"])
+    return found
+
+
+def numbers(column: pa.ChunkedArray) -> Floats:
+    """Numbers or booleans as float64, null as NaN."""
+    return np.asarray(pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(), dtype=np.float64)

@@ -1,0 +1,143 @@
+"""Samples and answers as aligned arrays: row i of everything is sample i of the dataset, in official order.
+
+Every number that is scored passes through here, so rows are matched by id, never by position; an id that is unknown or
+occurs twice stops the run, and what is missing is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from registry.sample import GENERATIONS, GREEDY, SAMPLES
+from runners.records import read_table
+from runners.stage import StageError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One dataset's samples."""
+
+    name: str
+    table: pa.Table
+
+    @property
+    def n(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        return self.table["sample_id"].combine_chunks()
+
+    @cached_property
+    def n_options(self) -> Ints:
+        """0 for an open-ended question."""
+        lengths = pc.fill_null(pc.list_value_length(self.table["choices"]), 0)
+        return np.asarray(lengths.to_numpy(), dtype=np.int64)
+
+    @cached_property
+    def truth(self) -> Ints:
+        """Place of the right option, -1 where there is none."""
+        return np.asarray(pc.fill_null(self.table["answer_index"], -1).to_numpy(), dtype=np.int64)
+
+    @cached_property
+    def groups(self) -> Ints:
+        """A code per group; a sample without a group is one of its own."""
+        names = [group or f"\0{name}" for group, name in zip(self.table["group"].to_pylist(), self.ids.to_pylist(), strict=True)]
+        return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
+
+    def values(self, field: str) -> list[str | None]:
+        """A column or a meta key as text, None where a sample has none."""
+        if field in self.table.column_names and field != "meta":
+            return [
+                None if v is None or v == "" else str(v).lower() if isinstance(v, bool) else str(v) for v in self.table[field].to_pylist()
+            ]
+        return [dict(m or ()).get(field) for m in self.table["meta"].to_pylist()]
+
+    def rows_of(self, ids: pa.ChunkedArray | pa.Array, where: str) -> Ints:
+        """The row of each id.
+
+        Raises:
+            StageError: an id that is not in this dataset, or that occurs twice.
+        """
+        found = pc.index_in(ids, value_set=self.ids)
+        if found.null_count:
+            unknown = ids.filter(pc.is_null(found))[0].as_py()
+            raise StageError(
+                f"{where}: sample '{unknown}' is not in dataset '{self.name}'; both were made from different data, run `dvc repro`"
+            )
+        rows = np.asarray(found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy(), dtype=np.int64)
+        counts = np.bincount(rows, minlength=self.n)
+        if len(rows) and counts.max() > 1:
+            raise StageError(f"{where}: sample '{self.ids[int(counts.argmax())].as_py()}' occurs {counts.max()} times, expected once")
+        return rows
+
+
+def read_samples(name: str, folder: str | Path) -> Samples:
+    """The samples of a dataset folder, ids checked to be distinct."""
+    path = Path(folder) / "samples.parquet"
+    samples = Samples(name, read_table(path, SAMPLES))
+    if pc.count_distinct(samples.ids).as_py() != samples.n:
+        raise StageError(f"{path}: sample ids are not distinct; every sample needs one of its own")
+    return samples
+
+
+def greedy_by_variant(path: str | Path, columns: Sequence[str]) -> dict[str, pa.Table]:
+    """The greedy answers of a generations file, by variant, variants in order of appearance."""
+    names = list(dict.fromkeys(["sample_id", "variant", "draw", *columns]))
+    table = read_table(Path(path), GENERATIONS, names)
+    table = table.filter(pc.equal(table["draw"], GREEDY))
+    return {v: table.filter(pc.equal(table["variant"], v)) for v in pc.unique(table["variant"]).to_pylist()}
+
+
+def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
+    """A list column as (n, width) with NaN where a row or an entry is missing."""
+    result = np.full((n, width), np.nan)
+    values, lengths = flat(column)
+    if len(lengths) and lengths.max(initial=0) > width:
+        raise StageError(f"option_logits: a row has {lengths.max()} numbers, but no question has more than {width} options")
+    owner = np.repeat(rows, lengths)
+    place = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    result[owner, place] = values
+    return result
+
+
+def flat(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
+    """All numbers of a list column in a row, and how many each entry has; null counts as none."""
+    whole = column.combine_chunks()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(whole), 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(pc.list_flatten(whole).to_numpy(zero_copy_only=False), dtype=np.float64), lengths
+
+
+def option_probabilities(samples: Samples, table: pa.Table, where: str) -> Floats:
+    """(n, K) softmax over each question's own options; a whole row of NaN where its logits are missing or not finite.
+
+    Raises:
+        StageError: a row with another number of logits than its question has options.
+    """
+    rows = samples.rows_of(table["sample_id"], where)
+    width = int(samples.n_options.max(initial=0))
+    lengths = flat(table["option_logits"])[1]
+    wrong = np.flatnonzero((lengths > 0) & (lengths != samples.n_options[rows]))
+    if len(wrong):
+        name, expected = table["sample_id"][int(wrong[0])].as_py(), samples.n_options[rows[wrong[0]]]
+        raise StageError(f"{where}: sample '{name}': {lengths[wrong[0]]} option logits for {expected} options")
+    logits = padded(table["option_logits"], rows, samples.n, width)
+    exists = np.arange(width) < samples.n_options[:, None]
+    whole = (np.isfinite(logits) | ~exists).all(axis=1) & (samples.n_options > 0)
+    probs = np.full(logits.shape, np.nan)
+    if whole.any():
+        masked = np.where(exists[whole], logits[whole], -np.inf)
+        powers = np.exp(masked - masked.max(axis=1, keepdims=True))
+        probs[whole] = np.where(exists[whole], powers / powers.sum(axis=1, keepdims=True), np.nan)
+    return probs

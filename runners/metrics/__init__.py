@@ -1,0 +1,106 @@
+"""Metrics: columns of scored samples in, one number per (re)sample out.
+
+The contract of a plugin `NAME.py`:
+
+    HIGHER_IS_BETTER = True          # or False; None where neither direction is better
+
+    def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
+
+- Positional arguments are named after the columns they read, `weights` last:
+
+  | column | meaning |
+  |---|---|
+  | correct | 0..1: right option chosen, or the judge's rating of an open answer |
+  | confidence | 0..1: largest softmax over the options, or exp(sum of token log-probabilities) of an open answer |
+  | predicted, n_options | index of the likeliest option, number of options (multiple choice only) |
+  | is_calibration | 1 where a conformal setting calibrates on the row, else 0; all 0 without a setting |
+  | covered, set_size | of a row's prediction set, for one conformal setting and score |
+  | uncertainty | of one estimator, HIGHER = MORE UNCERTAIN, may be infinite |
+  | pred_is_idk, gt_is_idk | 1 where the answer declines, where declining is right (open answers only) |
+
+- Every column is float64 (n,) without NaN: rows that lack one of the columns a metric reads are left out by the caller
+  and counted as unscored.
+- `weights` stands for a (B, n) matrix of counts: row b says how often each row is drawn in resample b. It answers
+  `weights @ column` -> (B,) and `weights @ columns` (n, m) -> (B, m); use these where the metric is made of sums, it is
+  much cheaper than `np.asarray(weights)`. A plain (B, n) array works as well. The point estimate is weights of one.
+- The result is (B,): NaN where the metric is undefined for that resample, never a stand-in such as 0.
+- A metric that reads `is_calibration` is over test rows unless its parameter `rows` is "all"; n is counted accordingly.
+
+How often a metric is evaluated follows from what it reads: per conformal setting and score and as the mean over the
+scores (`set_size[ours/lac]`, `[ours/mean]`), per setting (`accuracy[ours]`), per estimator (`auroc[perplexity]`), or once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runners.resampling import Weights as GroupedWeights
+
+Floats = NDArray[np.float64]
+Weights: TypeAlias = NDArray[np.float64] | GroupedWeights
+
+
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """`part / whole`, NaN where the whole is 0."""
+    part, whole = np.broadcast_arrays(part, whole)
+    result: Floats = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
+    return result
+
+
+def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
+    """Weighted mean of a column over the rows where `chosen` is 1."""
+    sums = weights @ np.column_stack([column * chosen, chosen])
+    return ratio(sums[:, 0], sums[:, 1])
+
+
+@cache
+def torchmetric(name: str) -> type[Any]:
+    """A metric plugin as a `torchmetrics.Metric` class, for training loops and distributed evaluation.
+
+    The class takes the plugin's parameters; `update` takes the columns it reads, in its order and without weights, one
+    batch at a time; `compute` gives the value over all batches of all processes.
+
+    Example:
+        >>> import torch
+        >>> metric = torchmetric("ece")(bins=5, rows="all")
+        >>> metric.update(confidence=torch.tensor([0.9, 0.8]), correct=torch.tensor([1, 0]), is_calibration=torch.zeros(2))
+        >>> round(float(metric.compute()), 4)
+        0.35
+    """
+    import torch
+    from torchmetrics import Metric
+    from torchmetrics.utilities.data import dim_zero_cat
+
+    from registry import plugins
+
+    plugin, function = plugins.get("metrics", name), plugins.load("metrics", name)
+    columns = [c for c in plugin.reads if c != "weights"]
+
+    class PluginMetric(Metric):
+        higher_is_better = plugin.declares.get("HIGHER_IS_BETTER")
+        is_differentiable = False
+        full_state_update = False
+
+        def __init__(self, **parameters: Any) -> None:
+            super().__init__()
+            self.parameters_of_plugin = parameters
+            for column in columns:
+                self.add_state(column, default=[], dist_reduce_fx="cat")
+
+        def update(self, *values: torch.Tensor, **named: torch.Tensor) -> None:
+            given = dict(zip(columns, values, strict=False)) | named
+            if set(given) != set(columns):
+                raise TypeError(f"{name}.update: expected columns {', '.join(columns)}; got {', '.join(given) or 'none'}")
+            for column, value in given.items():
+                getattr(self, column).append(value.detach().to(torch.float64).flatten())
+
+        def compute(self) -> torch.Tensor:
+            arrays = [dim_zero_cat(getattr(self, c)).cpu().numpy() for c in columns]
+            return torch.tensor(function(*arrays, np.ones((1, len(arrays[0]))), **self.parameters_of_plugin)[0])
+
+    PluginMetric.__name__ = PluginMetric.__qualname__ = "".join(w.title() for w in name.split("_"))
+    return PluginMetric

@@ -1,0 +1,38 @@
+"""Expected calibration error. Naeini, Cooper, Hauskrecht, 2015; Guo, Pleiss, Sun, Weinberger, 2017."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from runners.binning import bin_sums
+from runners.metrics import Floats, Weights, ratio
+
+HIGHER_IS_BETTER = False
+
+
+def ece(
+    confidence: Floats,
+    correct: Floats,
+    is_calibration: Floats,
+    weights: Weights,
+    *,
+    bins: Annotated[int, Ge(1)] = 15,
+    convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
+    rows: Literal["test", "all"] = "test",
+) -> Floats:
+    """How far confidence and correctness lie apart, averaged over equal-width bins of confidence.
+
+    ECE = sum over bins of |B|/n * |mean correct(B) - mean confidence(B)|, in [0, 1], lower is better. Empty bins add 0.
+    Undefined without rows. A biased estimate: it grows with the number of bins and shrinks with n.
+
+    Args:
+        bins: Number of bins.
+        convention: To which bin an edge belongs; see `runners/binning.py`. VLM-Uncertainty-Bench used torchmetrics.
+        rows: `test`: rows no conformal setting calibrates on. `all`: every row, as VLM-Uncertainty-Bench published.
+    """
+    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    _, sure, right, total = bin_sums(confidence, correct, chosen, weights, bins, convention)
+    return ratio(np.abs(right - sure).sum(axis=1), total)

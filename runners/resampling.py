@@ -1,0 +1,86 @@
+"""Grouped bootstrap: weights of rows in many resamples, kept as counts of groups.
+
+A metric over B resamples of n rows asks for sums `weights @ column`. Rows of one group enter and leave together, so
+those sums need only each group's own sum and a (B, groups) matrix: thousands of resamples for the price of a few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+BLOCK = 4_000_000
+"""Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """(B, n) weights that answer `weights @ column`; `np.asarray(weights)` writes them out."""
+
+    counts: Floats
+    """(B, G): how often each group was drawn."""
+    group: NDArray[np.int64]
+    """(n,): the group of each row, in 0..G-1."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.counts.shape[0], len(self.group)
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        """Weighted sums of a column (n,) -> (B,), or of several (n, m) -> (B, m)."""
+        groups = self.counts.shape[1]
+        if columns.ndim == 1:
+            return self.counts @ np.bincount(self.group, columns, groups)
+        width = columns.shape[1]
+        cells = (self.group[:, None] * width + np.arange(width)).ravel()
+        return self.counts @ np.bincount(cells, columns.ravel(), groups * width).reshape(groups, width)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
+
+    def rows(self, chosen: NDArray[Any]) -> Weights:
+        """The same resamples, seen on some of the rows only."""
+        return Weights(self.counts, self.group[chosen])
+
+
+def ones(n: int) -> Weights:
+    """The one 'resample' that is the sample itself: its metric is the point estimate."""
+    return Weights(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
+
+
+class Bootstrap:
+    """`times` resamples of whole groups with replacement. The same names give the same draws, in any order of asking."""
+
+    keep = True
+    """Draw once and keep, or draw anew each time to save memory; the draws are the same."""
+
+    def __init__(self, group: NDArray[np.int64], times: int, seed: int, *names: str) -> None:
+        codes, self.group = np.unique(group, return_inverse=True)
+        self.groups, self.times = len(codes), times
+        text = json.dumps([seed, *names], ensure_ascii=False)
+        self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
+        self._kept: list[Floats] | None = None
+
+    def blocks(self) -> Iterator[Weights]:
+        """The resamples, at most BLOCK / n of them at a time."""
+        if self._kept is None and self.keep:
+            self._kept = list(self._draw())
+        for counts in self._kept if self._kept is not None else self._draw():
+            yield Weights(counts, self.group)
+
+    def _draw(self) -> Iterator[Floats]:
+        rng = np.random.default_rng(self._entropy)
+        size = max(1, min(self.times, BLOCK // max(1, len(self.group))))
+        for start in range(0, self.times, size):
+            b = min(size, self.times - start)
+            drawn = rng.integers(0, self.groups, size=(b, self.groups))
+            drawn += np.arange(b)[:, None] * self.groups
+            yield np.bincount(drawn.ravel(), minlength=b * self.groups).reshape(b, self.groups).astype(np.float64)

@@ -1,0 +1,97 @@
+"""Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from registry.sample import CLEAN, SCORES
+from runners.cells import Tables, read_cells
+from runners.curves import FIELDS, Curves
+from runners.evaluate import Slice, evaluate, read_metrics
+from runners.frames import Samples, read_samples
+from runners.records import write_table
+from runners.resampling import Bootstrap
+from runners.stage import Stage, StageError
+
+ALL = "all"
+KEEP = 48_000_000
+"""Counts of resamples of one dataset that are kept for its next cell (384 MB); beyond, they are drawn again."""
+
+
+def run(stage: Stage) -> None:
+    """Score all cells; write the table, the metrics file and the plots' points."""
+    if stage.params["confidence"] != "sequence":
+        raise StageError(f"confidence: expected 'sequence', got {stage.params['confidence']!r}")
+    metrics = read_metrics(stage.params["metrics"])
+    interval = stage.params["interval"]
+    datasets = [read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
+    _check_slices(stage.params["slices"], datasets)
+    tables, curves = Tables(stage), Curves()
+    rows: list[dict[str, Any]] = []
+    for samples in datasets:
+        slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
+        for cell in read_cells(stage, samples, tables):
+            curves.add(cell)
+            for part in slices:
+                for metric in metrics:
+                    for label, measured in evaluate(metric, cell, part):
+                        low, high = measured.interval(interval["level"], part.bootstrap.groups)
+                        stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
+                        rows.append(
+                            {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label, "metric": label}
+                            | {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
+                            | {"n": measured.n, "n_unscored": measured.n_unscored}
+                        )
+    _write(stage, rows, curves)
+
+
+def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> list[Slice]:
+    """All rows, and the rows of each value of each field, with their resamples.
+
+    The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
+    differences between them can be paired.
+    """
+    parts = [(ALL, np.arange(samples.n))]
+    for field in fields:
+        values = np.array([v if v is not None else "" for v in samples.values(field)], dtype=object)
+        present = np.array([v is not None for v in samples.values(field)])
+        parts += [(f"{field}={value}", np.flatnonzero(present & (values == value))) for value in sorted(set(values[present]))]
+    slices, budget = [], KEEP
+    for label, rows in parts:
+        bootstrap = Bootstrap(samples.groups[rows], times, seed, samples.name, label)
+        budget -= bootstrap.groups * times
+        bootstrap.keep = budget >= 0
+        slices.append(Slice(label, rows, bootstrap))
+    return slices
+
+
+def _check_slices(fields: list[str], datasets: list[Samples]) -> None:
+    for field in fields:
+        if not any(v is not None for samples in datasets for v in samples.values(field)):
+            names = sorted({key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()})
+            raise StageError(f"slices: no sample has '{field}'; there are the columns of SAMPLES and: {', '.join(names) or 'no meta keys'}")
+
+
+def _null(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves) -> None:
+    made = stage.scratch / "scores.parquet"
+    write_table(made, rows, SCORES, stage.provenance)
+    stage.publish(made, stage.outputs["scores"])
+    nested: dict[str, dict[str, dict[str, float]]] = {}
+    for row in rows:
+        if row["variant"] == CLEAN and row["slice"] == ALL and row["value"] is not None:
+            nested.setdefault(row["model"], {}).setdefault(row["dataset"], {})[row["metric"]] = row["value"]
+    made = stage.scratch / "metrics.json"
+    made.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    stage.publish(made, stage.outputs["metrics"])
+    for name in FIELDS:
+        made = stage.scratch / f"{name}.csv"
+        curves.write(name, made)
+        stage.publish(Path(made), stage.outputs[name])
