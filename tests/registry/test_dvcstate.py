@@ -17,7 +17,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.dvcstate import (
+from registry.dvcstate import (
     EMPTY_FOLDER,
     Checkout,
     DvcStateError,
@@ -25,6 +25,7 @@ from compiler.dvcstate import (
     cache_folder,
     dir_md5,
     file_md5,
+    local_remote,
     read_lock,
     run_cache_key,
 )
@@ -228,6 +229,9 @@ def test_cache_folder_follows_the_configuration(tmp_path: Path, monkeypatch: pyt
     assert cache_folder(root) == root / "shared"
     (root / ".dvc/config.local").write_text("[cache]\n    dir = /elsewhere/cache\n")
     assert cache_folder(root) == Path("/elsewhere/cache")
+    assert local_remote(root) == root / "s"
+    (root / ".dvc/config").write_text("[core]\n    remote = store\n['remote \"store\"']\n    url = s3://bucket/x\n")
+    assert local_remote(root) is None
 
 
 SCALARS = st.one_of(
@@ -253,5 +257,5 @@ def test_locks_that_dvc_writes_are_read_back(tmp_path_factory: pytest.TempPathFa
 
 
 def test_dvc_is_not_imported() -> None:
-    code = "import sys, compiler.dvcstate; assert not {'dvc', 'ruamel', 'torch', 'pyarrow'} & {m.split('.')[0] for m in sys.modules}"
+    code = "import sys, registry.dvcstate; assert not {'dvc', 'ruamel', 'torch', 'pyarrow'} & {m.split('.')[0] for m in sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,146 @@
+"""A card says what a dataset or model is, where it comes from and what its official files look like.
+
+One YAML file per card, `registry/cards/NAME.yaml`, so that a known format costs no code. `qualm data add` checks files
+against the card's layout before it takes them; the compiler resolves a spec's `card: NAME` to its adapter and defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+FOLDER = Path(__file__).resolve().parent / "cards"
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""Names of cards and entries: they become file names and stand in dvc.yaml."""
+
+Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "any"]
+
+
+class CardError(Exception):
+    """A card that does not exist or breaks the format: every problem, with its file and key."""
+
+
+def _inside(pattern: str) -> str:
+    path = PurePosixPath(pattern)
+    if not pattern or path.is_absolute() or ".." in path.parts or "\\" in pattern:
+        raise ValueError("expected a path inside the entry, with '/' and without '..'")
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_inside)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Files(_Strict):
+    """Some of the official files."""
+
+    files: Pattern
+    """Path or pattern from the entry's top: `*` within a folder, `**` across folders."""
+    count: int | None = Field(None, ge=1)
+    """Exactly so many; None = any number from `at_least`."""
+    at_least: int = Field(1, ge=0)
+    """0 makes them optional."""
+    format: Format | None = None
+    """How they are checked for damage; None = by their suffix."""
+    about: str = ""
+    """What they are, for a person to whom they are missing."""
+
+
+class Split(_Strict):
+    """A part of the dataset with the number of records it should have."""
+
+    files: Pattern | None = None
+    """The files of which each holds this split once; None for what is generated."""
+    records: int | None = Field(None, ge=1)
+    """Records in each of those files; None = not known."""
+
+
+class Card(_Strict):
+    """What is known of a dataset or model before its files are looked at."""
+
+    name: str
+    kind: Literal["dataset", "model"]
+    title: str
+    description: str
+    adapter: str | None = None
+    """The plugin that reads it, in registry/adapters/; None for a model."""
+    source: str
+    """Where the official files are, as a URL, or `generated`."""
+    licence: str
+    citation: str
+    """BibTeX; empty where there is nothing to cite."""
+    layout: tuple[Files, ...] = Field((), strict=False)
+    """The official files. Only these are taken; empty for what is generated."""
+    splits: dict[str, Split] = Field(default_factory=dict)
+    digests: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    """SHA-256 of official files known byte for byte."""
+    args: dict[str, Any] = Field(default_factory=dict)
+    """Defaults for the adapter's parameters."""
+    verified: bool = False
+    """Whether layout and counts were checked against the real files, not only against their description."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Card:
+        if not SLUG.fullmatch(self.name):
+            raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', got '{self.name}'")
+        if (self.kind == "dataset") != (self.adapter is not None):
+            raise ValueError("adapter: a dataset names one and a model none")
+        if not self.layout and self.source != "generated":
+            raise ValueError("layout: official files need one; only what is 'generated' goes without")
+        return self
+
+
+def card_names(folder: Path = FOLDER) -> list[str]:
+    """The cards there are, sorted."""
+    return sorted(p.stem for p in folder.glob("*.yaml"))
+
+
+@cache
+def load_card(name: str, folder: Path = FOLDER) -> Card:
+    """One card, checked.
+
+    Raises:
+        CardError: no such card (with the nearest name), or its file breaks the format (every problem at once).
+    """
+    names = card_names(folder)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1, 0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names) or 'none'}"
+        raise CardError(f"no card named '{name}'; {hint}")
+    path = folder / f"{name}.yaml"
+    where = f"registry/cards/{path.name}"
+    try:
+        raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe loaders
+    except yaml.YAMLError as error:
+        raise CardError(f"{where}: not YAML: {error}") from error
+    if not isinstance(raw, dict):
+        raise CardError(f"{where}: expected a mapping of keys such as name, kind, title, got {type(raw).__name__}")
+    try:
+        card = Card.model_validate(raw)
+    except ValidationError as error:
+        raise CardError("\n".join(_line(where, e, raw) for e in error.errors())) from None
+    if card.name != name:
+        raise CardError(f"{where}: name: expected '{name}' as the file is called, got '{card.name}'")
+    return card
+
+
+def _line(where: str, error: Any, raw: Any) -> str:
+    place = ".".join(str(p) for p in error["loc"])
+    if error["type"] == "missing":
+        return f"{where}: {place}: missing; every card has it"
+    if error["type"] == "extra_forbidden":
+        known = Card.model_fields if len(error["loc"]) == 1 else Files.model_fields | Split.model_fields
+        near = difflib.get_close_matches(str(error["loc"][-1]), known, 1, 0.5)
+        return f"{where}: {place}: unknown key" + (f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{where}: {place}: {message}, got {error['input']!r}" if place else f"{where}: {message}"

@@ -1,0 +1,218 @@
+"""`qualm data`: what data there is, where it is, and getting it in whole. A thin layer over DVC, which keeps it.
+
+Importing this module loads neither DVC nor pyarrow; each command loads what it needs.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from registry.printing import complain, facts, human, plain, print_json, progress_line, report, row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+app = typer.Typer(
+    name="data",
+    no_args_is_help=True,
+    help="""Data and models of this project: what there is, where it is, adding more, checking it.
+
+Entries lie in registry/data/ and DVC tracks them, so `dvc pull`, `dvc push` and `dvc get` work on them as on anything else. What an
+entry should look like stands on its card, registry/cards/NAME.yaml.""",
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+
+
+@app.command("ls")
+def list_entries(as_json: JsonOption = False) -> None:
+    """List entries and cards: version, size, licence, and where the bytes are.
+
+    here: in the working tree. cache: `dvc checkout` brings it. remote: `dvc pull` brings it. missing: in none of these.
+    not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
+    """
+    from registry.entries import entries
+
+    with _errors():
+        found = entries(_root())
+        rows = [row(e) for e in found]
+    if as_json:
+        print_json(rows)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("name", "kind", "version", "size", "files", "where", "licence"):
+        table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column != "licence")
+    colours = {"here": "green", "missing": "red", "not added": "dim", "generated": "dim"}
+    for line in rows:
+        where = f"[{colours.get(line['where'], 'yellow')}]{line['where']}[/]"
+        table.add_row(
+            plain(line["name"]),
+            line["kind"] or "?",
+            line["version"] or "-",
+            human(line["bytes"]),
+            "-" if line["files"] is None else f"{line['files']:,}",
+            where,
+            plain(line["licence"] or "?"),
+        )
+    Console().print(table)
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="An entry or a card.")], as_json: JsonOption = False) -> None:
+    """Show one entry: its card, citation, splits and files, and what to type to have it here."""
+    from registry.dvcstate import cache_folder, listing, local_remote
+    from registry.entries import find
+
+    with _errors():
+        root = _root()
+        entry = find(root, name)
+        card = entry.details
+        stores = [cache_folder(root), local_remote(root)]
+        files = next((f for s in stores if s is not None and entry.md5 and (f := listing(s, entry.md5)) is not None), None)
+    if as_json:
+        print_json({**row(entry), "card": card.model_dump(mode="json") if card else None, "file_hashes": files})
+        return
+    from rich.console import Console
+
+    out = Console(highlight=False)
+    out.print(f"[bold]{plain(entry.name)}[/]  {plain(card.title) if card else 'no card'}")
+    if card:
+        out.print(f"\n{plain(card.description)}\n")
+    for label, value in facts(entry):
+        out.print(f"  [dim]{label:<10}[/]{plain(value)}")
+    for split, expected in (card.splits if card else {}).items():
+        n = "" if expected.records is None else f"  {expected.records:,} records" + (" in each file" if expected.files else "")
+        out.print(f"  [dim]{'split':<10}[/]{plain(split)}{n}")
+    for rule in card.layout if card else ():
+        need = f"exactly {rule.count:,}" if rule.count else f"at least {rule.at_least:,}" if rule.at_least else "optional"
+        out.print(f"  [dim]{'layout':<10}[/]{plain(rule.files)}  [dim]{need}{', ' + plain(rule.about) if rule.about else ''}[/]")
+    for file in sorted(files or {})[:20]:
+        out.print(f"  [dim]{'file':<10}[/]{plain(file)}")
+    if files and len(files) > 20:
+        out.print(f"  [dim]{'':<10}and {len(files) - 20:,} more (--json lists them)[/]")
+    if card and card.citation:
+        out.print(f"\n{plain(card.citation.strip())}")
+    if entry.get:
+        out.print(f"\nTo have it here: [bold]{plain(entry.get)}[/]")
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="What to call the entry: registry/data/NAME.")],
+    source: Annotated[str, typer.Option("--from", metavar="PATH|URL@REV", help="A folder, or a git repository at a revision.")],
+    card: Annotated[str | None, typer.Option(help="The card to check against; the entry's own name if not given.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check official files against their card and take them in; DVC tracks them from then on.
+
+    Every problem is listed at once and nothing is added if there is one. Adding the same files again does nothing; adding other
+    files replaces the entry, whose old version stays in the DVC cache.
+
+    From a folder, the files that the card names are copied. From git (`--from https://host/owner/repo@v1.0`), DVC imports the
+    repository at that revision and remembers where it came from.
+    """
+    from registry.adding import AddError
+    from registry.adding import add as add_entry
+    from registry.cards import load_card
+
+    with _errors(), progress_line(not as_json) as progress:
+        chosen = load_card(card or name)
+        try:
+            added = add_entry(_root(), name, source, chosen, progress)
+        except AddError as error:
+            _refuse(name, error.problems, as_json)
+    if as_json:
+        print_json(
+            {
+                "outcome": added.outcome,
+                "previous": added.previous,
+                **row(added.entry),
+                "splits": added.found.splits,
+                "left_out": added.found.left_out,
+            }
+        )
+    else:
+        report(added)
+
+
+@app.command()
+def verify(
+    names: Annotated[list[str] | None, typer.Argument(help="Entries; all that are here if none is given.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read entries' files anew and compare them with the recorded hashes and the card.
+
+    Lists damaged, missing and extra files. Exit status 1 if there are any.
+    """
+    from registry.entries import entries, find
+    from registry.entries import verify as verify_entry
+
+    with _errors():
+        root = _root()
+        chosen = [find(root, n) for n in names] if names else [e for e in entries(root) if e.where == "here"]
+        verdicts = {e.name: verify_entry(e) for e in chosen}
+    if as_json:
+        print_json({n: {"good": v.good, **vars(v)} for n, v in verdicts.items()})
+    else:
+        for name, verdict in verdicts.items():
+            print(f"{name}: {verdict.checked:,} files, {'all as recorded' if verdict.good else 'NOT as recorded'}")
+            for what in ("damaged", "missing", "extra"):
+                for file in getattr(verdict, what):
+                    print(f"  {what}: {file!r}" if not file.isprintable() else f"  {what}: {file}")
+            for problem in verdict.problems:
+                print(f"  {problem}")
+            if verdict.damaged or verdict.missing or verdict.extra:
+                print(f"  `dvc checkout --force registry/data/{name}.dvc` restores the recorded files, `dvc pull` fetches them")
+        if not verdicts:
+            print("nothing is here to verify; `qualm data ls` says what there is")
+    if not all(v.good for v in verdicts.values()):
+        raise typer.Exit(1)
+
+
+def _refuse(name: str, problems: tuple[str, ...], as_json: bool) -> NoReturn:
+    if as_json:
+        print_json({"outcome": "failed", "name": name, "problems": list(problems)})
+    else:
+        n = len(problems)
+        complain(f"nothing was added: {n} problem{'s' if n > 1 else ''}", *(f"  {p}" for p in problems))
+    raise typer.Exit(1)
+
+
+def _root() -> Path:
+    """The nearest folder upwards with a `.dvc`: commands work anywhere in the project."""
+    here = Path.cwd()
+    return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
+    from registry.cards import CardError
+    from registry.dvcstate import DvcStateError
+    from registry.entries import EntryError
+
+    try:
+        yield
+    except (CardError, EntryError, DvcStateError) as error:
+        complain(str(error))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        complain("interrupted; nothing was changed")
+        raise typer.Exit(130) from None
+
+
+def main() -> NoReturn:
+    """`python -m registry.cli`, for those who want no more than this."""
+    app()
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main()

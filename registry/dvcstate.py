@@ -1,0 +1,376 @@
+"""What DVC knows about a checkout, read without importing DVC: hashes, locks, cache, run cache.
+
+`qualm plan` must say in well under a second what `dvc repro` would run and what it would restore; importing DVC alone
+costs most of that second. Everything here reproduces DVC 3.67 exactly and is tested against it:
+
+- A file's hash is the MD5 of its bytes. A folder's is the MD5 of the JSON list of its files' hashes, plus `.dir`.
+  What `.dvcignore` names is not part of a folder.
+- The run cache keeps, at `runs/KEY[:2]/KEY/`, the lock entries of past runs. KEY is the SHA-256 of command,
+  dependencies, parameters and output paths. Of several entries DVC tries only the newest, and takes it if every output
+  is in the cache.
+- Two traps, which the compiler must avoid. DVC drops EVERY key named `size` or `nfiles` from what it hashes into KEY, at any
+  depth, parameters included: two runs that differ only in such a parameter have one key, and DVC then restores the
+  wrong outputs. And a stage with a plain output of `cache: false` has no run cache at all (a metric or plot may have it).
+"""
+
+from __future__ import annotations
+
+import configparser
+import hashlib
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"
+"""The hash of a folder without files."""
+
+_RACY = 2_000_000_000
+"""A file changed less than 2 s ago may change again within one tick of its clock: its hash is not remembered."""
+
+
+class DvcStateError(Exception):
+    """A lock or folder that DVC could not read either. The message says which and what to do."""
+
+
+def file_md5(path: str | Path) -> str:
+    """MD5 of a file's bytes."""
+    with open(path, "rb") as handle:  # noqa: PTH123 - a str or a Path, many times over
+        return str(hashlib.file_digest(handle, _md5).hexdigest())
+
+
+def dir_md5(path: str | Path, ignore: Ignore | None = None) -> str:
+    """DVC's hash of a folder, `.dir` included.
+
+    Args:
+        path: the folder. Links to files count as what they point to; links to folders are skipped, as DVC does.
+        ignore: the checkout's ignore rules; None ignores nothing.
+    """
+    return tree_md5({name: file_md5(file) for name, file in _files(Path(path), ignore)})
+
+
+def tree_md5(hashes: Mapping[str, str]) -> str:
+    """The hash of a folder whose files, as relative POSIX paths, have these hashes."""
+    entries = [{"md5": hashes[name], "relpath": name} for name in sorted(hashes)]
+    return f"{_md5(json.dumps(entries, sort_keys=True).encode()).hexdigest()}.dir"
+
+
+def read_lock(path: str | Path) -> dict[str, Any]:
+    """The stages of a `dvc.lock`: name -> {cmd, deps, params, outs}. Empty where there is no lock yet.
+
+    Raises:
+        DvcStateError: it is not a lock of schema 2.0.
+    """
+    raw = read_yaml(path)
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict) or str(raw.get("schema")) != "2.0":
+        found = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+        raise DvcStateError(f"{path}: expected a DVC lock of schema 2.0, got {found!r}; delete it and run again")
+    stages: dict[str, Any] = raw.get("stages") or {}
+    return stages
+
+
+def read_yaml(path: str | Path) -> Any:
+    """What a `.dvc` or `dvc.lock` file says, read as DVC reads it (YAML 1.2); None where there is no file.
+
+    Raises:
+        DvcStateError: it is not YAML.
+    """
+    try:
+        return yaml.load(Path(path).read_bytes(), Loader=_loader())  # noqa: S506 - a safe loader with YAML 1.2's scalars
+    except FileNotFoundError:
+        return None
+    except yaml.YAMLError as error:
+        raise DvcStateError(f"{path}: not YAML: {error}; restore it with `git checkout {path}` or delete it and run again") from error
+
+
+def run_cache_key(cmd: str, deps: Iterable[Mapping[str, Any]], params: Mapping[str, Mapping[str, Any]], outs: Iterable[str]) -> str:
+    """The name under which DVC's run cache files a stage.
+
+    Args:
+        cmd: the command as it stands in dvc.yaml.
+        deps: the lock's entries, `{"path", "hash": "md5", "md5"}` and `"isexec": True` where the file is executable.
+        params: parameter file -> its content (or the keys of it that the stage reads).
+        outs: paths of all outputs, metrics and plots.
+    """
+    record: dict[str, Any] = {"cmd": cmd}
+    if ordered := sorted(deps, key=lambda d: str(d["path"])):
+        record["deps"] = ordered
+    if params:
+        record["params"] = params
+    record["outs"] = sorted(outs)
+    return hashlib.sha256(json.dumps(_without_sizes(record), sort_keys=True).encode()).hexdigest()
+
+
+class Ignore:
+    """The rules of `.dvcignore` files (gitignore's grammar), from the checkout's root down."""
+
+    _BUILT_IN = (".hg/", ".git/", ".git", ".dvc/")
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self._known: dict[Path, list[tuple[Path, re.Pattern[str], bool, bool]]] = {}
+
+    def hides(self, path: Path, is_dir: bool) -> bool:
+        """Whether this very path is ignored; that of its parents is the caller's to ask first."""
+        if is_dir and (path / ".dvc").exists():
+            return True  # a DVC repository inside ours is not ours
+        for base, pattern, ignored, folders_only in reversed(self._rules(path.parent)):
+            if folders_only and not is_dir:
+                continue
+            name = path.relative_to(base).as_posix()
+            if pattern.match(name) or (is_dir and pattern.match(f"{name}/")):
+                return ignored
+        return False
+
+    def hides_any(self, path: Path) -> bool:
+        """Whether a folder or one of its parents is ignored, so that DVC sees nothing in it."""
+        if self.root not in path.parents:
+            return False
+        chain = [path, *path.parents]
+        return any(self.hides(p, True) for p in reversed(chain[: chain.index(self.root)]))
+
+    def _rules(self, folder: Path) -> list[tuple[Path, re.Pattern[str], bool, bool]]:
+        if folder not in self._known:
+            if folder == self.root:
+                rules = list(_parse_ignore(folder, self._BUILT_IN))
+            elif self.root in folder.parents:
+                rules = list(self._rules(folder.parent))
+            else:
+                rules = []
+            file = folder / ".dvcignore"
+            if file.is_file():
+                rules += _parse_ignore(folder, file.read_text(encoding="utf-8").splitlines())
+            self._known[folder] = rules
+        return self._known[folder]
+
+
+class Checkout:
+    """One checkout's files, cache and run cache, with hashes remembered in `.qualm/hashes.json`.
+
+    A remembered hash holds while size, inode, modification and change time are the same.
+    Used as a context manager, or `save` is called at the end.
+    """
+
+    def __init__(self, root: str | Path = ".") -> None:
+        self.root = Path(root).resolve()
+        self.ignore = Ignore(self.root)
+        self.cache = cache_folder(self.root)
+        self._file = self.root / ".qualm" / "hashes.json"
+        self._known: dict[str, list[Any]] = self._read()
+        self._changed = False
+
+    def __enter__(self) -> Checkout:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.save()
+
+    def path_md5(self, path: str | Path) -> str | None:
+        """The hash DVC gives a file or folder of the checkout; None where there is none."""
+        place = self.root / path
+        try:
+            if not place.is_dir():
+                return self._remembered(place)
+        except FileNotFoundError:
+            return None
+        place = Path(os.path.normpath(place))
+        return tree_md5({name: self._remembered(file) for name, file in _files(place, self.ignore)})
+
+    def files(self, path: str | Path) -> dict[str, str]:
+        """The files of a folder that DVC counts, relative POSIX path -> hash, every one read anew."""
+        return {name: file_md5(file) for name, file in _files(Path(os.path.normpath(self.root / path)), self.ignore)}
+
+    def dep(self, path: str, md5: str | None = None) -> dict[str, Any] | None:
+        """A dependency's entry as the lock would have it now; None where the path is missing and no hash is given.
+
+        Args:
+            path: as it stands in dvc.yaml, from the root.
+            md5: the hash it will have, where a stage that is yet to run or be restored makes it.
+        """
+        found = md5 or self.path_md5(path)
+        if found is None:
+            return None
+        entry: dict[str, Any] = {"path": path, "hash": "md5", "md5": found}
+        place = self.root / path
+        if place.is_file() and place.stat().st_mode & (stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH):
+            entry["isexec"] = True
+        return entry
+
+    def cached(self, md5: str) -> bool:
+        """Whether a file, or a folder with all that it lists, lies in the cache."""
+        return holds(self.cache, md5)
+
+    def restorable(self, entry: Mapping[str, Any]) -> bool:
+        """Whether every output of a lock or run-cache entry lies in the cache."""
+        return all(out.get("md5") and self.cached(out["md5"]) for out in entry.get("outs", []))
+
+    def run_cache_hit(
+        self, cmd: str, deps: Iterable[Mapping[str, Any]], params: Mapping[str, Mapping[str, Any]], outs: Iterable[str]
+    ) -> dict[str, Any] | None:
+        """The past run that DVC would restore instead of running the command, with its outputs' hashes; None where there is none.
+
+        Arguments are those of `run_cache_key`. Ask only for stages whose plain outputs all lie in the cache and that have
+        at least one dependency and one output: DVC looks nowhere for the others.
+        """
+        key = run_cache_key(cmd, deps, params, outs)
+        folder = self.cache / "runs" / key[:2] / key
+        try:
+            newest = max(folder.iterdir(), key=lambda p: p.stat().st_mtime_ns)
+            entry = yaml.load(newest.read_bytes(), Loader=_loader())  # noqa: S506
+        except (FileNotFoundError, NotADirectoryError, ValueError, yaml.YAMLError):
+            return None
+        return entry if isinstance(entry, dict) and self.restorable(entry) else None
+
+    def save(self) -> None:
+        """Write the remembered hashes, if there are new ones."""
+        if not self._changed:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._file.with_name(f".hashes.{os.getpid()}")
+        partial.write_text(json.dumps(self._known), encoding="utf-8")
+        partial.replace(self._file)
+        self._changed = False
+
+    def _remembered(self, path: Path) -> str:
+        found = path.stat()
+        state = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+        name = str(path)
+        known = self._known.get(name)
+        if known is not None and known[:4] == state:
+            return str(known[4])
+        md5 = file_md5(path)
+        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _RACY:
+            self._known[name] = [*state, md5]
+            self._changed = True
+        return md5
+
+    def _read(self) -> dict[str, list[Any]]:
+        try:
+            raw = json.loads(self._file.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}  # a memory, nothing more: it is made anew
+        return {k: v for k, v in raw.items() if isinstance(v, list) and len(v) == 5} if isinstance(raw, dict) else {}
+
+
+def listing(store: Path, md5: str) -> dict[str, str] | None:
+    """The files of a folder, relative path -> hash, as a cache or a remote on disk lists them; None where it does not."""
+    try:
+        entries = json.loads(_object(store, md5).read_bytes())
+        return {e["relpath"]: e["md5"] for e in entries}
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # DVC too takes a damaged listing for a missing one
+
+
+def holds(store: Path, md5: str) -> bool:
+    """Whether a cache or a remote on disk has a file, or a folder with all that it lists."""
+    if not md5.endswith(".dir"):
+        return _object(store, md5).is_file()
+    files = listing(store, md5)
+    return files is not None and all(_object(store, h).is_file() for h in files.values())
+
+
+def configuration(root: Path) -> dict[str, dict[str, str]]:
+    """DVC's settings for a checkout, `section -> key -> value`, of all its files, the nearer one winning; paths absolute."""
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    system, user = os.environ.get("DVC_SYSTEM_CONFIG_DIR", "/etc/xdg/dvc"), os.environ.get("DVC_GLOBAL_CONFIG_DIR", str(home / "dvc"))
+    merged: dict[str, dict[str, str]] = {}
+    for file in (Path(system, "config"), Path(user, "config"), root / ".dvc" / "config", root / ".dvc" / "config.local"):
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        try:
+            parser.read_string(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (configparser.Error, OSError, UnicodeDecodeError) as error:
+            raise DvcStateError(f"{file}: not a DVC configuration: {error}") from error
+        for section in parser.sections():
+            name = section.strip("'").replace('"', "")
+            for key, raw in parser.items(section):
+                value = raw.strip().strip("'\"")
+                if (name == "cache" and key == "dir") or (name.startswith("remote ") and key == "url" and "://" not in value):
+                    value = os.path.normpath(file.parent / Path(value).expanduser())
+                merged.setdefault(name, {})[key] = value
+    return merged
+
+
+def cache_folder(root: Path) -> Path:
+    """Where DVC keeps its cache: `cache.dir` of the nearest configuration that says so, else `.dvc/cache`."""
+    return Path(configuration(root).get("cache", {}).get("dir") or root / ".dvc" / "cache")
+
+
+def local_remote(root: Path) -> Path | None:
+    """The default remote's folder where it is one on this disk, such as the one in the repository; None for the others."""
+    settings = configuration(root)
+    url = settings.get(f"remote {settings.get('core', {}).get('remote', '')}", {}).get("url", "")
+    return Path(url) if url and "://" not in url else None
+
+
+def _object(store: Path, md5: str) -> Path:
+    return store / "files" / "md5" / md5[:2] / md5[2:]
+
+
+def _md5(data: bytes = b"") -> Any:
+    return hashlib.md5(data, usedforsecurity=False)
+
+
+def _files(folder: Path, ignore: Ignore | None) -> Iterator[tuple[str, Path]]:
+    """Files DVC counts as a folder's, as (relative POSIX path, file)."""
+    if ignore is not None and ignore.hides_any(folder):
+        return
+    for parent, folders, names in os.walk(folder):
+        here = Path(parent)
+        if ".dvcignore" in names:
+            raise DvcStateError(f"{here / '.dvcignore'}: DVC takes no .dvcignore inside a tracked folder; move its lines to the root's")
+        if ignore is not None:
+            folders[:] = [f for f in folders if not ignore.hides(here / f, True)]
+        for name in names:
+            file = here / name
+            if ignore is None or not ignore.hides(file, False):
+                yield file.relative_to(folder).as_posix(), file
+
+
+def _parse_ignore(base: Path, lines: Iterable[str]) -> Iterator[tuple[Path, re.Pattern[str], bool, bool]]:
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    for line in map(str.strip, lines):
+        if not line or line.startswith("#"):
+            continue
+        regex, ignored = GitIgnoreSpecPattern.pattern_to_regex(line)
+        if regex is not None and ignored is not None:
+            yield base, re.compile(str(regex)), ignored, line.endswith("/")
+
+
+def _without_sizes(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_sizes(v) for k, v in value.items() if k not in ("size", "nfiles")}
+    return [_without_sizes(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+@cache
+def _loader() -> type[Any]:
+    """PyYAML's fast safe loader with the scalars of YAML 1.2, in which DVC writes: `no` and `1:30` are text, 1e-4 a number."""
+
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+        yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's own way
+
+    for tag, pattern, first in (
+        ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+        ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+        ("int", r"[-+]?0b[01_]+|[-+]?0o?[0-7_]+|[-+]?[0-9_]+|[-+]?0x[0-9a-fA-F_]+", "-+0123456789"),
+        (
+            "float",
+            r"[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+"
+            r"|[-+]?\.[0-9_]+(?:[eE][-+][0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+            "-+.0123456789",
+        ),
+    ):
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), list(first))
+    return Loader

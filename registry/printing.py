@@ -1,0 +1,108 @@
+"""How `qualm data` says things: one line, one table row, one progress line at a time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from registry.adding import Added, Progress
+    from registry.entries import Entry
+
+
+def row(entry: Entry) -> dict[str, Any]:
+    card = entry.details
+    return {
+        "name": entry.name,
+        "kind": card.kind if card else None,
+        "version": entry.version,
+        "md5": entry.md5,
+        "bytes": entry.size,
+        "files": entry.nfiles,
+        "where": entry.where,
+        "licence": card.licence if card else None,
+        "card_name": entry.card,
+        "origin": entry.origin,
+        "get": entry.get or None,
+    }
+
+
+def facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    card = entry.details
+    if card:
+        yield "kind", card.kind + (f", read by '{card.adapter}'" if card.adapter else "")
+        yield "source", card.source
+        yield "licence", card.licence
+        yield "checked", "layout and counts, against the real files" if card.verified else "not yet against the real files"
+    yield "version", f"{entry.md5} ({human(entry.size)}, {entry.nfiles or 1:,} files)" if entry.md5 else "-"
+    if entry.origin:
+        yield "imported", entry.origin
+    yield "where", entry.where
+
+
+def report(added: Added) -> None:
+    entry, found = added.entry, added.found
+    verb = {
+        "added": "added",
+        "replaced": f"replaced version {(added.previous or '')[:10]} by",
+        "unchanged": "already here, nothing changed:",
+    }
+    print(f"{entry.name}: {verb[added.outcome]} version {entry.version}, {len(found.files):,} files, {human(found.size)}")
+    for split, records in sorted(found.splits.items()):
+        counts = f"{records[0]:,} records" if len(set(records)) == 1 else f"{min(records):,} to {max(records):,} records"
+        print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
+    if found.left_out:
+        print(f"  not named by the card: {len(found.left_out):,} files, {found.left_out[0]} the first")
+    if added.outcome != "unchanged":
+        print(f"next: git add registry/data/{entry.name}.dvc registry/data/.gitignore, commit")
+        if not entry.origin:
+            print(f"      dvc push registry/data/{entry.name}.dvc   (for others to pull)")
+
+
+@contextmanager
+def progress_line(shown: bool) -> Iterator[Progress]:
+    """One line on standard error that says what is being done and how much has been."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    done: dict[str, list[int]] = {}
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+        task = bar.add_task("starting")
+
+        def tell(what: str, file: str, size: int) -> None:
+            counts = done.setdefault(what, [0, 0])
+            counts[0] += 1
+            counts[1] += size
+            bar.update(task, description=f"{what} {plain(file)[:60]}  ({counts[0]:,} files, {human(counts[1])})")
+
+        yield tell
+
+
+def human(n: int | None) -> str:
+    if n is None:
+        return "-"
+    size, units = float(n), ["B", "KiB", "MiB", "GiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{n} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
+
+
+def plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def complain(*lines: str) -> None:
+    print("qualm: " + "\n".join(lines), file=sys.stderr)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from registry.cli import app
+
+run = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _here(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repo / "deep").mkdir()
+    monkeypatch.chdir(repo / "deep")  # commands find the root themselves
+    monkeypatch.setenv("COLUMNS", "140")
+
+
+def test_a_round(repo: Path, model: Callable[..., Path]) -> None:
+    folder = str(model())
+    done = run.invoke(app, ["add", "scene-vlm-base", "--from", folder])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("scene-vlm-base: added version ") and "dvc push registry/data/scene-vlm-base.dvc" in done.output
+    done = run.invoke(app, ["add", "scene-vlm-base", "--from", folder, "--json"])
+    assert done.exit_code == 0 and json.loads(done.output)["outcome"] == "unchanged"
+    done = run.invoke(app, ["ls"])
+    assert done.exit_code == 0 and "scene-vlm-base" in done.output and "here" in done.output and "not added" in done.output
+    rows = {r["name"]: r for r in json.loads(run.invoke(app, ["ls", "--json"]).output)}
+    assert rows["scene-vlm-base"]["where"] == "here" and rows["scene-vlm-base"]["kind"] == "model" and rows["scene-vlm-base"]["files"] == 6
+    done = run.invoke(app, ["show", "scene-vlm-base"])
+    assert done.exit_code == 0 and "model.safetensors" in done.output and "Apache-2.0" in done.output
+    assert len(json.loads(run.invoke(app, ["show", "scene-vlm-base", "--json"]).output)["file_hashes"]) == 6
+    assert run.invoke(app, ["verify"]).exit_code == 0
+    (repo / "registry/data/scene-vlm-base/config.json").write_text("{")
+    done = run.invoke(app, ["verify", "scene-vlm-base"])
+    assert done.exit_code == 1 and "damaged: config.json" in done.output and "config.json: cut short" in done.output
+    assert json.loads(run.invoke(app, ["verify", "--json"]).output)["scene-vlm-base"]["damaged"] == ["config.json"]
+
+
+def test_problems_are_listed_and_exit_1(model: Callable[..., Path]) -> None:
+    folder = model()
+    (folder / "tokenizer.json").write_text("<html>")
+    (folder / "config.json").unlink()
+    done = run.invoke(app, ["add", "scene-vlm-base", "--from", str(folder)])
+    assert done.exit_code == 1
+    assert "nothing was added: 2 problems" in done.output and "config.json (the model's architecture): expected 1, found 0" in done.output
+    done = run.invoke(app, ["add", "scene-vlm-base", "--from", str(folder), "--json"])
+    assert done.exit_code == 1 and len(json.loads(done.output)["problems"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["add", "scene-vlm", "--from", "."], "no card named 'scene-vlm'; did you mean 'scene-vlm-base'?"),
+        (["show", "scenes"], "no entry or card named 'scenes'"),
+        (["verify", "synthetic_scene"], "did you mean 'synthetic_scenes'?"),
+        (["add", "x"], "--from"),
+        (["lss"], "No such command"),
+    ],
+)
+def test_misuse_exits_2(arguments: list[str], message: str) -> None:
+    done = run.invoke(app, arguments)
+    assert done.exit_code == 2 and message in " ".join(done.output.split()), done.output
+
+
+def test_nothing_to_verify() -> None:
+    done = run.invoke(app, ["verify"])
+    assert done.exit_code == 0 and "nothing is here to verify" in done.output
+
+
+def test_help_teaches() -> None:
+    for command in ("ls", "show", "add", "verify"):
+        assert len(run.invoke(app, [command, "--help"]).output) > 300
+
+
+def test_importing_is_light() -> None:
+    code = "import sys, registry.cli; print(sorted({m.split('.')[0] for m in sys.modules}))"
+    modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2]).stdout
+    assert not [m for m in ("dvc", "torch", "pyarrow", "numpy", "pydantic", "yaml") if f"'{m}'" in modules]
