@@ -14,11 +14,20 @@ from typing import Any
 
 import polars as pl
 
-from runners.reporting import figures, leaderboard
+from runners.reporting import figures, leaderboard, published, studies
 from runners.reporting.examples import examples
 from runners.reporting.load import Results, read_results
 from runners.reporting.text import visible
 from runners.stage import Stage, StageError
+
+ASSETS = [
+    "reporting/templates/report.html",
+    "reporting/templates/published.html",
+    "reporting/templates/examples.html",
+    "reporting/templates/style.css",
+    "reporting/templates/browse.js",
+]
+"""Files that make the page and are no Python: the compiler reads this list, and the stage depends on them."""
 
 TEMPLATES = Path(__file__).with_name("reporting") / "templates"
 MOST_BYTES = 5 * 2**20
@@ -70,12 +79,12 @@ def _content(results: Results) -> dict[str, Any]:
         "description": visible(params.get("description") or "", 4000),
         "facts": _facts(results),
         "datasets": [_dataset(results, name) for name in results.datasets],
-        "studies": [],
+        "published": published.compare(results),
+        "studies": studies.studies(results),
         "examples": examples(results, int(params.get("examples", 24))),
         "models": [visible(m, 80) for m in results.models],
         "libraries": _libraries(results),
         "metrics": _metrics(results),
-        "level": "",
     }
 
 

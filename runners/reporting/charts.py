@@ -151,6 +151,8 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: s
     y = alt.Y("value:Q", scale=alt.Scale(zero=False), axis=_axis(title=y_title, tickCount=5))
     layers = []
     if goal is not None:
+        values = [goal, *(r["value"] for r in rows)]  # room around a goal, so that noise beside it does not look like a trend
+        y.scale = alt.Scale(domain=[max(0.0, min(values) - 0.02), min(1.0, max(values) + 0.02)], nice=True)
         rule = alt.Chart(_data([{"value": goal}])).mark_rule(color=MUTED, strokeDash=[3, 3], strokeWidth=1)
         layers.append(rule.encode(y=alt.Y("value:Q", title=y_title)))
     base = alt.Chart(_data(rows))
@@ -160,7 +162,7 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: s
         layers.append(mean.encode(x=x, y=alt.Y("mean(value):Q", title=y_title)))
         return draw(alt.layer(*layers).properties(width=210, height=160), name)
     base = base.encode(color=alt.Color("model:N", scale=alt.Scale(domain=list(models), range=list(SERIES[: len(models)])), legend=None))
-    if not log:
+    if not log and goal is None and len(models) <= 3:  # more bands than that hide each other
         layers.append(base.mark_area(opacity=0.12).encode(x=x, y=alt.Y("low:Q", title=y_title), y2="high:Q"))
     layers.append(base.mark_line(strokeWidth=1.6).encode(x=x, y=y))
     layers.append(base.mark_point(filled=True, size=30, opacity=1).encode(x=x, y=y))
@@ -178,7 +180,23 @@ def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
     base = alt.Chart(_data(rows)).encode(y=y, color=colour)
     layers = [
         base.mark_rule(strokeWidth=2, opacity=0.7).encode(x=x, x2="after:Q"),
-        base.mark_point(filled=True, fill="var(--paper)", size=40, opacity=1, strokeWidth=1.5).encode(x=x),
+        base.mark_point(filled=False, fill="var(--paper)", size=40, opacity=1, strokeWidth=1.5).encode(x=x),
         base.mark_point(filled=True, size=44, opacity=1).encode(x=alt.X("after:Q", title=None)),
     ]
     return draw(alt.layer(*layers).properties(width=_plot_width(order), height=alt.Step(20)), name)
+
+
+def bumps(rows: Rows, metrics: Sequence[str], name: str) -> str:
+    """Ranks by one metric after another, a line per model, its name and rank at both ends."""
+    import altair as alt
+
+    models = len({r["model"] for r in rows})
+    x = alt.X("metric:N", sort=list(metrics), axis=_axis(title=None, labelAngle=0, orient="top", domain=False, ticks=False, labelColor=INK))
+    y = alt.Y("place:Q", scale=alt.Scale(domain=[1, max(models, 2)], reverse=True, padding=8), axis=None)
+    colours = alt.Scale(domain=["up", "down", "level"], range=[RIGHT, WRONG, MUTED])
+    base = alt.Chart(_data(rows)).encode(x=x, y=y, color=alt.Color("moved:N", scale=colours, legend=None))
+    layers = [base.mark_line(strokeWidth=1.5, opacity=0.75).encode(detail="model:N"), base.mark_circle(size=34, opacity=1)]
+    for end, align, shift in ((0, "right", -9), (-1, "left", 9)):
+        text = base.transform_filter(alt.datum.metric == metrics[end]).mark_text(align=align, dx=shift, fontSize=10.5)
+        layers.append(text.encode(text="before:N" if end == 0 else "after:N"))
+    return draw(alt.layer(*layers).properties(width=120 * len(metrics), height=max(60, 17 * models)), name)
