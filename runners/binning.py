@@ -10,8 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.resampling import Weights
-
 Floats = NDArray[np.float64]
 Convention = Literal["torchmetrics", "guo", "lm_polygraph", "netcal"]
 
@@ -48,13 +46,8 @@ def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
     raise ValueError(f"convention: expected torchmetrics, guo, lm_polygraph or netcal, got {convention!r}")
 
 
-def bin_sums(
-    confidence: Floats, correct: Floats, chosen: Floats, weights: NDArray[np.float64] | Weights, bins: int, convention: str
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Per resample and bin: weight, summed confidence and summed correctness (B, bins + 1), and all rows' weight (B,)."""
+def members(confidence: Floats, bins: int, convention: str) -> Floats:
+    """(n, k): 1 where a row is in one of the k bins that hold any row."""
     place = bin_of(confidence, bins, convention)
-    member = (place[:, None] == np.arange(bins + 1)) * chosen[:, None]
-    width = bins + 1
-    table = np.hstack([member, member * confidence[:, None], member * correct[:, None], chosen[:, None]])
-    sums: Floats = weights @ table
-    return sums[:, :width], sums[:, width : 2 * width], sums[:, 2 * width : 3 * width], sums[:, -1]
+    inside: Floats = (place[:, None] == np.unique(place[place >= 0])).astype(np.float64)
+    return inside

@@ -80,7 +80,8 @@ class Measured:
 
     @property
     def undefined(self) -> int:
-        return int(np.isnan(self.resampled).sum())
+        """Resamples in which the metric has no value though the sample has one."""
+        return 0 if np.isnan(self.value) else int(np.isnan(self.resampled).sum())
 
 
 def evaluate(metric: Metric, cell: Cell, part: Slice) -> Iterator[tuple[str, Measured]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from runners.binning import bin_sums
+from runners.binning import members
 from runners.metrics import Floats, Weights, ratio
 
 HIGHER_IS_BETTER = False
@@ -34,5 +34,6 @@ def ece(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row, as VLM-Uncertainty-Bench published.
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
-    _, sure, right, total = bin_sums(confidence, correct, chosen, weights, bins, convention)
-    return ratio(np.abs(right - sure).sum(axis=1), total)
+    inside = members(confidence, bins, convention) * (chosen * (correct - confidence))[:, None]
+    sums = weights @ np.column_stack([inside, chosen])
+    return ratio(np.abs(sums[:, :-1]).sum(axis=1), sums[:, -1])

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from runners.binning import bin_sums
+from runners.binning import members
 from runners.metrics import Floats, Weights, ratio
 
 HIGHER_IS_BETTER = False
@@ -36,7 +36,9 @@ def mce(
         min_count: Bins with fewer rows are passed over.
     """
     chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
-    count, sure, right, _ = bin_sums(confidence, correct, chosen, weights, bins, convention)
-    gaps = np.where(count >= min_count, ratio(np.abs(right - sure), count), -1.0)
-    largest = gaps.max(axis=1)
+    inside = members(confidence, bins, convention) * chosen[:, None]
+    bins_held = inside.shape[1]
+    sums = weights @ np.hstack([inside, inside * (correct - confidence)[:, None]])
+    count, gap = sums[:, :bins_held], np.abs(sums[:, bins_held:])
+    largest = np.max(np.where(count >= min_count, ratio(gap, count), -1.0), axis=1, initial=-1.0)
     return np.where(largest < 0, np.nan, largest)

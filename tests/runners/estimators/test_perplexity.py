@@ -1,0 +1,16 @@
+import numpy as np
+import pytest
+
+from runners.estimators.perplexity import perplexity
+
+ROW = np.log([0.9, 0.5, 0.8])
+
+
+@pytest.mark.parametrize(("form", "expected"), [("log", 0.340550), ("exp", 1.405721)])
+def test_worked_example(form, expected):
+    assert perplexity([ROW, ROW[:1]], form=form)[0] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("form", ["log", "exp"])
+def test_edges(form):
+    np.testing.assert_array_equal(perplexity([np.empty(0), np.array([-np.inf, -1.0])], form=form), [np.nan, np.inf])
