@@ -185,7 +185,8 @@ def _limit_depth(text: str, name: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                mark = Mark(name, event.start_mark.line + 1, event.start_mark.column + 1)
+                place = event.start_mark
+                mark = Mark(name, place.line + 1, place.column + 1) if place else Mark(name)
                 raise SpecError([Problem(mark, "", f"nested more than {MAX_DEPTH} deep")], {name: text})
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1

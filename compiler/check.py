@@ -1,0 +1,221 @@
+"""Values against schemas, with positions: Pydantic's verdict in the words of this project's errors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+
+from compiler.errors import Problem, nearest, shown
+from compiler.load import Document, Path_
+from compiler.spec import NAME_PATTERN, whole
+from registry.plugins import REQUIRED, Artifact, DatasetName, ModelName, Parameter
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "none_required": "nothing",
+    "string_pattern_mismatch": "a name of letters, digits, '_', '-' and '.', at most 64",
+}
+M = TypeVar("M", bound=BaseModel)
+_BOUND = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less_than": ("lt", "<"), "less_than_equal": ("le", "<=")}
+
+
+def model(kind: type[M], document: Document, problems: list[Problem]) -> M | None:
+    """Validate a whole document; on failure add every problem and return None."""
+    try:
+        return kind.model_validate(document.data)
+    except ValidationError as error:
+        seen: set[Path_] = set()
+        for detail in error.errors(include_url=False):
+            loc = _real(detail["loc"], document.data)
+            if loc in seen and detail["type"] != "missing":
+                continue  # another branch of the same union
+            seen.add(loc)
+            problems.append(_problem(detail, loc, document, kind))
+        return None
+
+
+def _real(loc: tuple[int | str, ...], data: Any) -> Path_:
+    """The part of Pydantic's location that names places in the document, without its union branches."""
+    real: list[int | str] = []
+    for part in loc:
+        inside_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if inside_list or (isinstance(data, Mapping) and part in data):
+            data = data[part]
+        elif isinstance(data, Mapping) and part == loc[-1]:
+            data = None  # a missing key
+        else:
+            continue
+        real.append(part)
+    return tuple(real)
+
+
+def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel]) -> Problem:
+    kind, value = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        known = _fields(root, loc[:-1])
+        return document.problem(loc, f"unknown key '{loc[-1]}'", nearest(str(loc[-1]), known), key=True)
+    if kind == "missing":
+        return document.problem(loc, f"expected the key '{loc[-1]}', found none", "add it")
+    return document.problem(loc, f"expected {_expected(detail)}, got {shown(value)}")
+
+
+def _expected(detail: Any) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "literal_error":
+        return "one of " + str(context["expected"]).replace("'", "") if " or " in context["expected"] else str(context["expected"])
+    if kind in _BOUND:
+        key, sign = _BOUND[kind]
+        return f"a number {sign} {context[key]}"
+    return _EXPECTED.get(kind) or str(detail["msg"]).removeprefix("Input should be ")
+
+
+def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
+    """The keys that a mapping at `path` of the spec may have."""
+    current: Any = kind
+    for part in path:
+        if isinstance(current, type) and issubclass(current, BaseModel):
+            current = current.model_fields[str(part)].annotation if str(part) in current.model_fields else None
+        else:
+            current = (get_args(current) or (None,))[-1]
+    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+
+
+def field_type(annotation: Any) -> Any:
+    """A plugin's annotation as Pydantic can check it: our own name types become checked text."""
+    if annotation in (Artifact, DatasetName, ModelName):
+        return Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *bounds = get_args(annotation)
+        return Annotated[(field_type(inner), *bounds)]  # type: ignore[return-value]
+    if origin is Union:
+        return Union[tuple(field_type(a) for a in get_args(annotation))]  # noqa: UP007 - built at run time
+    if origin is list:
+        return list[field_type(get_args(annotation)[0])]  # type: ignore[misc]
+    if origin is dict:
+        key, value = get_args(annotation)
+        return dict[key, field_type(value)]  # type: ignore[valid-type,misc]
+    return annotation
+
+
+def takes_list(annotation: Any) -> bool:
+    """Whether a list is a value of this parameter, not a sweep over values."""
+    if get_origin(annotation) is Annotated:
+        return takes_list(get_args(annotation)[0])
+    if get_origin(annotation) is Union:
+        return any(takes_list(a) for a in get_args(annotation))
+    return get_origin(annotation) is list
+
+
+def names_of(annotation: Any, value: Any, kind: type) -> Iterator[str]:
+    """The names of one of our types (Artifact, DatasetName, ModelName) that stand in a parameter's value."""
+    if value is None:
+        return
+    if annotation is kind:
+        yield value
+    elif get_origin(annotation) in (Union, Annotated):
+        for inner in get_args(annotation):
+            yield from names_of(inner, value, kind)
+    elif get_origin(annotation) is list and isinstance(value, list):
+        for item in value:
+            yield from names_of(get_args(annotation)[0], item, kind)
+    elif get_origin(annotation) is dict and isinstance(value, dict):
+        for item in value.values():
+            yield from names_of(get_args(annotation)[1], item, kind)
+
+
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(field_type(annotation), config=ConfigDict(strict=True))
+
+
+def value(annotation: Any, given: Any, document: Document, path: Path_, problems: list[Problem]) -> Any:
+    """One parameter's value, strictly checked and in canonical form (whole floats as int, ints as float where declared)."""
+    try:
+        return _adapter(annotation).validate_python(_whole_numbers(annotation, given))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        place = _real(details[0]["loc"], given)
+        expected = list(dict.fromkeys(_expected(d) for d in details))
+        problems.append(document.problem((*path, *place), f"expected {' or '.join(expected)}, got {shown(details[0]['input'])}"))
+        return None
+
+
+def _whole_numbers(annotation: Any, given: Any) -> Any:
+    kinds = _leaf_types(annotation)
+    if int in kinds and float not in kinds:
+        if isinstance(given, list):
+            return [whole(v) for v in given]
+        return whole(given)
+    return given
+
+
+def _leaf_types(annotation: Any) -> set[Any]:
+    if get_origin(annotation) is Literal:
+        return {type(v) for v in get_args(annotation)}
+    inner = get_args(annotation)
+    return set().union(*(_leaf_types(a) for a in inner if not isinstance(a, str | int | float))) if inner else {annotation}
+
+
+def combinations(
+    parameters: Sequence[Parameter], given: Mapping[str, Any], document: Document, path: Path_, problems: list[Problem], owner: str
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every combination of swept values: pairs of (the swept parameters, all parameters with defaults filled in)."""
+    known = {p.name: p for p in parameters}
+    for name in given:
+        if name not in known:
+            problems.append(document.problem((*path, name), f"{owner} has no parameter '{name}'", nearest(name, known), key=True))
+    axes: dict[str, list[Any]] = {}
+    fixed: dict[str, Any] = {}
+    for name, parameter in known.items():
+        if name not in given:
+            if parameter.default is REQUIRED:
+                problems.append(document.problem(path, f"{owner} needs the parameter '{name}' ({parameter.text})", f"`{name}: ...`"))
+            else:
+                fixed[name] = _default(parameter)
+        elif isinstance(given[name], list) and not takes_list(parameter.annotation):
+            if not given[name]:
+                problems.append(document.problem((*path, name), "expected at least one value in a sweep, got an empty list"))
+            axes[name] = [value(parameter.annotation, v, document, (*path, name, i), problems) for i, v in enumerate(given[name])]
+            if len({repr(v) for v in axes[name]}) < len(axes[name]):
+                problems.append(document.problem((*path, name), "expected different values in a sweep, got one of them twice"))
+        else:
+            fixed[name] = value(parameter.annotation, given[name], document, (*path, name), problems)
+    order = [p.name for p in parameters]
+    found = []
+    for values in itertools.product(*axes.values()):
+        swept = dict(zip(axes, values, strict=True))
+        everything = {**fixed, **swept}
+        found.append((swept, {n: everything[n] for n in order if n in everything}))
+    return found
+
+
+def _default(parameter: Parameter) -> Any:
+    """The default in the type's canonical form: `= 2` of a float is 2.0."""
+    try:
+        return _adapter(parameter.annotation).validate_python(parameter.default)
+    except ValidationError:
+        return parameter.default
+
+
+def label(name: str, chosen: Mapping[str, Any]) -> str:
+    """`blur` with radius 2.0 chosen -> `blur@radius=2`."""
+    if not chosen:
+        return name
+    return name + "@" + ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={_text(v)}" for k, v in chosen.items())
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

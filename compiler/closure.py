@@ -1,0 +1,82 @@
+"""Which files of this repository implement a stage: the import closure of its modules, read from their source.
+
+A stage depends on exactly these files, so that editing one plugin re-executes the stages that use it and no other.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+PACKAGES = ("registry", "runners")
+
+EXECUTION = frozenset({"runners/__main__.py", "runners/settings.py"})
+"""What starts a stage and what changes speed only: no content, so no dependency."""
+
+
+def closure(files: Iterable[str], root: Path) -> tuple[str, ...]:
+    """The given files and all repo modules they import, at any depth and also inside functions; sorted, root-relative."""
+    found: set[str] = set()
+    todo = list(files)
+    while todo:
+        file = todo.pop()
+        if file in found or file in EXECUTION:
+            continue
+        found.add(file)
+        todo.extend(_imports(root, file))
+    return tuple(sorted(found))
+
+
+@cache
+def _imports(root: Path, file: str) -> tuple[str, ...]:
+    if not file.endswith(".py"):
+        return ()
+    path = root / file
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    here = Path(file).parent.as_posix().replace("/", ".")
+    found = list(_packages(root, file))
+    skipped = {id(n) for block in ast.walk(tree) if _type_checking(block) for n in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found += _module(root, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node, here)
+            found += _module(root, base)
+            for alias in node.names:
+                found += _module(root, f"{base}.{alias.name}")
+        elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ASSETS" for t in node.targets):
+            found += [f"{Path(file).parent.as_posix()}/{asset}" for asset in ast.literal_eval(node.value)]
+    return tuple(dict.fromkeys(found))
+
+
+def _type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _base(node: ast.ImportFrom, here: str) -> str:
+    if node.level == 0:
+        return node.module or ""
+    parts = here.split(".")
+    parts = parts[: len(parts) - (node.level - 1)]
+    return ".".join([*parts, *(node.module or "").split(".")]).strip(".")
+
+
+def _module(root: Path, name: str) -> list[str]:
+    """The file of a module of ours and of the packages above it; nothing for other packages."""
+    if name.split(".")[0] not in PACKAGES:
+        return []
+    base = name.replace(".", "/")
+    for file in (f"{base}.py", f"{base}/__init__.py"):
+        if (root / file).is_file():
+            return [file, *_packages(root, file)]
+    return []
+
+
+def _packages(root: Path, file: str) -> list[str]:
+    parents = [f"{parent.as_posix()}/__init__.py" for parent in Path(file).parents if parent != Path()]
+    return [p for p in parents if p != file and (root / p).is_file() and (root / p).stat().st_size]

@@ -1,0 +1,286 @@
+"""A resolved spec -> the frozen plan of its stages. Pure: reads source files for their imports and nothing else.
+
+Stage shape follows what DVC costs: a stage is minutes of work (a data set, a model's answers to a data set over all
+variants, the scores), never one cell of the product. What lies below a stage is kept incremental by the sample store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compiler.closure import closure
+from compiler.errors import Mark, Problem, SpecError
+from compiler.resolve import DatasetUse, ModelUse, Ref, Resolved, slug
+from registry.plugins import ROOT, Plugin
+from registry.sample import CLEAN
+
+MAX_STAGES = 100
+"""Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
+
+GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
+"""One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
+
+SEEDED = ("data", "finetune", "infer", "score", "report")
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """One stage: what it is told, what it reads, what it writes, and which files implement it."""
+
+    name: str
+    kind: str
+    desc: str
+    params: dict[str, Any]
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    seed: int
+    code: tuple[str, ...]
+    kept_in_git: frozenset[str] = frozenset()
+    """Keys of `outputs` that are small and readable: in git, not in the DVC cache."""
+
+    @property
+    def deps(self) -> tuple[str, ...]:
+        return tuple(sorted({*leaves(self.inputs), *self.code}))
+
+    @property
+    def outs(self) -> tuple[str, ...]:
+        return tuple(sorted(leaves(self.outputs)))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "seed": self.seed, "params": self.params, "inputs": self.inputs, "outputs": self.outputs}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All stages of one spec, in an order in which they can run."""
+
+    spec: str
+    title: str
+    stages: tuple[PlannedStage, ...]
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """Models made here: name -> path."""
+
+    def stage(self, name: str) -> PlannedStage:
+        return next(s for s in self.stages if s.name == name)
+
+
+def leaves(tree: Any) -> Iterator[str]:
+    """The paths in nested mappings of paths."""
+    if isinstance(tree, Mapping):
+        for value in tree.values():
+            yield from leaves(value)
+    else:
+        yield str(tree)
+
+
+def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
+    """The stages that rebuild this spec's results.
+
+    Raises:
+        SpecError: two stages would write one path, or stages wait for each other.
+    """
+    stages = list(_Planner(resolved, root).stages())
+    _check_outputs(stages, resolved)
+    artifacts = {f.ref.label: _place(resolved, "models", f.ref.label) for f in resolved.finetunes}
+    return Plan(resolved.spec.name, resolved.spec.title, tuple(_ordered(stages, resolved)), artifacts)
+
+
+def _place(resolved: Resolved, *parts: str) -> str:
+    return "/".join(("results", resolved.spec.name, *(slug(p) for p in parts)))
+
+
+class _Planner:
+    def __init__(self, resolved: Resolved, root: Path) -> None:
+        self.r, self.root = resolved, root
+        self.evaluated = [d for d in resolved.datasets if d.evaluate]
+        self.data = {d.label: _place(resolved, "data", d.label) for d in resolved.datasets}
+        self.generations = {
+            m.ref.label: {d.label: f"{_place(resolved, 'generations', m.ref.label, d.label)}.parquet" for d in self.evaluated}
+            for m in resolved.models
+        }
+
+    def stages(self) -> Iterator[PlannedStage]:
+        r = self.r
+        yield from map(self._data, r.datasets)
+        yield from map(self._finetune, r.finetunes)
+        if not r.models or not self.evaluated:
+            return
+        infer = list(self._infer_stages())
+        yield from infer
+        tables = {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
+        made: dict[str, str] = {}
+        if r.judges:
+            made["judgements"] = f"{_place(r)}/judgements.parquet"
+            params = {"judges": [j.as_json() for j in r.judges]}
+            yield self._stage("judge", "judge", "Judge open answers", params, tables, {"judgements": made["judgements"]}, r.judges)
+        if r.estimators:
+            made["uncertainties"] = f"{_place(r)}/uncertainties.parquet"
+            params = {"estimators": [e.as_json() for e in r.estimators]}
+            inputs = {"generations": self.generations}
+            outputs = {"uncertainties": made["uncertainties"]}
+            yield self._stage("estimate", "estimate", "Estimate uncertainty", params, inputs, outputs, r.estimators)
+        if r.conformal:
+            outputs = {"sets": f"{_place(r)}/conformal_sets.parquet", "thresholds": f"{_place(r)}/conformal_thresholds.parquet"}
+            params = {"settings": [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in r.conformal]}
+            used = [s for c in r.conformal for s in c.scores]
+            yield self._stage("calibrate", "calibrate", "Calibrate conformal sets", params, tables, outputs, used)
+            made.update(outputs)
+        if r.metrics:
+            score = self._score(tables, made)
+            yield score
+            yield self._report(tables, made, score)
+
+    def _stage(
+        self,
+        name: str,
+        kind: str,
+        desc: str,
+        params: dict[str, Any],
+        inputs: dict[str, Any],
+        outputs: dict[str, Any],
+        used: Any = (),
+        kept_in_git: frozenset[str] = frozenset(),
+    ) -> PlannedStage:
+        plugins: list[Plugin] = [u.plugin if isinstance(u, Ref) else u for u in used]
+        files = [f"runners/{kind}.py", *(_relative(p, self.root) for p in plugins)]
+        code = closure([f for f in files if f], self.root)
+        seed = self.r.seed if kind in SEEDED else 0
+        return PlannedStage(name, kind, desc, params, inputs, outputs, seed, code, kept_in_git)
+
+    def _data(self, d: DatasetUse) -> PlannedStage:
+        params = {"dataset": d.label, "card": d.card, "adapter": d.adapter.name, "args": d.args, "limit": d.limit}
+        inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
+        return self._stage(
+            f"data-{slug(d.label)}", "data", f"Samples of {d.label}", params, inputs, {"dataset": self.data[d.label]}, [d.adapter]
+        )
+
+    def _finetune(self, f: Any) -> PlannedStage:
+        r, ref = self.r, f.ref
+        inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in r.datasets if d.label.split("@")[0] in f.datasets}}
+        bases = {m.ref.label: m.source for m in r.models if m.ref.label.split("@")[0] in f.models and m.source}
+        if bases:
+            inputs["models"] = bases
+        outputs = {"model": _place(r, "models", ref.label), "log": f"{_place(r, 'training', ref.label)}.csv"}
+        params = {"name": ref.label, "plugin": ref.plugin.name, "args": ref.args, "max_new_tokens": r.spec.inference.max_new_tokens}
+        name = f"finetune-{slug(ref.label)}"
+        return self._stage(name, "finetune", f"Train {ref.label}", params, inputs, outputs, [ref], frozenset({"log"}))
+
+    def _infer_stages(self) -> Iterator[PlannedStage]:
+        r = self.r
+        per_pair = len(r.datasets) + len(r.finetunes) + len(r.models) * len(self.evaluated) + 5
+        for model in r.models:
+            if per_pair > MAX_STAGES:
+                yield self._infer(model, self.evaluated, f"infer-{slug(model.ref.label)}")
+            else:
+                for d in self.evaluated:
+                    yield self._infer(model, [d], f"infer-{slug(model.ref.label)}-{slug(d.label)}")
+
+    def _infer(self, model: ModelUse, datasets: list[DatasetUse], name: str) -> PlannedStage:
+        r = self.r
+        variants: list[dict[str, Any]] = [{"variant": CLEAN, "plugin": None, "args": {}}]
+        for p in r.perturbations:
+            variants.append({"variant": p.label, "plugin": p.plugin.name, "modality": p.plugin.declares.get("MODALITY"), "args": p.args})
+        params = {
+            "model": model.ref.as_json(),
+            "variants": variants,
+            "needs": self._needs(model),
+            "max_new_tokens": r.spec.inference.max_new_tokens,
+        }
+        inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in datasets}}
+        if model.source:
+            inputs["model"] = model.source
+        outputs = {"generations": {d.label: self.generations[model.ref.label][d.label] for d in datasets}}
+        desc = f"Answers of {model.ref.label} to {', '.join(d.label for d in datasets)}"
+        return self._stage(name, "infer", desc, params, inputs, outputs, [model.ref, *r.perturbations])
+
+    def _needs(self, model: ModelUse) -> list[str]:
+        wanted = {"option_logits"} | {c for e in self.r.estimators for c in e.plugin.reads}
+        if self.r.judges or wanted & set(GREEDY_SIGNALS):
+            wanted |= set(GREEDY_SIGNALS)
+        return sorted(wanted & model.gives)
+
+    def _score(self, tables: dict[str, Any], made: dict[str, str]) -> PlannedStage:
+        r, place = self.r, _place(self.r)
+        interval = r.spec.compare.interval
+        params = {
+            "metrics": [m.as_json() for m in r.metrics],
+            "slices": sorted(set(r.spec.slices)),
+            "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
+            "judge": r.judges[0].label if r.judges else None,
+            "confidence": r.spec.inference.confidence,
+            "baseline": r.spec.compare.baseline,
+        }
+        inputs = {**tables, **{k: v for k, v in made.items() if k != "thresholds"}}
+        plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
+        outputs = {"scores": f"{place}/scores.parquet", "metrics": f"{place}/metrics.json", **plots}
+        kept = frozenset({"metrics", *plots})
+        return self._stage("score", "score", "Score everything, with intervals", params, inputs, outputs, r.metrics, kept)
+
+    def _report(self, tables: dict[str, Any], made: dict[str, str], score: PlannedStage) -> PlannedStage:
+        r = self.r
+        inputs = {**tables, **made, **score.outputs}
+        inputs.pop("metrics")
+        params: dict[str, Any] = {
+            "title": r.spec.title or r.spec.name,
+            "description": r.spec.description,
+            "about": {m.ref.label: m.about for m in r.models if m.about},
+            "examples": r.spec.report.examples,
+            "metrics": [m.as_json() for m in r.metrics],
+            "published": None,
+        }
+        if r.spec.report.published:
+            params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
+        params["spec_sha256"] = hashlib.sha256(canonical({"score": score.as_json(), "report": params}).encode()).hexdigest()
+        return self._stage("report", "report", "Report", params, inputs, {"report": f"{_place(r)}/report.html"}, r.metrics)
+
+
+def canonical(value: Any) -> str:
+    """One text for one value: sorted keys, no NaN, 15 and 15.0 distinct."""
+    return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _relative(plugin: Plugin, root: Path) -> str:
+    """A plugin's file from the root; empty for a plugin of another package, whose version is in the environment."""
+    try:
+        return plugin.path.relative_to(root).as_posix()
+    except ValueError:
+        return ""
+
+
+def _check_outputs(stages: list[PlannedStage], resolved: Resolved) -> None:
+    problems, owner = [], dict[str, str]()
+    names: dict[str, str] = {}
+    for stage in stages:
+        if names.setdefault(stage.name.lower(), stage.name) != stage.name or sum(s.name == stage.name for s in stages) > 1:
+            problems.append(_clash(resolved, f"two stages would be called '{stage.name}'"))
+        for out in stage.outs:
+            other = owner.setdefault(out.lower(), stage.name)
+            if other != stage.name:
+                problems.append(_clash(resolved, f"stages '{other}' and '{stage.name}' would both write {out}"))
+    if problems:
+        raise SpecError(problems)
+
+
+def _clash(resolved: Resolved, message: str) -> Problem:
+    return Problem(Mark(str(resolved.files[0])), "", message, "rename a dataset or model")
+
+
+def _ordered(stages: list[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
+    """Stages after what they read, otherwise in the order they were made."""
+    owner = {out: s.name for s in stages for out in s.outs}
+    waiting = {s.name: {owner[d] for d in s.deps if d in owner} for s in stages}
+    done: list[PlannedStage] = []
+    left = list(stages)
+    while left:
+        ready = [s for s in left if not waiting[s.name] - {d.name for d in done}]
+        if not ready:
+            names = ", ".join(s.name for s in left)
+            raise SpecError([Problem(Mark(str(resolved.files[0])), "", f"stages wait for each other in a circle: {names}")])
+        done += ready
+        left = [s for s in left if s not in ready]
+    return done

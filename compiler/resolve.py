@@ -1,0 +1,374 @@
+"""A checked spec -> everything it names, spelled out: every sweep expanded, every default filled in, every reference tied.
+
+What comes out (`Resolved`) holds no positions, comments, orders of keys or ways to write a number, so that two specs
+that mean the same give the same plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Gt, Lt
+
+from compiler import check
+from compiler.errors import Problem, SpecError, nearest, shown
+from compiler.load import Document, Path_, load
+from compiler.spec import About, RunWide, Spec
+from registry import cards, plugins
+from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
+
+DATA = "registry/data"
+SET_COLUMNS = {"covered", "set_size"}
+
+
+@dataclass(frozen=True)
+class Ref:
+    """One plugin with all its parameters."""
+
+    label: str
+    plugin: Plugin
+    args: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"label": self.label, "plugin": self.plugin.name, "args": self.args}
+
+
+@dataclass(frozen=True)
+class DatasetUse:
+    """One data set of the spec (one point of its sweep)."""
+
+    label: str
+    card: str
+    adapter: Plugin
+    args: dict[str, Any]
+    limit: int | None
+    source: str | None
+    evaluate: bool
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """One model that answers, and what it is read from."""
+
+    ref: Ref
+    source: str | None
+    about: dict[str, Any]
+    gives: frozenset[str]
+
+
+@dataclass(frozen=True)
+class FinetuneUse:
+    """One model that is made here."""
+
+    ref: Ref
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConformalUse:
+    """One conformal setting (one point of its sweep)."""
+
+    label: str
+    scores: tuple[Ref, ...]
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A spec, spelled out."""
+
+    spec: Spec
+    seed: int
+    files: tuple[Path, ...]
+    datasets: tuple[DatasetUse, ...]
+    models: tuple[ModelUse, ...]
+    finetunes: tuple[FinetuneUse, ...]
+    perturbations: tuple[Ref, ...]
+    judges: tuple[Ref, ...]
+    estimators: tuple[Ref, ...]
+    conformal: tuple[ConformalUse, ...]
+    metrics: tuple[Ref, ...]
+
+    def cells(self) -> int:
+        """Models x data sets x variants x estimators (at least one of each)."""
+        evaluated = sum(d.evaluate for d in self.datasets)
+        return len(self.models) * evaluated * (1 + len(self.perturbations)) * max(1, len(self.estimators))
+
+
+def resolve_file(path: Path, root: Path, run_wide: RunWide) -> Resolved:
+    """Read, check and spell out a spec.
+
+    Raises:
+        SpecError: with every problem found.
+    """
+    document = load(path, root)
+    problems: list[Problem] = []
+    spec = check.model(Spec, document, problems)
+    if spec is None:
+        raise SpecError(problems, document.sources)
+    if spec.name != path.stem:
+        problems.append(document.problem(("name",), f"expected the file's own name '{path.stem}', got '{spec.name}'"))
+    resolved = _Resolver(document, spec, run_wide, problems).resolve()
+    if problems:
+        raise SpecError(problems, document.sources)
+    return resolved
+
+
+def read_run_wide(root: Path) -> RunWide:
+    """params.yaml, checked."""
+    document = load(root / "params.yaml", root)
+    problems: list[Problem] = []
+    found = check.model(RunWide, document, problems)
+    if found is None:
+        raise SpecError(problems, document.sources)
+    return found
+
+
+def slug(label: str) -> str:
+    """A label as a part of a path or stage name."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", label)
+
+
+class _Resolver:
+    def __init__(self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem]) -> None:
+        self.document, self.spec, self.run_wide, self.problems = document, spec, run_wide, problems
+
+    def resolve(self) -> Resolved:
+        spec = self.spec
+        self._own_values()
+        finetunes = self._finetunes()
+        datasets = self._datasets({d for f in finetunes for d in f.datasets})
+        models = self._models(finetunes)
+        resolved = Resolved(
+            spec=spec,
+            seed=spec.seed if spec.seed is not None else self.run_wide.seed,
+            files=tuple(self.document.files),
+            datasets=datasets,
+            models=models,
+            finetunes=finetunes,
+            perturbations=self._refs("perturbations", spec.perturbations, always_label=True),
+            judges=self._refs("judges", spec.judges),
+            estimators=self._refs("estimators", spec.estimators),
+            conformal=self._conformal(),
+            metrics=self._refs("metrics", spec.metrics),
+        )
+        self._refs("pairs", spec.pairs)
+        self._references(resolved)
+        return resolved
+
+    # -- sections ---------------------------------------------------------------------------------------------------
+
+    def _own_values(self) -> None:
+        known = [s for section in ("datasets", "models", "finetunes") for s in getattr(self.spec, section)]
+        for section in ("models", "finetunes"):
+            for name in getattr(self.spec, section):
+                if known.count(name) > 1:
+                    self._problem((section, name), f"the name '{name}' is given to two of datasets, models and finetunes", key=True)
+
+    def _datasets(self, trained_on: set[str]) -> tuple[DatasetUse, ...]:
+        found: list[DatasetUse] = []
+        for name, entry in self.spec.datasets.items():
+            path: Path_ = ("datasets", name)
+            try:
+                card = cards.load_card(entry.card)
+            except cards.CardError as error:
+                self._problem((*path, "card"), str(error))
+                continue
+            if card.kind != "dataset" or card.adapter is None:
+                self._problem((*path, "card"), f"expected the card of a data set, got '{entry.card}', which is a {card.kind}")
+                continue
+            adapter = self._plugin("datasets", card.adapter, (*path, "card"))
+            if adapter is None:
+                continue
+            given = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
+            source = entry.source or (card.name if card.layout else None)
+            limit = entry.limit if entry.limit is not None else self.run_wide.limit
+            evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
+            for swept, args in self._combinations(adapter, given, path):
+                found.append(DatasetUse(check.label(name, swept), card.name, adapter, args, limit, source, evaluate))
+        return tuple(sorted(found, key=lambda d: d.label))
+
+    def _models(self, finetunes: tuple[FinetuneUse, ...]) -> tuple[ModelUse, ...]:
+        found: list[ModelUse] = []
+        for name, entry in self.spec.models.items():
+            path: Path_ = ("models", name)
+            about = self._about(entry, path)
+            one = self._single({k: v for k, v in entry.items() if k != "about"}, "models", path)
+            if one is None:
+                continue
+            plugin, given, at = one
+            given = self._run_wide_dtype(plugin, given)
+            for swept, args in self._combinations(plugin, given, at):
+                sources = [a for p in plugin.parameters for a in check.names_of(p.annotation, args.get(p.name), Artifact)]
+                ref = Ref(check.label(name, swept), plugin, self._located(plugin, args))
+                source = f"{DATA}/{sources[0]}" if sources else None
+                found.append(ModelUse(ref, source, about, frozenset(plugin.declares.get("GIVES", ()))))
+        for tuned in finetunes:
+            loader = self._plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
+            if loader is not None:
+                place = f"results/{self.spec.name}/models/{slug(tuned.ref.label)}"
+                defaults = {p.name: p.default for p in loader.parameters}
+                args = {**defaults, **self._run_wide_dtype(loader, {}), "artifact": place}
+                found.append(ModelUse(Ref(tuned.ref.label, loader, args), place, {}, frozenset(loader.declares.get("GIVES", ()))))
+        return tuple(sorted(found, key=lambda m: m.ref.label))
+
+    def _about(self, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
+        if entry.get("about") is None:
+            return {}
+        part = Document(entry["about"], {(): self.document.mark((*path, "about"))}, {}, {})
+        for place, mark in self.document.marks.items():
+            if place[: len(path) + 1] == (*path, "about"):
+                part.marks[place[len(path) + 1 :]] = mark
+        found = check.model(About, part, self.problems)
+        return found.model_dump(exclude_none=True) if found else {}
+
+    def _finetunes(self) -> tuple[FinetuneUse, ...]:
+        found: list[FinetuneUse] = []
+        for name, entry in self.spec.finetunes.items():
+            one = self._single(entry, "finetunes", ("finetunes", name))
+            if one is None:
+                continue
+            plugin, given, at = one
+            for swept, args in self._combinations(plugin, self._run_wide_dtype(plugin, given), at):
+                uses: dict[type, list[str]] = {DatasetName: [], ModelName: []}
+                for kind, known in ((DatasetName, self.spec.datasets), (ModelName, {**self.spec.models, **self.spec.finetunes})):
+                    for parameter in plugin.parameters:
+                        for used in check.names_of(parameter.annotation, args.get(parameter.name), kind):
+                            uses[kind].append(used)
+                            if used not in known:
+                                what = "dataset" if kind is DatasetName else "model"
+                                self._problem((*at, parameter.name), f"expected a {what} of this spec, got '{used}'", nearest(used, known))
+                ref = Ref(check.label(name, swept), plugin, args)
+                found.append(FinetuneUse(ref, tuple(sorted(set(uses[DatasetName]))), tuple(sorted(set(uses[ModelName])))))
+        return tuple(sorted(found, key=lambda f: f.ref.label))
+
+    def _conformal(self) -> tuple[ConformalUse, ...]:
+        found: list[ConformalUse] = []
+        for name, entry in self.spec.conformal.items():
+            path: Path_ = ("conformal", name)
+            scores = self._refs("conformal", entry.scores, at=(*path, "scores"))
+            own = {k: v for k, v in entry.model_dump().items() if k not in ("scores", "calibration")}
+            inner = entry.calibration.model_dump()
+            for swept, args in check.combinations(_CONFORMAL, own, self.document, path, self.problems, "conformal"):
+                split = check.combinations(_CALIBRATION, inner, self.document, (*path, "calibration"), self.problems, "calibration")
+                for swept_inner, calibration in split:
+                    label = check.label(name, {**swept, **swept_inner})
+                    found.append(ConformalUse(label, scores, {**args, "calibration": calibration}))
+        return tuple(sorted(found, key=lambda c: c.label))
+
+    # -- references between sections ----------------------------------------------------------------------------------
+
+    def _references(self, resolved: Resolved) -> None:
+        spec = self.spec
+        names = [m.ref.label for m in resolved.models]
+        if spec.compare.baseline is not None and spec.compare.baseline not in names:
+            self._problem(
+                ("compare", "baseline"),
+                f"expected a model of this spec, got '{spec.compare.baseline}'",
+                nearest(spec.compare.baseline, names),
+            )
+        for i, ref in enumerate(resolved.estimators):
+            for model in resolved.models:
+                missing = sorted(set(ref.plugin.reads) - model.gives)
+                if missing:
+                    gives = ", ".join(sorted(model.gives)) or "nothing"
+                    message = f"{ref.label} needs {', '.join(missing)}, which the model '{model.ref.label}' cannot give (it gives {gives})"
+                    self._problem(("estimators", min(i, len(spec.estimators) - 1)), message)
+        for i, given in enumerate(spec.metrics):
+            ref_name = given if isinstance(given, str) else next(iter(given), "") if isinstance(given, dict) else ""
+            for ref in (r for r in resolved.metrics if r.plugin.name == ref_name):
+                reads = set(ref.plugin.reads)
+                if reads & SET_COLUMNS and not resolved.conformal:
+                    self._problem(("metrics", i), f"{ref_name} reads conformal sets, and this spec has none", "add a `conformal:` section")
+                if "uncertainty" in reads and not resolved.estimators:
+                    self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
+        if resolved.metrics and not resolved.models:
+            self._problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
+        self._same_paths([*(("datasets", d.label) for d in resolved.datasets), *(("models", m.ref.label) for m in resolved.models)])
+
+    def _same_paths(self, named: Iterable[tuple[str, str]]) -> None:
+        seen: dict[tuple[str, str], str] = {}
+        for section, name in named:
+            key = (section, slug(name).lower())
+            if key in seen and seen[key] != name:
+                self._problem((section,), f"'{seen[key]}' and '{name}' would lie in the same folder", "rename one of them")
+            seen[key] = name
+
+    # -- plugins --------------------------------------------------------------------------------------------------------
+
+    def _refs(self, kind: str, given: list[Any], at: Path_ = (), always_label: bool = False) -> tuple[Ref, ...]:
+        at = at or (kind,)
+        found: dict[str, Ref] = {}
+        for i, item in enumerate(given):
+            one = self._single({item: None} if isinstance(item, str) else item, kind, (*at, i), named=not isinstance(item, str))
+            if one is None:
+                continue
+            plugin, params, path = one
+            for swept, args in self._combinations(plugin, params, path):
+                shown_args = {k: v for k, v in args.items() if k in params} if always_label else swept
+                label = check.label(plugin.name, shown_args)
+                if label in found:
+                    self._problem((*at, i), f"'{label}' is named twice")
+                found[label] = Ref(label, plugin, args)
+        return tuple(sorted(found.values(), key=lambda r: r.label))
+
+    def _single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
+        """`{plugin: {parameters}}` with exactly one plugin."""
+        if not isinstance(item, dict) or len(item) != 1:
+            got = f"{len(item)} names: {', '.join(map(str, item))}" if isinstance(item, dict) and item else shown(item)
+            self._problem(path, f"expected one plugin of {kind}, as `name` or `name: {{parameters}}`, got {got}")
+            return None
+        name, params = next(iter(item.items()))
+        place = (*path, name) if named else path
+        if params is not None and not isinstance(params, dict):
+            self._problem(place, f"expected the parameters of {name} as a mapping, got {shown(params)}")
+            return None
+        plugin = self._plugin(kind, str(name), place)
+        return (plugin, params or {}, place) if plugin else None
+
+    def _plugin(self, kind: str, name: str, path: Path_) -> Plugin | None:
+        try:
+            return plugins.get(kind, name)
+        except PluginError as error:
+            self._problem(path, str(error), key=True)
+            return None
+
+    def _combinations(self, plugin: Plugin, given: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        before = len(self.problems)
+        found = check.combinations(plugin.parameters, given, self.document, path, self.problems, plugin.name)
+        return found if len(self.problems) == before else []
+
+    def _located(self, plugin: Plugin, args: dict[str, Any]) -> dict[str, Any]:
+        """Arguments with every Artifact as the path that the runner opens."""
+        located = dict(args)
+        for parameter in plugin.parameters:
+            if parameter.name in args and list(check.names_of(parameter.annotation, args[parameter.name], Artifact)):
+                found = args[parameter.name]
+                located[parameter.name] = f"{DATA}/{found}" if isinstance(found, str) else [f"{DATA}/{n}" for n in found]
+        return located
+
+    def _run_wide_dtype(self, plugin: Plugin, given: dict[str, Any]) -> dict[str, Any]:
+        if "dtype" not in given and any(p.name == "dtype" for p in plugin.parameters):
+            return {**given, "dtype": self.run_wide.dtype}
+        return given
+
+    def _problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
+        self.problems.append(self.document.problem(path, message, hint, key))
+
+
+_Share = Annotated[float, Gt(0), Lt(1)]
+_CONFORMAL = (
+    Parameter("alpha", _Share, 0.1, "float"),
+    Parameter("quantile", Literal["standard", "numpy_higher"], "standard", "str"),
+    Parameter("empty_set", Literal["argmax", "empty"], "argmax", "str"),
+)
+_CALIBRATION = (
+    Parameter("fraction", _Share, 0.5, "float"),
+    Parameter("seed", int, 42, "int"),
+    Parameter("split", Literal["groups", "rows"], "groups", "str"),
+)

@@ -1,0 +1,146 @@
+"""The spec language: what keys a benchmark has, what each means, what it falls back to.
+
+Pydantic checks the shape here; `resolve` checks every plugin's parameters against the plugin's own signature.
+The descriptions below are the spec reference: docs/spec.md and the editors' JSON Schema are made from them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Gt, Lt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+
+
+def whole(value: Any) -> Any:
+    """`15.0` is the whole number 15: how a number is written is no content."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Category(_Strict):
+    """One kind of uncertainty in the taxonomy."""
+
+    definition: str = Field("", description="What makes a question of this kind hard to be sure of.")
+    answer: str = Field("", description="What a right answer is, when the question cannot be answered.")
+    examples: list[str] = Field([], description="A few questions of this kind.")
+
+
+class Dataset(BaseModel):
+    """One data set: a card of `registry/cards/`, and parameters of the card's adapter beside it."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    card: str = Field(description="Name of a card in registry/cards/ (`qualm data ls`). Its adapter's parameters stand beside this key.")
+    source: Name | None = Field(None, description="Which entry of registry/data/ to read; the card's own by default.")
+    limit: Whole | None = Field(
+        None, gt=0, description="At most so many samples, drawn by seed, stratified by category; a larger limit only adds."
+    )
+    evaluate: bool | None = Field(None, description="Whether models answer it; by default yes, unless a fine-tune trains on it.")
+
+
+class About(_Strict):
+    """Facts about a model for the report's comparisons."""
+
+    family: str = Field("", description="Models of one family are compared by size.")
+    billions: float | None = Field(None, description="Parameters of the language model, in billions.")
+    chat: bool | None = Field(None, description="Whether it is chat-tuned.")
+    base: str | None = Field(None, description="The model it was tuned from, as named in this spec.")
+
+
+class Inference(_Strict):
+    """How models answer."""
+
+    max_new_tokens: Whole = Field(16, gt=0, description="Longest answer in tokens.")
+    confidence: Literal["sequence"] = Field("sequence", description="Confidence of an open answer: `sequence` = its probability.")
+
+
+class Calibration(_Strict):
+    """Which rows set the conformal threshold."""
+
+    fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.5, description="Share of calibration rows.")
+    seed: Whole | list[Whole] = Field(42, description="Seed of the split.")
+    split: Literal["groups", "rows"] | list[Literal["groups", "rows"]] = Field(
+        "groups", description="`groups` keeps samples of one image or question on one side; `rows` is scikit-learn's train_test_split."
+    )
+
+
+class Conformal(_Strict):
+    """One conformal prediction setting for multiple-choice data."""
+
+    scores: list[Any] = Field(description="Nonconformity scores: plugins of runners/conformal/.")
+    alpha: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.1, description="Allowed error rate.")
+    quantile: Literal["standard", "numpy_higher"] | list[Literal["standard", "numpy_higher"]] = Field(
+        "standard", description="`standard` = the k-th smallest score; `numpy_higher` = what VLM-Uncertainty-Bench's code computes."
+    )
+    empty_set: Literal["argmax", "empty"] | list[Literal["argmax", "empty"]] = Field(
+        "argmax", description="An empty set becomes the most probable option, or stays empty."
+    )
+    calibration: Calibration = Field(Calibration(), description="Which rows set the threshold.")
+
+
+class Interval(_Strict):
+    """Uncertainty of the scores themselves."""
+
+    bootstrap: Whole = Field(1000, ge=0, description="Resamples of whole groups; 0 = no intervals.")
+    level: float = Field(0.95, gt=0, lt=1, description="Level of the percentile interval.")
+
+
+class Compare(_Strict):
+    """How results are compared."""
+
+    baseline: str | None = Field(None, description="The model that others are compared with.")
+    interval: Interval = Field(Interval(), description="Bootstrap intervals.")
+
+
+class Report(_Strict):
+    """What the report shows beside the scores."""
+
+    examples: Whole = Field(24, ge=0, description="How many samples can be browsed.")
+    published: Name | None = Field(
+        None, description="Entry of registry/data/ whose tables/*.csv hold published values to show beside ours."
+    )
+
+
+class Spec(_Strict):
+    """One benchmark."""
+
+    qualm: Literal[1] = Field(description="Version of the spec language.")
+    name: Name = Field(description="Name of the benchmark; that of the file.")
+    title: str = Field("", description="Title of the report.")
+    description: str = Field("", description="A paragraph for the report.")
+    seed: Whole | None = Field(None, ge=0, description="Seed of everything random; params.yaml's by default.")
+    taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
+    datasets: dict[Name, Dataset] = Field(description="What is asked.")
+    pairs: list[Any] = Field([], description="Contrastive pairs made from data sets: plugins of runners/pairs/.")
+    perturbations: list[Any] = Field(
+        [], description="Variants of every sample: plugins of runners/perturbations/; lists of strengths are sweeps."
+    )
+    models: dict[Name, dict[str, Any]] = Field({}, description="Who answers: one plugin of runners/models/ each, and `about`.")
+    finetunes: dict[Name, dict[str, Any]] = Field({}, description="Models made here: one plugin of runners/finetunes/ each.")
+    inference: Inference = Field(Inference(), description="How models answer.")
+    judges: list[Any] = Field([], description="Who says whether an open answer is right: plugins of runners/judges/.")
+    estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/estimators/.")
+    conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, by a name of yours.")
+    metrics: list[Any] = Field([], description="What is computed: plugins of runners/metrics/.")
+    slices: list[str] = Field([], description="Fields of samples by whose values every metric is computed too.")
+    compare: Compare = Field(Compare(), description="Intervals and comparisons.")
+    report: Report = Field(Report(), description="What the report shows.")
+
+
+class RunWide(_Strict):
+    """params.yaml: which spec is the default, and what every spec falls back to."""
+
+    default: Name = Field(description="The spec that a bare `dvc repro` in the root runs.")
+    seed: Whole = Field(7, ge=0)
+    limit: Whole | None = Field(None, gt=0)
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
