@@ -69,12 +69,14 @@ def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
     content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": None}]
     content["deps"] = list(stage.deps)
     kept = {stage.outputs[key] for key in stage.kept_in_git}
-    metrics = [p for p in kept if p.endswith(".json")]
-    outs = [{p: {"cache": False}} if p in kept else p for p in stage.outs if p not in metrics]
-    if outs:
-        content["outs"] = outs
+    content["outs"] = [p for p in stage.outs if p not in kept]
+    # Not among `outs`: a plain output with `cache: false` would switch off the run cache for the whole stage.
+    metrics = sorted(p for p in kept if p.endswith(".json"))
     if metrics:
-        content["metrics"] = [{p: {"cache": False}} for p in sorted(metrics)]
+        content["metrics"] = [{p: {"cache": False}} for p in metrics]
+    plots = {p: PLOTS[k] for k, p in sorted(stage.outputs.items()) if k in stage.kept_in_git and k in PLOTS}
+    if plots:
+        content["plots"] = [{p: {"cache": False, **style}} for p, style in plots.items()]
     content["meta"] = {"qualm": {"kind": stage.kind, "spec": plan.spec}}
     return content
 

@@ -16,7 +16,7 @@ from typing import Any
 from compiler.closure import closure
 from compiler.errors import Mark, Problem, SpecError
 from compiler.resolve import DatasetUse, ModelUse, Ref, Resolved, slug
-from registry.plugins import ROOT, Plugin
+from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from registry.sample import CLEAN
 
 MAX_STAGES = 100
@@ -149,6 +149,8 @@ class _Planner:
         plugins: list[Plugin] = [u.plugin if isinstance(u, Ref) else u for u in used]
         files = [f"runners/{kind}.py", *(_relative(p, self.root) for p in plugins)]
         code = closure([f for f in files if f], self.root)
+        for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
+            raise SpecError([_clash(self.r, f"the name '{key}' is one that DVC's run cache does not see")])
         seed = self.r.seed if kind in SEEDED else 0
         return PlannedStage(name, kind, desc, params, inputs, outputs, seed, code, kept_in_git)
 
@@ -237,6 +239,12 @@ class _Planner:
             params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
         params["spec_sha256"] = hashlib.sha256(canonical({"score": score.as_json(), "report": params}).encode()).hexdigest()
         return self._stage("report", "report", "Report", params, inputs, {"report": f"{_place(r)}/report.html"}, r.metrics)
+
+
+def _keys(tree: Any) -> set[str]:
+    if isinstance(tree, Mapping):
+        return set(tree) | _keys(list(tree.values()))
+    return set().union(*map(_keys, tree)) if isinstance(tree, list) else set()
 
 
 def canonical(value: Any) -> str:

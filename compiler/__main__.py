@@ -1,0 +1,5 @@
+"""`python -m compiler` is `qualm`."""
+
+from compiler.cli import main
+
+main()

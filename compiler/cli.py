@@ -1,0 +1,254 @@
+"""`qualm`: check specs, compile them, see what would run and why, run it, look at what came out.
+
+Exit codes: 0 well, 1 the answer is no (a check failed, a stage failed), 2 the question was wrong (a bad spec, a bad
+argument). Heavy imports stay inside commands: `qualm validate` and `qualm plan` answer in well under a second.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from compiler.errors import SpecError
+from compiler.project import Project, ProjectError
+
+app = typer.Typer(
+    name="qualm",
+    help="Benchmarks of what vision-language models know that they do not know: declared in YAML, rebuilt by DVC.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_SPEC_HELP = "Name of a spec in specs/, or a path; the default spec of params.yaml if left out."
+SpecArgument = Annotated[str | None, typer.Argument(help=_SPEC_HELP, show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+@app.command()
+def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
+    """Check a spec: every mistake at once, each with file, line, what was expected and what to do."""
+    project = Project()
+    try:
+        resolved = project.resolve(spec)
+        plan = project.plan(spec)
+    except SpecError as error:
+        if as_json:
+            _print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
+            raise typer.Exit(2) from None
+        raise
+    facts = {
+        "ok": True,
+        "spec": resolved.spec.name,
+        "datasets": len(resolved.datasets),
+        "models": len(resolved.models),
+        "variants": 1 + len(resolved.perturbations),
+        "estimators": len(resolved.estimators),
+        "metrics": len(resolved.metrics),
+        "stages": len(plan.stages),
+    }
+    if as_json:
+        _print_json(facts)
+    else:
+        counts = ", ".join(f"{n} {what}" for what, n in facts.items() if what not in ("ok", "spec"))
+        typer.echo(f"{facts['spec']}: valid ({counts})")
+
+
+@app.command()
+def plan(
+    spec: SpecArgument = None,
+    as_json: JsonOption = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Name every reason, and the stages that are left alone.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything would run.")] = False,
+) -> None:
+    """Say what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing."""
+    from compiler.explain import foretell
+
+    project = Project()
+    compiled = project.plan(spec)
+    forecasts = foretell(compiled, project.root, project.run_wide.default)
+    if as_json:
+        _print_json([f.as_json() for f in forecasts])
+    else:
+        from compiler.views import print_forecasts
+
+        print_forecasts(compiled.spec, forecasts, verbose)
+    if exit_code and any(f.action != "unchanged" for f in forecasts):
+        raise typer.Exit(1)
+
+
+@app.command("compile")
+def compile_(
+    specs: Annotated[list[str] | None, typer.Argument(help="Names of specs; all of them if left out.", show_default=False)] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
+) -> None:
+    """Write dvc.yaml, stages/*.json and ignore blocks of all specs; only what changed is touched."""
+    changes = Project().compile(specs, check)
+    from compiler.views import print_changes
+
+    print_changes(changes, check)
+    if check and changes:
+        raise typer.Exit(1)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(context: typer.Context, spec: SpecArgument = None) -> None:
+    """Compile a spec and rebuild what is out of date: `dvc repro --pull` with live progress.
+
+    Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
+    """
+    from compiler.run import run_pipeline
+
+    if spec is not None and spec.startswith("-"):
+        context.args.insert(0, spec)
+        spec = None
+    raise typer.Exit(run_pipeline(Project(), spec, context.args))
+
+
+@app.command()
+def diff(
+    revision: Annotated[str, typer.Argument(help="A git revision: a commit, branch or tag.")] = "HEAD",
+    spec: Annotated[str | None, typer.Option("--spec", help=_SPEC_HELP)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the working tree with a revision: spec, resolved parameters, results."""
+    from compiler.revisions import diff_revision
+    from compiler.views import print_diff
+
+    found = diff_revision(Project(), spec, revision)
+    if as_json:
+        _print_json(found)
+    else:
+        print_diff(found)
+
+
+@app.command()
+def ls(
+    kind: Annotated[str | None, typer.Argument(help="metrics, estimators, models...; all kinds if left out.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="One plugin, whose help and parameters are shown.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the plugins a spec can name, or explain one."""
+    from compiler.views import plugin_table, print_plugin
+
+    if name is not None and kind is not None:
+        print_plugin(kind, name, as_json)
+    else:
+        plugin_table(kind, as_json)
+
+
+@app.command()
+def graph(
+    spec: SpecArgument = None,
+    form: Annotated[str, typer.Option("--format", "-f", help="dot, mermaid or svg.")] = "mermaid",
+    full: Annotated[bool, typer.Option("--full", help="Every stage, not collapsed by kind.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead of the terminal.")] = None,
+) -> None:
+    """Draw the pipeline, collapsed by kind of stage."""
+    from compiler.graph import draw
+
+    text = draw(Project().plan(spec), form, full)
+    if output is None:
+        typer.echo(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+        typer.echo(f"wrote {output}")
+
+
+@app.command()
+def lineage(
+    file: Annotated[str, typer.Argument(help="An output, such as results/quickstart/report.html.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show everything an output came from: stages, parameters, data, code, each with its hash."""
+    from compiler.lineage import print_lineage, trace
+
+    found = trace(Project(), file)
+    if as_json:
+        _print_json(found)
+    else:
+        print_lineage(found)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of specs, for editors; `qualm compile` keeps it in specs/spec.schema.json."""
+    from compiler.schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the new spec.")],
+    extends: Annotated[str | None, typer.Option("--extends", help="Begin as a variant of this spec.")] = None,
+) -> None:
+    """Write a spec to start from, commented, and say what to do next."""
+    from compiler.new import write_new
+
+    typer.echo(write_new(Project(), name, extends))
+
+
+@app.command()
+def show(
+    spec: SpecArgument = None,
+    models: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.")] = None,
+    datasets: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only these data sets.")] = None,
+    metrics: Annotated[list[str] | None, typer.Option("--metric", help="Only these metrics.")] = None,
+    variants: Annotated[list[str] | None, typer.Option("--variant", help="Only these variants; 'clean' by default.")] = None,
+    slices: Annotated[list[str] | None, typer.Option("--slice", help="Only these slices; 'all' by default.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a benchmark's results in the terminal, with intervals."""
+    from compiler.show import show_results
+
+    show_results(Project(), spec, models, datasets, metrics, variants, slices, as_json)
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="A model of the spec, a spec, or a scores.parquet.")],
+    b: Annotated[str, typer.Argument(help="What to compare it with.")],
+    spec: Annotated[str | None, typer.Option("--spec", help=_SPEC_HELP)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two models or two benchmarks, paired by sample: difference, interval, test."""
+    from compiler.show import compare_results
+
+    compare_results(Project(), spec, a, b, as_json)
+
+
+def _mount() -> None:
+    from registry.cli import app as data
+
+    app.add_typer(data, name="data")
+
+
+def main() -> None:
+    """Entry point: turns the errors we foresee into one clear message and exit 2."""
+    _mount()
+    try:
+        app(standalone_mode=True)
+    except SpecError as error:
+        typer.echo(error.render(), err=True)
+        n = len(error.problems)
+        typer.echo(f"{n} problem{'s' if n > 1 else ''}", err=True)
+        sys.exit(2)
+    except ProjectError as error:
+        typer.echo(f"qualm: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

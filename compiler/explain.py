@@ -1,0 +1,191 @@
+"""What `dvc repro` would do and why, foretold from the compiled plan, dvc.lock and hashes.
+
+Not from `dvc repro --dry`, which calls a stage unchanged that the real run then executes. A stage whose inputs come
+from a stage that runs is only `perhaps` executed: if those inputs come out the same bytes, DVC leaves it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from compiler.dvcstate import Checkout, read_lock
+from compiler.emit import pipeline, pipeline_path
+from compiler.plan import Plan, PlannedStage
+
+Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a stage is not left alone."""
+
+    kind: Literal["new", "command", "parameter", "input", "code", "output", "missing"]
+    what: str
+    old: Any = None
+    new: Any = None
+
+    def __str__(self) -> str:
+        if self.kind == "parameter":
+            return f"parameter {self.what}: {_short(self.old)} -> {_short(self.new)}"
+        return f"{self.kind} {self.what}"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What will happen to one stage."""
+
+    stage: str
+    kind: str
+    action: Action
+    reasons: tuple[Reason, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        reasons = [{"kind": r.kind, "what": r.what, "old": r.old, "new": r.new} for r in self.reasons]
+        return {"stage": self.stage, "kind": self.kind, "action": self.action, "reasons": reasons}
+
+
+@dataclass
+class _World:
+    checkout: Checkout
+    made: dict[str, str | None] = field(default_factory=dict)
+    """Output path -> the hash it will have; None = not known before its stage has run."""
+
+
+def foretell(plan: Plan, root: Path, default: str) -> list[Forecast]:
+    """A forecast for every stage of the plan, in its order."""
+    place = pipeline_path(plan.spec, default)
+    lock = read_lock((root / place).with_suffix(".lock"))
+    compiled = pipeline(plan)["stages"]
+    with Checkout(root) as checkout:
+        world = _World(checkout)
+        return [_stage(s, compiled[s.name], f"specs/{plan.spec}/stages/{s.name}.json", lock.get(s.name), world) for s in plan.stages]
+
+
+def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:
+    reasons: list[Reason] = []
+    deps, unknown, missing = _deps(stage, world)
+    if missing:
+        world.made.update(dict.fromkeys(stage.outs))
+        return Forecast(stage.name, stage.kind, "blocked", tuple(missing))
+    if entry is None:
+        reasons.append(Reason("new", "never run here"))
+    else:
+        reasons += _against_lock(stage, compiled["cmd"], params_file, entry, deps)
+    certain = [r for r in reasons if r.kind != "output"]
+    if unknown:
+        world.made.update(dict.fromkeys(stage.outs))
+        perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
+        return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
+    past = entry if entry is not None and not certain and world.checkout.restorable(entry) else None
+    if entry is not None and not certain:
+        lost = _outputs(entry, world)
+        if not lost:
+            world.made.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
+            return Forecast(stage.name, stage.kind, "unchanged")
+        reasons += lost
+    if past is None:
+        known = [d for d in deps.values() if d is not None]
+        past = world.checkout.run_cache_hit(compiled["cmd"], known, {params_file: stage.as_json()}, stage.outs)
+    if past is not None:
+        world.made.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
+        return Forecast(stage.name, stage.kind, "restore", tuple(reasons))
+    world.made.update(dict.fromkeys(stage.outs))
+    return Forecast(stage.name, stage.kind, "run", tuple(reasons))
+
+
+def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
+    """Lock entries of all dependencies as they will be; those not known yet; those that are nowhere."""
+    found: dict[str, dict[str, Any] | None] = {}
+    unknown, missing = [], []
+    for path in stage.deps:
+        if path in world.made:
+            md5 = world.made[path]
+            if md5 is None:
+                unknown.append(path)
+            found[path] = world.checkout.dep(path, md5) if md5 else None
+            continue
+        entry = world.checkout.dep(path) or _tracked(path, world.checkout)
+        if entry is None:
+            missing.append(Reason("missing", f"{path}: {_how_to_get(path)}"))
+        found[path] = entry
+    return found, unknown, missing
+
+
+def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
+    """The entry of data that a .dvc file tracks and that is not checked out yet."""
+    for parent in (Path(path), *Path(path).parents):
+        pointer = checkout.root / f"{parent}.dvc"
+        if parent != Path() and pointer.is_file():
+            outs = (yaml.safe_load(pointer.read_bytes()) or {}).get("outs") or [{}]
+            md5 = outs[0].get("md5") if parent == Path(path) else None
+            return checkout.dep(path, md5 or "pulled")
+    return None
+
+
+def _how_to_get(path: str) -> str:
+    name = Path(path).parts[2] if path.startswith("registry/data/") and len(Path(path).parts) > 2 else ""
+    return f"add it by `qualm data add {name} --from PATH`" if name else "not found"
+
+
+def _against_lock(
+    stage: PlannedStage, cmd: str, params_file: str, entry: Mapping[str, Any], deps: Mapping[str, dict[str, Any] | None]
+) -> Iterator[Reason]:
+    if entry.get("cmd") != cmd:
+        yield Reason("command", f"{entry.get('cmd')} -> {cmd}")
+    old = entry.get("params", {}).get(params_file)
+    if old != stage.as_json():
+        yield from differences(old or {}, stage.as_json())
+    before = {d["path"]: d for d in entry.get("deps", [])}
+    for path, now in deps.items():
+        kind: Literal["code", "input"] = "code" if path in stage.code else "input"
+        if path not in before:
+            yield Reason(kind, f"{path} is new to this stage")
+        elif now is not None and (now.get("md5"), now.get("isexec")) != (before[path].get("md5"), before[path].get("isexec")):
+            yield Reason(kind, f"{path} changed")
+    for path in before.keys() - deps.keys():
+        yield Reason("input", f"{path} is no longer read")
+    gone = {o["path"] for o in entry.get("outs", [])} ^ set(stage.outs)
+    for path in sorted(gone):
+        yield Reason("new", f"output {path}" if path in stage.outs else f"output {path} is no longer made")
+
+
+def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
+    found = []
+    for out in entry.get("outs", []):
+        now = world.checkout.path_md5(out["path"])
+        if now is None:
+            found.append(Reason("output", f"{out['path']} is not in the workspace"))
+        elif now != out.get("md5"):
+            found.append(Reason("output", f"{out['path']} was changed by hand"))
+    return found
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
+    """Leaves that differ, lists of labelled things compared by label."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+    elif isinstance(old, list) and isinstance(new, list) and (names := _labels(old)) is not None and (now := _labels(new)) is not None:
+        yield from differences(names, now, path)
+    elif old != new or type(old) is not type(new):
+        yield Reason("parameter", path.removeprefix("params."), old, new)
+
+
+def _labels(items: list[Any]) -> dict[str, Any] | None:
+    """`[{label: ece, ...}]` -> `{ece: {...}}`, so that one added plugin reads as one change."""
+    for key in ("label", "variant"):
+        if items and all(isinstance(i, dict) and key in i for i in items):
+            return {str(i[key]): {k: v for k, v in i.items() if k not in (key, "plugin")} for i in items}
+    return None
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

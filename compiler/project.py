@@ -1,0 +1,80 @@
+"""A checkout of this project: its root, its specs, and what they compile to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from compiler import emit
+from compiler.errors import Mark, Problem, SpecError, nearest
+from compiler.plan import Plan, make_plan
+from compiler.resolve import Resolved, read_run_wide, resolve_file
+from compiler.spec import NAME_PATTERN, RunWide
+
+
+class ProjectError(Exception):
+    """The command cannot be carried out here: what is wrong and what to do. Exit 2."""
+
+
+class Project:
+    """The checkout that the working directory lies in."""
+
+    def __init__(self, start: Path | None = None) -> None:
+        here = (start or Path.cwd()).resolve()
+        for folder in (here, *here.parents):
+            if (folder / "params.yaml").is_file() and (folder / "specs").is_dir():
+                self.root = folder
+                break
+        else:
+            raise ProjectError(f"{here}: no params.yaml and specs/ here or above; change into a checkout of qualm")
+        self._run_wide: RunWide | None = None
+
+    @property
+    def run_wide(self) -> RunWide:
+        if self._run_wide is None:
+            self._run_wide = read_run_wide(self.root)
+        return self._run_wide
+
+    def specs(self) -> list[str]:
+        """Names of all specs, sorted."""
+        return sorted(p.stem for p in (self.root / "specs").glob("*.yaml"))
+
+    def spec_path(self, spec: str | None) -> Path:
+        """The file of a spec, by name or path; the default's where none is named."""
+        if spec is None:
+            spec = self.run_wide.default
+        path = Path(spec)
+        if path.suffix in (".yaml", ".yml"):
+            return path if path.is_absolute() else Path.cwd() / path
+        found = self.root / "specs" / f"{spec}.yaml"
+        if not re.match(NAME_PATTERN, spec) or not found.is_file():
+            raise SpecError([Problem(Mark(f"specs/{spec}.yaml"), "", "there is no such spec", nearest(spec, self.specs()))])
+        return found
+
+    def resolve(self, spec: str | None = None) -> Resolved:
+        return resolve_file(self.spec_path(spec), self.root, self.run_wide)
+
+    def plan(self, spec: str | None = None) -> Plan:
+        return make_plan(self.resolve(spec), self.root)
+
+    def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.Changes:
+        """Compile the given specs, or all of them, and the JSON Schema; with `check` only say what is out of step."""
+        from compiler.schema import schema_text
+
+        everything = not specs
+        plans = [self.plan(s) for s in (specs or self.specs())]
+        extra = {"specs/spec.schema.json": schema_text()} if everything else {}
+        return emit.write(self.root, plans, self.run_wide.default, extra, dry=check)
+
+    def dvc(self, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """The `dvc` of this very environment, and an environment in which its stages find the same Python."""
+        import sys
+
+        scripts = Path(sys.executable).parent
+        found = shutil.which("dvc", path=str(scripts)) or shutil.which("dvc")
+        if found is None:
+            raise ProjectError("`dvc` is not installed in this environment; run `make setup`")
+        environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}", "DVC_NO_ANALYTICS": "true"}
+        return [found, *arguments], environment

@@ -1,0 +1,101 @@
+"""The spec language as JSON Schema, for editors: completes sections, plugin names, parameters and their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from compiler.check import field_type, takes_list
+from compiler.plan import canonical
+from compiler.spec import About, Spec
+from registry import cards, plugins
+from registry.plugins import KINDS, REQUIRED, Parameter, Plugin
+
+LIST_SECTIONS = ("pairs", "perturbations", "judges", "estimators", "metrics")
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a spec, with every installed plugin's signature in it."""
+    result = Spec.model_json_schema()
+    result["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    result["title"] = "Qualm benchmark spec"
+    properties = result["properties"]
+    properties["extends"] = {"type": "string", "description": "Another spec that this one is a variant of: mappings merge, null removes."}
+    definitions = result["$defs"]
+    for kind in KINDS:
+        definitions[f"{kind}_plugins"] = (
+            {"oneOf": [_named(plugins.get(kind, n)) for n in plugins.names(kind)]} if plugins.names(kind) else {}
+        )
+    for section in LIST_SECTIONS:
+        names = [{"const": n, "description": plugins.get(section, n).summary} for n in plugins.names(section)]
+        properties[section]["items"] = {"oneOf": [*names, {"$ref": f"#/$defs/{section}_plugins"}]} if names else {}
+    names = [{"const": n, "description": plugins.get("conformal", n).summary} for n in plugins.names("conformal")]
+    definitions["Conformal"]["properties"]["scores"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/conformal_plugins"}]}
+    definitions["About"] = About.model_json_schema()
+    for section in ("models", "finetunes"):
+        properties[section]["additionalProperties"] = _entry(section)
+    properties["datasets"]["additionalProperties"] = _datasets(definitions["Dataset"])
+    definitions.pop("Dataset", None)
+    definitions.pop("datasets_plugins", None)
+    _require_nothing_inherited(result)
+    return result
+
+
+def schema_text() -> str:
+    return canonical(schema())
+
+
+def _require_nothing_inherited(result: dict[str, Any]) -> None:
+    """A spec that extends another may leave out what it inherits."""
+    required = result.pop("required")
+    result["if"] = {"not": {"required": ["extends"]}}
+    result["then"] = {"required": required}
+    result["required"] = [r for r in required if r in ("name",)]
+
+
+def _named(plugin: Plugin) -> dict[str, Any]:
+    """`{name: {parameters}}`."""
+    parameters = _object(plugin.parameters, plugin.doc)
+    value = parameters if parameters.get("required") else {"anyOf": [parameters, {"type": "null"}]}
+    return {"type": "object", "properties": {plugin.name: value}, "required": [plugin.name], "additionalProperties": False}
+
+
+def _entry(section: str) -> dict[str, Any]:
+    """A model or finetune: exactly one plugin; a model may have `about` beside it."""
+    found = []
+    for name in plugins.names(section):
+        one = _named(plugins.get(section, name))
+        if section == "models":
+            one["properties"]["about"] = {"$ref": "#/$defs/About"}
+        found.append(one)
+    return {"oneOf": found} if found else {}
+
+
+def _datasets(base: dict[str, Any]) -> dict[str, Any]:
+    """A card's name chooses the parameters beside it."""
+    found = []
+    for name in cards.card_names():
+        card = cards.load_card(name)
+        if card.kind != "dataset" or card.adapter is None:
+            continue
+        parameters = _object(plugins.get("datasets", card.adapter).parameters, card.description)
+        own = {**base["properties"], "card": {"const": name, "description": card.title}}
+        required = [r for r in parameters.get("required", []) if r not in card.args]
+        one = {**parameters, "properties": {**own, **parameters["properties"]}, "required": ["card", *required]}
+        found.append(one)
+    return {"oneOf": found} if found else {}
+
+
+def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for parameter in parameters:
+        one = TypeAdapter(field_type(parameter.annotation)).json_schema()
+        if not takes_list(parameter.annotation):
+            one = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "description": "A sweep: one variant per value."}]}
+        if parameter.default is not REQUIRED:
+            one["default"] = parameter.default
+        properties[parameter.name] = one
+    required = [p.name for p in parameters if p.default is REQUIRED]
+    result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
+    return {**result, "required": required} if required else result
