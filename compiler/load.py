@@ -209,6 +209,8 @@ class _Builder:
             many = f"more than {MAX_VALUES:,} values" if self.values > MAX_VALUES else f"more than {MAX_DEPTH} levels"
             message = f"expands to {many}"
             raise SpecError([Problem(self._mark(node), "", message, "an alias (*name) that repeats aliases?")])
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in (_TAG + "map", _TAG + "seq"):
+            return self._bad(node, path, f"the tag {node.tag.replace(_TAG, '!!')} is not allowed in a spec", "remove it", None)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):

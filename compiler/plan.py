@@ -16,8 +16,8 @@ from typing import Any
 from compiler.closure import closure
 from compiler.errors import Mark, Problem, SpecError
 from compiler.resolve import DatasetUse, ModelUse, Ref, Resolved, slug
+from registry import CLEAN
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
-from registry.sample import CLEAN
 
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""

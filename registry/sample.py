@@ -12,11 +12,8 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-CLEAN = "clean"
-"""The variant of a sample that no perturbation has touched."""
-
-GREEDY = 0
-"""The draw of the greedy answer; sampled answers are draws 1..N."""
+from registry import CLEAN as CLEAN
+from registry import GREEDY as GREEDY
 
 _NO_META: Mapping[str, str] = MappingProxyType({})
 

@@ -1,0 +1,33 @@
+"""The house keeps its shape: who may import whom, and what compiling may not import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = {"registry": {"registry"}, "runners": {"registry", "runners"}, "compiler": {"registry", "runners", "compiler"}}
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_dependency_direction(package: str) -> None:
+    for file in (ROOT / package).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            ours = {n.split(".")[0] for n in names} & set(ALLOWED)
+            assert ours <= ALLOWED[package], f"{file.relative_to(ROOT)}:{node.lineno} imports {ours - ALLOWED[package]}"
+
+
+def test_compiling_imports_no_heavy_library() -> None:
+    script = (
+        "import sys\nfrom compiler.project import Project\nfrom compiler.explain import foretell\n"
+        "p = Project(); plan = p.plan('quickstart'); foretell(plan, p.root, 'quickstart')\n"
+        "heavy = {'torch', 'transformers', 'lightning', 'dvc', 'pyarrow', 'polars', 'numpy', 'sklearn', 'scipy', 'PIL'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]", "compiling must stay cheap"
