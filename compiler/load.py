@@ -46,10 +46,11 @@ class Document:
 
     def mark(self, path: Path_, key: bool = False) -> Mark:
         """The place of a path, or of the nearest parent that stands in a file."""
-        places = self.key_marks if key else self.marks
-        while path and path not in places:
+        if key and path in self.key_marks:
+            return self.key_marks[path]
+        while path not in self.marks:
             path = path[:-1]
-        return places.get(path) or self.marks[()]
+        return self.marks[path]
 
     def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> Problem:
         return Problem(self.mark(path, key), dotted(path), message, hint)

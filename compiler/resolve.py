@@ -287,7 +287,7 @@ class _Resolver:
                     self._problem(("metrics", i), f"{ref_name} reads conformal sets, and this spec has none", "add a `conformal:` section")
                 if "uncertainty" in reads and not resolved.estimators:
                     self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
-        if resolved.metrics and not resolved.models:
+        if spec.metrics and not (spec.models or spec.finetunes):
             self._problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
         self._same_paths([*(("datasets", d.label) for d in resolved.datasets), *(("models", m.ref.label) for m in resolved.models)])
 

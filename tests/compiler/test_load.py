@@ -45,17 +45,20 @@ def problems(text: str) -> list[str]:
         ("", "s.yaml:1:1: expected a spec, got an empty file (`qualm new NAME` writes one to start from)"),
         ("# only a comment\n", "s.yaml:1:1: expected a spec, got an empty file (`qualm new NAME` writes one to start from)"),
         ("a: 1\n---\nb: 2\n", "s.yaml:2:1: expected one document, got a second ('---')"),
-        ("x: !!python/object/apply:os.system [id]\n", "s.yaml:1:4"),
+        (
+            "x: !!python/object/apply:os.system [id]\n",
+            "s.yaml:1:4: x: the tag !!python/object/apply:os.system is not allowed in a spec (remove it)",
+        ),
         ("1: a\n", 's.yaml:1:1: expected a name as key, got 1 (write "1" in quotes if that name was meant)'),
         ("? [a, b]\n: 1\n", "s.yaml:1:3: expected a name as key, got a list or mapping"),
         ("[" * 100, "s.yaml:1:41: nested more than 40 deep"),
-        ("a: &a\n  b: *a\n", "s.yaml:1:4: a.b"),
+        ("a: &a\n  b: *a\n", "s.yaml:1:4: expands to more than 40 levels (an alias (*name) that repeats aliases?)"),
     ],
 )
 def test_each_mistake_is_one_clear_line(text: str, expected: str) -> None:
     found = problems(text)
     assert len(found) == 1
-    assert found[0].startswith(expected) if expected.count(" ") < 2 else found[0] == expected or "expands" in found[0]
+    assert found[0] == expected
 
 
 def test_all_mistakes_at_once() -> None:

@@ -71,9 +71,13 @@ def change(old: str, new: str) -> str:
             "scene-vlm-base",
             "../../etc",
             "t.yaml:6:29: models.base.hf_vlm.artifact: "
-            "expected a name of letters, digits, '_', '-' and '.', at most 64 or nothing, got the text '../../etc'",
+            "expected a name of letters, digits, '_', '-' and '.', at most 64, got the text '../../etc'",
         ),
-        ("blur: {radius: [2, 6]}", "blur", "t.yaml:8:5: perturbations[0]: blur needs the parameter 'radius'"),
+        (
+            "{hf_vlm: {artifact: scene-vlm-base}}",
+            "{recorded: {run: x}}",
+            "t.yaml:6:20: models.base.recorded: recorded needs the parameter 'source' (Artifact)",
+        ),
         (
             "radius: [2, 6]",
             "radius: [2, 2.0]",
@@ -87,7 +91,7 @@ def change(old: str, new: str) -> str:
         ("[rules]", "[ruels]", "t.yaml:9:10: judges[0]: no judges plugin named 'ruels'; did you mean 'rules'?"),
         ("[perplexity]", "[perplexity, perplexity]", "t.yaml:10:26: estimators[1]: 'perplexity' is named twice"),
         ("[lac, aps]", "[lac, apps]", "t.yaml:12:24: conformal.half.scores[1]: no conformal plugin named 'apps'; did you mean 'aps'?"),
-        ("[lac, aps]}", "[lac], alpha: 1.5}", "t.yaml:12:31: conformal.half.alpha: expected a number < 1 or a list, got 1.5"),
+        ("[lac, aps]}", "[lac], alpha: 1.5}", "t.yaml:12:32: conformal.half.alpha: expected a number < 1.0, got 1.5"),
         ("bins: 15", "bins: 15.5", "t.yaml:15:17: metrics[1].ece.bins: expected a whole number, got 15.5"),
         ("bins: 15", "bins: '15'", "t.yaml:15:17: metrics[1].ece.bins: expected a whole number, got the text '15'"),
         ("  - accuracy\n", "  - {accuracy: {}, ece: {}}\n", "t.yaml:14:5: metrics[0]: expected one plugin of metrics, "),
@@ -171,7 +175,7 @@ def test_extends_reports_places_in_the_right_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         resolve_file(tmp_path / "v.yaml", tmp_path, RunWide(default="t"))
     (tmp_path / "v.yaml").write_text("extends: t\nname: v\n")
-    assert str(caught.value) == "v.yaml:3:7: seed: expected a whole number or nothing, got the text 'x'"
+    assert str(caught.value) == "v.yaml:3:7: seed: expected a whole number, got the text 'x'"
     with pytest.raises(SpecError) as caught:
         resolve_file(tmp_path / "v.yaml", tmp_path, RunWide(default="t"))
     assert str(caught.value).startswith("t.yaml:15:11: metrics[1].ece.bns: ece has no parameter 'bns'")
