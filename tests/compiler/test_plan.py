@@ -1,0 +1,106 @@
+"""Planning: which stages, what each depends on, how many, and that clashes are met."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.errors import SpecError
+from compiler.plan import MAX_STAGES, Plan, PlannedStage, _check_outputs, _ordered, canonical, make_plan
+from compiler.resolve import Resolved, resolve_file
+from compiler.spec import RunWide
+
+SPEC = """\
+qualm: 1
+name: t
+datasets:
+  scenes: {card: synthetic_scenes, test: 10}
+  scenes_mc: {card: synthetic_scenes, format: multiple_choice, test: 10}
+models:
+  base: {hf_vlm: {artifact: scene-vlm-base}}
+perturbations: [blur: {radius: [1, 2]}]
+judges: [rules]
+estimators: [perplexity]
+conformal: {half: {scores: [lac]}}
+metrics: [accuracy, set_size]
+"""
+
+
+def resolved(tmp_path: Path, text: str = SPEC) -> Resolved:
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    return resolve_file(path, tmp_path, RunWide(default="t"))
+
+
+def make(tmp_path: Path, text: str = SPEC) -> Plan:
+    return make_plan(resolved(tmp_path, text))
+
+
+def test_stages_and_their_order(tmp_path: Path) -> None:
+    names = [s.name for s in make(tmp_path).stages]
+    assert sorted(names) == sorted(
+        ["data-scenes", "data-scenes_mc", "infer-base-scenes", "infer-base-scenes_mc", "judge", "estimate", "calibrate", "score", "report"]
+    )
+    assert names.index("data-scenes") < names.index("infer-base-scenes") < names.index("judge") < names.index("score") < names.index("report")
+
+
+def test_a_stage_depends_on_its_inputs_and_the_code_that_implements_it_and_nothing_more(tmp_path: Path) -> None:
+    plan = make(tmp_path)
+    infer = plan.stage("infer-base-scenes")
+    assert {"registry/data/scene-vlm-base", "results/t/data/scenes", "runners/infer.py", "runners/models/hf_vlm.py"} <= set(infer.deps)
+    assert "runners/perturbations/blur.py" in infer.deps
+    assert not [d for d in infer.deps if d.startswith(("compiler/", "specs/", "runners/metrics/", "runners/judges/"))]
+    assert "runners/perturbations/gaussian_noise.py" not in infer.deps
+    score = plan.stage("score")
+    assert "runners/metrics/accuracy.py" in score.deps
+    assert "runners/metrics/ece.py" not in score.deps
+    for stage in plan.stages:
+        assert "runners/settings.py" not in stage.deps, "execution settings are no content"
+        assert "runners/__main__.py" not in stage.deps
+
+
+def test_order_of_keys_is_no_content(tmp_path: Path) -> None:
+    lines = SPEC.splitlines(keepends=True)
+    reordered = "".join([*lines[:2], *lines[7:], *lines[2:7]]).replace("[accuracy, set_size]", "[set_size, accuracy]")
+    assert [canonical(s.as_json()) for s in make(tmp_path).stages] == [canonical(s.as_json()) for s in make(tmp_path, reordered).stages]
+
+
+def test_an_estimator_on_greedy_signals_changes_no_inference(tmp_path: Path) -> None:
+    more = SPEC.replace("[perplexity]", "[perplexity, mean_token_entropy, max_sequence_probability]")
+    before, after = make(tmp_path), make(tmp_path, more)
+    changed = {s.name for s in after.stages if canonical(s.as_json()) != canonical(before.stage(s.name).as_json())}
+    assert changed == {"estimate", "report"}
+
+
+def test_ten_thousand_cells_are_at_most_a_hundred_stages(tmp_path: Path) -> None:
+    models = "".join(f"  m{i}: {{hf_vlm: {{artifact: m{i}}}}}\n" for i in range(20))
+    datasets = "".join(f"  d{i}: {{card: synthetic_scenes, test: {i + 1}}}\n" for i in range(10))
+    radii = ", ".join(str(i) for i in range(1, 17))
+    text = (
+        f"qualm: 1\nname: t\ndatasets:\n{datasets}models:\n{models}perturbations: [blur: {{radius: [{radii}]}}]\njudges: [rules]\n"
+        "estimators: [perplexity, mean_token_entropy, max_sequence_probability]\nmetrics: [accuracy]\n"
+    )
+    spelled = resolved(tmp_path, text)
+    assert spelled.cells() == 20 * 10 * 17 * 3
+    plan = make_plan(spelled)
+    assert len(plan.stages) <= MAX_STAGES
+    generations = {o for s in plan.stages if s.kind == "infer" for o in s.outs}
+    assert len(generations) == 200
+
+
+def stage(name: str, reads: list[str], writes: str) -> PlannedStage:
+    return PlannedStage(name, "data", "", {}, {str(i): r for i, r in enumerate(reads)}, {"x": writes}, 0, ())
+
+
+def test_two_stages_that_write_one_path_are_met(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="stages 'a' and 'b' would both write results/t/x"):
+        _check_outputs([stage("a", [], "results/t/x"), stage("b", [], "results/t/x")], resolved(tmp_path))
+
+
+def test_stages_that_wait_for_each_other_are_met(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="stages wait for each other in a circle: a, b"):
+        _ordered([stage("a", ["y"], "x"), stage("b", ["x"], "y")], resolved(tmp_path))
+
+
+def test_a_name_that_dvc_does_not_see_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="the name 'size' is one that DVC's run cache does not see"):
+        make(tmp_path, SPEC.replace("scenes_mc:", "size:"))
