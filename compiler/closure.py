@@ -22,11 +22,15 @@ def closure(files: Iterable[str], root: Path) -> tuple[str, ...]:
     todo = list(files)
     while todo:
         file = todo.pop()
-        if file in found or file in EXECUTION:
+        if file in found or file in EXECUTION or _empty_package(root / file):
             continue
         found.add(file)
         todo.extend(_imports(root, file))
     return tuple(sorted(found))
+
+
+def _empty_package(path: Path) -> bool:
+    return path.name == "__init__.py" and path.stat().st_size == 0
 
 
 @cache
@@ -79,4 +83,4 @@ def _module(root: Path, name: str) -> list[str]:
 
 def _packages(root: Path, file: str) -> list[str]:
     parents = [f"{parent.as_posix()}/__init__.py" for parent in Path(file).parents if parent != Path()]
-    return [p for p in parents if p != file and (root / p).is_file() and (root / p).stat().st_size]
+    return [p for p in parents if p != file and (root / p).is_file()]

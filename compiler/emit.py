@@ -46,9 +46,6 @@ def texts(plan: Plan, default: str) -> dict[str, str]:
 def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
     """dvc.yaml as data. `up` leads from the folder of dvc.yaml to the root."""
     content: dict[str, Any] = {"stages": {s.name: _stage(plan, s, up) for s in plan.stages}}
-    plots = [{f"{up}{path}": PLOTS[key]} for s in plan.stages for key, path in s.outputs.items() if key in PLOTS and key in s.kept_in_git]
-    if plots:
-        content["plots"] = plots
     if plan.artifacts:
         content["artifacts"] = {
             re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-"): {

@@ -84,7 +84,7 @@ def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
     Raises:
         SpecError: two stages would write one path, or stages wait for each other.
     """
-    stages = list(_Planner(resolved, root).stages())
+    stages = _Planner(resolved, root).stages()
     _check_outputs(stages, resolved)
     artifacts = {f.ref.label: _place(resolved, "models", f.ref.label) for f in resolved.finetunes}
     return Plan(resolved.spec.name, resolved.spec.title, tuple(_ordered(stages, resolved)), artifacts)
@@ -104,36 +104,39 @@ class _Planner:
             for m in resolved.models
         }
 
-    def stages(self) -> Iterator[PlannedStage]:
+    def stages(self) -> list[PlannedStage]:
         r = self.r
-        yield from map(self._data, r.datasets)
-        yield from map(self._finetune, r.finetunes)
+        found = [*map(self._data, r.datasets), *map(self._finetune, r.finetunes)]
         if not r.models or not self.evaluated:
-            return
-        infer = list(self._infer_stages())
-        yield from infer
+            return found
+        found += self._infer_stages()
         tables = {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
-        made: dict[str, str] = {}
+        per_sample = list(self._per_sample_stages(tables))
+        found += per_sample
+        if r.metrics:
+            made = {key: path for stage in per_sample for key, path in stage.outputs.items()}
+            score = self._score(tables, made)
+            found.append(score)
+            found.append(self._report({**tables, **made, **score.outputs}, found))
+        return found
+
+    def _per_sample_stages(self, tables: dict[str, Any]) -> Iterator[PlannedStage]:
+        r, place = self.r, _place(self.r)
         if r.judges:
-            made["judgements"] = f"{_place(r)}/judgements.parquet"
-            params = {"judges": [j.as_json() for j in r.judges]}
-            yield self._stage("judge", "judge", "Judge open answers", params, tables, {"judgements": made["judgements"]}, r.judges)
+            params: dict[str, Any] = {"judges": [j.as_json() for j in r.judges]}
+            yield self._stage(
+                "judge", "judge", "Judge open answers", params, tables, {"judgements": f"{place}/judgements.parquet"}, r.judges
+            )
         if r.estimators:
-            made["uncertainties"] = f"{_place(r)}/uncertainties.parquet"
             params = {"estimators": [e.as_json() for e in r.estimators]}
             inputs = {"generations": self.generations}
-            outputs = {"uncertainties": made["uncertainties"]}
+            outputs = {"uncertainties": f"{place}/uncertainties.parquet"}
             yield self._stage("estimate", "estimate", "Estimate uncertainty", params, inputs, outputs, r.estimators)
         if r.conformal:
-            outputs = {"sets": f"{_place(r)}/conformal_sets.parquet", "thresholds": f"{_place(r)}/conformal_thresholds.parquet"}
+            outputs = {"sets": f"{place}/conformal_sets.parquet", "thresholds": f"{place}/conformal_thresholds.parquet"}
             params = {"settings": [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in r.conformal]}
             used = [s for c in r.conformal for s in c.scores]
             yield self._stage("calibrate", "calibrate", "Calibrate conformal sets", params, tables, outputs, used)
-            made.update(outputs)
-        if r.metrics:
-            score = self._score(tables, made)
-            yield score
-            yield self._report(tables, made, score)
 
     def _stage(
         self,
@@ -223,10 +226,9 @@ class _Planner:
         kept = frozenset({"metrics", *plots})
         return self._stage("score", "score", "Score everything, with intervals", params, inputs, outputs, r.metrics, kept)
 
-    def _report(self, tables: dict[str, Any], made: dict[str, str], score: PlannedStage) -> PlannedStage:
+    def _report(self, tables: dict[str, Any], before: list[PlannedStage]) -> PlannedStage:
         r = self.r
-        inputs = {**tables, **made, **score.outputs}
-        inputs.pop("metrics")
+        inputs = {k: v for k, v in tables.items() if k != "metrics"}
         params: dict[str, Any] = {
             "title": r.spec.title or r.spec.name,
             "description": r.spec.description,
@@ -237,7 +239,8 @@ class _Planner:
         }
         if r.spec.report.published:
             params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
-        params["spec_sha256"] = hashlib.sha256(canonical({"score": score.as_json(), "report": params}).encode()).hexdigest()
+        everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
+        params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
         return self._stage("report", "report", "Report", params, inputs, {"report": f"{_place(r)}/report.html"}, r.metrics)
 
 

@@ -40,7 +40,9 @@ def test_stages_and_their_order(tmp_path: Path) -> None:
     assert sorted(names) == sorted(
         ["data-scenes", "data-scenes_mc", "infer-base-scenes", "infer-base-scenes_mc", "judge", "estimate", "calibrate", "score", "report"]
     )
-    assert names.index("data-scenes") < names.index("infer-base-scenes") < names.index("judge") < names.index("score") < names.index("report")
+    assert (
+        names.index("data-scenes") < names.index("infer-base-scenes") < names.index("judge") < names.index("score") < names.index("report")
+    )
 
 
 def test_a_stage_depends_on_its_inputs_and_the_code_that_implements_it_and_nothing_more(tmp_path: Path) -> None:
