@@ -1,0 +1,110 @@
+"""A throw-away clone of this repository with a small benchmark as its default, and what one `dvc repro` does in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+MINI = """\
+qualm: 1
+name: mini
+title: A small benchmark
+datasets:
+  scenes: {card: synthetic_scenes, level: easy, format: open, test: 24}
+  scenes_mc: {card: synthetic_scenes, level: easy, format: multiple_choice, test: 24}
+perturbations:
+  - blur: {radius: 1}
+models:
+  base: {hf_vlm: {artifact: scene-vlm-base}}
+inference: {max_new_tokens: 4}
+judges: [rules]
+estimators: [perplexity]
+conformal:
+  half: {scores: [lac, aps], alpha: 0.2}
+metrics:
+  - accuracy
+  - ece: {bins: 15}
+  - auroc
+  - set_size
+slices: [category]
+compare: {interval: {bootstrap: 20}}
+report: {examples: 4}
+"""
+
+
+@dataclass
+class Clone:
+    """One checkout. Commands run in it with this very Python first on the PATH."""
+
+    root: Path
+
+    @property
+    def spec(self) -> Path:
+        return self.root / "specs/mini.yaml"
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(command, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
+        if check and done.returncode != 0:
+            raise AssertionError(f"{' '.join(command)} exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def qualm(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-m", "compiler", *arguments, check=check)
+
+    def repro(self, *arguments: str) -> set[str]:
+        """`dvc repro`; the stages that it executed (not those restored from a cache)."""
+        done = self.run(sys.executable, "-m", "dvc", "repro", *arguments)
+        return set(re.findall(r"^Running stage '(?:[^':]+:)?([^']+)':", done.stdout, re.MULTILINE))
+
+    def forecast(self, *arguments: str) -> dict[str, str]:
+        """`qualm plan`: stage -> action."""
+        return {f["stage"]: f["action"] for f in json.loads(self.qualm("plan", "--json", *arguments).stdout)}
+
+    def counters(self, stage: str, spec: str = "mini") -> dict[str, int]:
+        counters: dict[str, int] = json.loads((self.root / ".qualm/runs" / spec / f"{stage}.json").read_text())["counters"]
+        return counters
+
+    def copy(self, to: Path) -> Clone:
+        shutil.copytree(self.root, to, symlinks=True)
+        return Clone(to)
+
+
+def environment() -> dict[str, str]:
+    scripts = str(Path(sys.executable).parent)
+    quiet = {"DVC_NO_ANALYTICS": "true", "QUALM_PROGRESS": "false", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, **quiet, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+
+
+def make_clone(to: Path, default: str = "mini") -> Clone:
+    """A clone of the working tree's tracked and new files, committed, with `default` as its only spec and the base model in place."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        if name.startswith(("specs/", "results/", "tests/")) or name in ("dvc.yaml", "dvc.lock") or not (ROOT / name).is_file():
+            continue
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, to / name)
+    (to / "specs").mkdir(exist_ok=True)
+    clone = Clone(to)
+    if default == "mini":
+        clone.spec.write_text(MINI)
+    else:
+        shutil.copy2(ROOT / f"specs/{default}.yaml", to / "specs")
+    (to / "params.yaml").write_text(f"default: {default}\nseed: 7\n")
+    for command in (
+        ["git", "init", "-q"],
+        ["git", "add", "-A"],
+        ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "-q", "-m", "clone"],
+    ):
+        clone.run(*command)
+    if default == "mini":
+        clone.run(sys.executable, "-m", "dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
+    clone.qualm("compile")
+    return clone

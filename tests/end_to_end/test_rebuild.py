@@ -1,0 +1,154 @@
+"""Minimal rebuilds: which stages `dvc repro` executes after an edit, how many samples inference computes, and that
+`qualm plan` foretold it. Every row starts from the same finished benchmark."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_spec = importlib.util.spec_from_file_location("end_to_end_clone", Path(__file__).with_name("clone.py"))
+assert _spec is not None
+assert _spec.loader is not None
+clone_module: Any = importlib.util.module_from_spec(_spec)
+sys.modules["end_to_end_clone"] = clone_module
+_spec.loader.exec_module(clone_module)
+Clone, make_clone = clone_module.Clone, clone_module.make_clone
+
+pytestmark = pytest.mark.slow
+
+DATA = {"data-scenes", "data-scenes_mc"}
+INFER = {"infer-base-scenes", "infer-base-scenes_mc"}
+AFTER = {"judge", "estimate", "calibrate", "score", "report"}
+EVERYTHING = DATA | INFER | AFTER
+
+Edit = Callable[[Any], None]
+
+
+def spec(old: str, new: str) -> Edit:
+    def edit(clone: Any) -> None:
+        text = clone.spec.read_text()
+        assert old in text
+        clone.spec.write_text(text.replace(old, new))
+
+    return edit
+
+
+def append(file: str, text: str) -> Edit:
+    def edit(clone: Any) -> None:
+        path = clone.root / file
+        path.write_text(path.read_text() + text if path.exists() else text)
+
+    return edit
+
+
+def reorder(clone: Any) -> None:
+    lines = clone.spec.read_text().splitlines(keepends=True)
+    clone.spec.write_text("".join([*lines[:3], *lines[10:12], *lines[3:10], *lines[12:]]))
+
+
+def delete(*names: str) -> Edit:
+    import shutil
+
+    def edit(clone: Any) -> None:
+        for name in names:
+            path = clone.root / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return edit
+
+
+COMMENT = "\n# A remark.\n"
+
+TABLE: dict[str, tuple[Edit, set[str], int]] = {
+    # edit: (how, stages executed, samples computed by inference)
+    "nothing": (lambda clone: None, set(), 0),
+    "a comment in the spec": (append("specs/mini.yaml", "# a remark\n"), set(), 0),
+    "keys reordered": (reorder, set(), 0),
+    "15 written 15.0": (spec("bins: 15", "bins: 15.0"), set(), 0),
+    "1 written 1.0": (spec("radius: 1", "radius: 1.0"), set(), 0),
+    "a default spelled out": (spec("alpha: 0.2", "alpha: 0.2, quantile: standard"), set(), 0),
+    "batch size in local settings": (append("qualm.toml", "batch_size = 5\n"), set(), 0),
+    "execution settings code": (append("runners/settings.py", COMMENT), set(), 0),
+    "a metric that is not used": (append("runners/metrics/mce.py", COMMENT), set(), 0),
+    "the report's title": (spec("A small benchmark", "Another title"), {"report"}, 0),
+    "a metric's bins": (spec("bins: 15", "bins: 10"), {"score", "report"}, 0),
+    "a metric added": (spec("  - auroc\n", "  - auroc\n  - auarc\n"), {"score", "report"}, 0),
+    "a slice added": (spec("[category]", "[category, kind]"), {"score", "report"}, 0),
+    "more bootstrap resamples": (spec("bootstrap: 20", "bootstrap: 30"), {"score", "report"}, 0),
+    "a metric's code": (append("runners/metrics/auroc.py", COMMENT), {"score", "report"}, 0),
+    "alpha": (spec("alpha: 0.2", "alpha: 0.3"), {"calibrate", "score", "report"}, 0),
+    "an estimator added": (spec("[perplexity]", "[perplexity, mean_token_entropy]"), {"estimate", "score", "report"}, 0),
+    "a judge's code, to the same effect": (append("runners/judges/rules.py", COMMENT), {"judge"}, 0),
+    "an estimator's code, to the same effect": (append("runners/estimators/perplexity.py", COMMENT), {"estimate"}, 0),
+    "inference code, a remark": (append("runners/infer.py", COMMENT), INFER, 0),
+    "the renderer's code, to the same effect": (append("registry/scenes/render.py", COMMENT), DATA, 0),
+    "ten more samples": (spec("open, test: 24", "open, test: 34"), {"data-scenes", "infer-base-scenes"} | AFTER, 20),
+    "a perturbation's strength": (spec("radius: 1", "radius: 2"), INFER | AFTER, 48),
+    "a second strength": (spec("radius: 1", "radius: [1, 2]"), INFER | AFTER, 48),
+    "the seed": (append("specs/mini.yaml", "seed: 8\n"), EVERYTHING, 96),
+    "an output deleted": (delete("results/mini/scores.parquet", "results/mini/data/scenes"), set(), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    clone = make_clone(tmp_path_factory.mktemp("mini") / "clone")
+    assert set(clone.forecast().values()) <= {"run", "perhaps"}
+    assert clone.repro() == EVERYTHING
+    assert sum(clone.counters(s).get("computed", 0) for s in INFER) == 96
+    assert set(clone.forecast().values()) == {"unchanged"}
+    return clone
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_an_edit_executes_exactly_what_depends_on_it(finished: Any, tmp_path: Path, name: str) -> None:
+    edit, executed, computed = TABLE[name]
+    clone = finished.copy(tmp_path / "clone")
+    edit(clone)
+    forecast = clone.forecast()
+    clone.qualm("compile")
+    assert clone.repro() == executed
+    assert sum(clone.counters(s).get("computed", 0) for s in INFER & executed) == computed
+    will = {s for s, action in forecast.items() if action == "run"}
+    perhaps = {s for s, action in forecast.items() if action == "perhaps"}
+    assert will <= executed <= will | perhaps, forecast
+    assert set(clone.forecast().values()) == {"unchanged"}
+
+
+def test_going_back_restores_from_the_cache_and_the_plan_says_so(finished: Any, tmp_path: Path) -> None:
+    clone = finished.copy(tmp_path / "clone")
+    before = clone.spec.read_text()
+    spec("bins: 15", "bins: 10")(clone)
+    clone.qualm("compile")
+    assert clone.repro() == {"score", "report"}
+    clone.spec.write_text(before)
+    forecast = clone.forecast()
+    assert {s for s, a in forecast.items() if a != "unchanged"} == {"score", "report"}
+    assert set(forecast.values()) == {"unchanged", "restore"}
+    clone.qualm("compile")
+    assert clone.repro() == set()
+
+
+def test_the_plan_gives_its_reasons(finished: Any, tmp_path: Path) -> None:
+    clone = finished.copy(tmp_path / "clone")
+    spec("bins: 15", "bins: 10")(clone)
+    append("runners/judges/rules.py", COMMENT)(clone)
+    text = clone.qualm("plan").stdout
+    assert "parameter metrics.ece.args.bins: 15 -> 10" in text
+    assert "code runners/judges/rules.py changed" in text
+    assert "+ score will run" in text
+    assert clone.qualm("plan", "--exit-code", check=False).returncode == 1
+
+
+def test_one_parameter_by_dvc_exp_run(finished: Any, tmp_path: Path) -> None:
+    clone = finished.copy(tmp_path / "clone")
+    clone.run("git", "add", "-A")
+    clone.run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "run")
+    done = clone.run(sys.executable, "-m", "dvc", "exp", "run", "-S", "specs/mini/stages/report.json:params.title=Experiment")
+    assert "Running stage 'report'" in done.stdout
+    assert "Experiment" in (clone.root / "results/mini/report.html").read_text()
