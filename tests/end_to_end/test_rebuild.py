@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-import importlib.util
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("end_to_end_clone", Path(__file__).with_name("clone.py"))
-assert _spec is not None
-assert _spec.loader is not None
-clone_module: Any = importlib.util.module_from_spec(_spec)
-sys.modules["end_to_end_clone"] = clone_module
-_spec.loader.exec_module(clone_module)
-Clone, make_clone = clone_module.Clone, clone_module.make_clone
+from tests.end_to_end.clone import Clone, make_clone
 
 pytestmark = pytest.mark.slow
 
@@ -26,11 +19,11 @@ INFER = {"infer-base-scenes", "infer-base-scenes_mc"}
 AFTER = {"judge", "estimate", "calibrate", "score", "report"}
 EVERYTHING = DATA | INFER | AFTER
 
-Edit = Callable[[Any], None]
+Edit = Callable[[Clone], None]
 
 
 def spec(old: str, new: str) -> Edit:
-    def edit(clone: Any) -> None:
+    def edit(clone: Clone) -> None:
         text = clone.spec.read_text()
         assert old in text
         clone.spec.write_text(text.replace(old, new))
@@ -39,22 +32,20 @@ def spec(old: str, new: str) -> Edit:
 
 
 def append(file: str, text: str) -> Edit:
-    def edit(clone: Any) -> None:
+    def edit(clone: Clone) -> None:
         path = clone.root / file
         path.write_text(path.read_text() + text if path.exists() else text)
 
     return edit
 
 
-def reorder(clone: Any) -> None:
+def reorder(clone: Clone) -> None:
     lines = clone.spec.read_text().splitlines(keepends=True)
     clone.spec.write_text("".join([*lines[:3], *lines[10:12], *lines[3:10], *lines[12:]]))
 
 
 def delete(*names: str) -> Edit:
-    import shutil
-
-    def edit(clone: Any) -> None:
+    def edit(clone: Clone) -> None:
         for name in names:
             path = clone.root / name
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -96,7 +87,7 @@ TABLE: dict[str, tuple[Edit, set[str], int]] = {
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     clone = make_clone(tmp_path_factory.mktemp("mini") / "clone")
     assert set(clone.forecast().values()) <= {"run", "perhaps"}
     assert clone.repro() == EVERYTHING
@@ -106,7 +97,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_an_edit_executes_exactly_what_depends_on_it(finished: Any, tmp_path: Path, name: str) -> None:
+def test_an_edit_executes_exactly_what_depends_on_it(finished: Clone, tmp_path: Path, name: str) -> None:
     edit, executed, computed = TABLE[name]
     clone = finished.copy(tmp_path / "clone")
     edit(clone)
@@ -120,7 +111,7 @@ def test_an_edit_executes_exactly_what_depends_on_it(finished: Any, tmp_path: Pa
     assert set(clone.forecast().values()) == {"unchanged"}
 
 
-def test_going_back_restores_from_the_cache_and_the_plan_says_so(finished: Any, tmp_path: Path) -> None:
+def test_going_back_restores_from_the_cache_and_the_plan_says_so(finished: Clone, tmp_path: Path) -> None:
     clone = finished.copy(tmp_path / "clone")
     before = clone.spec.read_text()
     spec("bins: 15", "bins: 10")(clone)
@@ -134,7 +125,7 @@ def test_going_back_restores_from_the_cache_and_the_plan_says_so(finished: Any, 
     assert clone.repro() == set()
 
 
-def test_the_plan_gives_its_reasons(finished: Any, tmp_path: Path) -> None:
+def test_the_plan_gives_its_reasons(finished: Clone, tmp_path: Path) -> None:
     clone = finished.copy(tmp_path / "clone")
     spec("bins: 15", "bins: 10")(clone)
     append("runners/judges/rules.py", COMMENT)(clone)
@@ -145,7 +136,7 @@ def test_the_plan_gives_its_reasons(finished: Any, tmp_path: Path) -> None:
     assert clone.qualm("plan", "--exit-code", check=False).returncode == 1
 
 
-def test_one_parameter_by_dvc_exp_run(finished: Any, tmp_path: Path) -> None:
+def test_one_parameter_by_dvc_exp_run(finished: Clone, tmp_path: Path) -> None:
     clone = finished.copy(tmp_path / "clone")
     clone.run("git", "add", "-A")
     clone.run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "run")
