@@ -14,7 +14,7 @@ from compiler.views import console
 
 
 def run_pipeline(project: Project, spec: str | None, arguments: list[str]) -> int:
-    """Rebuild a spec's results. Returns DVC's exit code."""
+    """Rebuild a spec's results. Returns 0, or 1 where something is missing or a stage failed."""
     plan = project.plan(spec)
     default = project.run_wide.default
     write(project.root, [plan], default)
@@ -40,7 +40,7 @@ def run_pipeline(project: Project, spec: str | None, arguments: list[str]) -> in
             out.print(f"report: {report.relative_to(project.root)}")
     else:
         out.print(f"[red]stopped with exit code {code}[/]; what was done is kept: run it again to go on")
-    return code
+    return 0 if code == 0 else 1
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
