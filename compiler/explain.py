@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import yaml
 
-from compiler.dvcstate import Checkout, read_lock
 from compiler.emit import pipeline, pipeline_path
 from compiler.plan import Plan, PlannedStage
+from registry.dvcstate import Checkout, read_lock
 
 Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
 

@@ -9,9 +9,9 @@ import yaml
 from rich.markup import escape
 from rich.tree import Tree
 
-from compiler.dvcstate import Checkout, read_lock
 from compiler.project import Project, ProjectError
 from compiler.views import console
+from registry.dvcstate import Checkout, read_lock
 
 
 def trace(project: Project, file: str) -> dict[str, Any]:
