@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from compiler.check import field_type, takes_list
 from compiler.plan import canonical
-from compiler.spec import About, Spec
+from compiler.spec import NAME_PATTERN, About, Spec
 from registry import cards, plugins
 from registry.plugins import KINDS, REQUIRED, Parameter, Plugin
 
@@ -34,8 +34,8 @@ def schema() -> dict[str, Any]:
     definitions["Conformal"]["properties"]["scores"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/conformal_plugins"}]}
     definitions["About"] = About.model_json_schema()
     for section in ("models", "finetunes"):
-        properties[section]["additionalProperties"] = _entry(section)
-    properties["datasets"]["additionalProperties"] = _datasets(definitions["Dataset"])
+        properties[section]["patternProperties"] = {NAME_PATTERN: _entry(section)}
+    properties["datasets"]["patternProperties"] = {NAME_PATTERN: _datasets(definitions["Dataset"])}
     definitions.pop("Dataset", None)
     definitions.pop("datasets_plugins", None)
     _require_nothing_inherited(result)
