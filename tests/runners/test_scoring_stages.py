@@ -1,0 +1,312 @@
+"""calibrate, judge, estimate and score on a small table: open and multiple-choice rows, a perturbed variant, gaps."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, roc_auc_score
+
+from registry.sample import CONFORMAL_SETS, CONFORMAL_THRESHOLDS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
+from runners import calibrate, estimate, judge, score
+from runners.records import read_table, write_table
+from runners.settings import Settings
+from runners.stage import Stage, StageError
+
+N = 120
+GAP = 5
+"""This sample has no generation."""
+
+
+def ref(plugin, label=None, **args):
+    return {"label": label or plugin, "plugin": plugin, "args": args}
+
+
+SETTING = {
+    "label": "ours",
+    "scores": [ref("lac"), ref("aps")],
+    "alpha": 0.2,
+    "quantile": "standard",
+    "empty_set": "argmax",
+    "calibration": {"fraction": 0.5, "seed": 1, "split": "groups"},
+}
+SCORE = {
+    "metrics": [ref("accuracy"), ref("coverage"), ref("set_size"), ref("ece"), ref("auroc"), ref("option_rate", "A_rate", option="A")],
+    "slices": ["category", "kind"],
+    "interval": {"bootstrap": 50, "level": 0.9},
+    "judge": "rules",
+    "confidence": "sequence",
+    "baseline": None,
+}
+OUTPUTS = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
+
+
+def stage(kind, params, inputs, outputs, seed=7):
+    return Stage(f"s/{kind}", "s", kind, kind, params, inputs, {o: f"results/{o}" for o in outputs}, seed, Settings())
+
+
+class World:
+    """Two datasets and two models in the current folder, and the stages over them."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.choice, self.open = [], []
+        for i in range(N):
+            same = {"sample_id": f"s{i}", "category": "ab"[i % 2], "group": f"g{i // 3}", "question": "?", "answerable": True}
+            self.choice.append(same | {"choices": list("wxyz")[: 3 + i % 2], "answer_index": int(rng.integers(0, 3))})
+            answer = {"references": ["red"], "answerable": True} if i % 4 else {"references": [], "answerable": False}
+            self.open.append(same | answer | {"meta": [("kind", "even" if i % 2 else "odd")]})
+        self.inputs = {"datasets": {}, "generations": {}}
+        for name, rows in (("choice", self.choice), ("open", self.open)):
+            write_table(Path("data") / name / "samples.parquet", rows, SAMPLES)
+            self.inputs["datasets"][name] = f"data/{name}"
+        self.answers = {}
+        for model in ("m1", "m2"):
+            for name in ("choice", "open"):
+                self._generate(rng, model, name)
+
+    def _generate(self, rng, model, name):
+        rows = []
+        for variant in ("clean", "blur@radius=2.0"):
+            for i in range(N):
+                if i == GAP:
+                    continue
+                row = {"sample_id": f"s{i}", "variant": variant, "draw": 0, "token_logprobs": [-float(rng.random())] * 2}
+                if name == "choice":
+                    sample = self.choice[i]
+                    row["option_logits"] = [float(rng.normal(2.0 * (k == sample["answer_index"]))) for k in range(len(sample["choices"]))]
+                else:
+                    row["text"] = ["red", "blue", "I don't know"][rng.integers(0, 3)]
+                rows.append(row)
+        path = Path("generations") / model / f"{name}.parquet"
+        write_table(path, rows[::-1] if model == "m2" else rows, GENERATIONS)
+        self.inputs["generations"].setdefault(model, {})[name] = str(path)
+        self.answers[model, name] = {(r["variant"], r["sample_id"]): r for r in rows}
+
+    def run_all(self, seed=7, **changes):
+        calibrate.run(stage("calibrate", {"settings": [SETTING]}, self.inputs, ["sets", "thresholds"]))
+        judge.run(stage("judge", {"judges": [ref("rules")]}, self.inputs, ["judgements"]))
+        estimate.run(stage("estimate", {"estimators": [ref("perplexity")]}, self.inputs, ["uncertainties"]))
+        inputs = self.inputs | {n: f"results/{n}" for n in ("sets", "judgements", "uncertainties")}
+        run = stage("score", SCORE | changes, inputs, OUTPUTS, seed)
+        score.run(run)
+        return run
+
+    def scores(self):
+        rows = read_table(Path("results/scores"), SCORES).to_pylist()
+        return {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r for r in rows}
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return World()
+
+
+def test_judgements(world):
+    world.run_all()
+    rows = read_table(Path("results/judgements"), JUDGEMENTS).to_pylist()
+    assert {r["dataset"] for r in rows} == {"open"}
+    assert len(rows) == 2 * 2 * (N - 1)
+    for row in rows:
+        text = world.answers[row["model"], "open"][row["variant"], row["sample_id"]]["text"]
+        answerable = world.open[int(row["sample_id"][1:])]["answerable"]
+        assert row["pred_is_idk"] == (text == "I don't know")
+        assert row["gt_is_idk"] != answerable
+        assert row["rating"] == float(text == ("red" if answerable else "I don't know"))
+
+
+def test_uncertainties(world):
+    world.run_all()
+    rows = read_table(Path("results/uncertainties"), UNCERTAINTIES).to_pylist()
+    assert len(rows) == 2 * 2 * 2 * (N - 1)
+    for row in rows[::50]:
+        logprobs = world.answers[row["model"], row["dataset"]][row["variant"], row["sample_id"]]["token_logprobs"]
+        assert row["value"] == pytest.approx(-np.mean(logprobs), abs=1e-6)
+
+
+def test_sets(world):
+    world.run_all()
+    limits = {(r["model"], r["score"]): r for r in read_table(Path("results/thresholds"), CONFORMAL_THRESHOLDS).to_pylist()}
+    sets = read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist()
+    assert len(sets) == 2 * 2 * 2 * N
+    groups = {}
+    for row in sets:
+        sample = world.choice[int(row["sample_id"][1:])]
+        groups.setdefault(sample["group"], set()).add(row["is_calibration"])
+        if row["sample_id"] == f"s{GAP}":
+            assert row["set_size"] is row["covered"] is row["set_mask"] is None
+            continue
+        assert row["set_size"] == bin(row["set_mask"]).count("1") >= 1
+        assert row["covered"] == bool(row["set_mask"] >> sample["answer_index"] & 1)
+        if row["score"] == "lac":
+            logits = np.array(world.answers[row["model"], "choice"][row["variant"], row["sample_id"]]["option_logits"])
+            probs = np.exp(logits) / np.exp(logits).sum()
+            inside = 1 - probs <= limits[row["model"], "lac"]["threshold"]
+            assert row["set_mask"] == sum(1 << int(k) for k in (np.flatnonzero(inside) if inside.any() else [probs.argmax()]))
+    assert all(len(sides) == 1 for sides in groups.values())
+    assert limits["m1", "lac"]["n_calibration"] + limits["m1", "lac"]["n_test"] == N - 1
+
+
+def test_every_model_calibrates_on_the_same_rows(world):
+    world.run_all()
+    sets = read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist()
+    chosen = {(r["model"], r["variant"], r["score"]): set() for r in sets}
+    for r in sets:
+        if r["is_calibration"]:
+            chosen[r["model"], r["variant"], r["score"]].add(r["sample_id"])
+    assert len({frozenset(s) for s in chosen.values()}) == 1
+
+
+def test_labels_follow_from_what_a_metric_reads(world):
+    world.run_all()
+    found = {}
+    for model, dataset, _, part, metric in world.scores():
+        if model == "m1" and part == "all":
+            found.setdefault(dataset, set()).add(metric)
+    sets = {f"{m}[ours/{s}]" for m in ("coverage", "set_size") for s in ("lac", "aps", "mean")}
+    assert found["choice"] == sets | {"accuracy[ours]", "ece[ours]", "A_rate[ours]", "auroc[perplexity]"}
+    assert found["open"] == {"accuracy", "ece", "auroc[perplexity]"}
+
+
+def test_open_answers_against_scikit_learn(world):
+    world.run_all()
+    scores = world.scores()
+    for model in ("m1", "m2"):
+        for variant in ("clean", "blur@radius=2.0"):
+            for part, chosen in (("all", range(N)), ("category=a", range(0, N, 2)), ("kind=even", range(1, N, 2))):
+                right, unsure = [], []
+                for i in chosen:
+                    row = world.answers[model, "open"].get((variant, f"s{i}"))
+                    if row:
+                        right.append(row["text"] == ("red" if world.open[i]["answerable"] else "I don't know"))
+                        unsure.append(-np.mean(row["token_logprobs"]))
+                row = scores[model, "open", variant, part, "accuracy"]
+                assert row["value"] == pytest.approx(accuracy_score([True] * len(right), right))
+                assert (row["n"], row["n_unscored"]) == (len(right), len(chosen) - len(right))
+                assert row["low"] < row["value"] < row["high"]
+                auroc = scores[model, "open", variant, part, "auroc[perplexity]"]["value"]
+                assert auroc == pytest.approx(roc_auc_score(~np.array(right), unsure))
+
+
+def test_mean_over_scores(world):
+    world.run_all()
+    scores = world.scores()
+    for variant in ("clean", "blur@radius=2.0"):
+        parts = {s: scores["m2", "choice", variant, "all", f"set_size[ours/{s}]"] for s in ("lac", "aps", "mean")}
+        assert parts["mean"]["value"] == pytest.approx((parts["lac"]["value"] + parts["aps"]["value"]) / 2)
+        assert parts["lac"]["low"] < parts["mean"]["low"] or parts["aps"]["low"] < parts["mean"]["low"]
+
+
+def test_counts_of_test_rows(world):
+    world.run_all()
+    sets = read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist()
+    test = {r["sample_id"] for r in sets if not r["is_calibration"]}
+    row = world.scores()["m1", "choice", "clean", "all", "accuracy[ours]"]
+    assert row["n"] == len(test - {f"s{GAP}"})
+    assert row["n_unscored"] == len(test & {f"s{GAP}"})
+
+
+def test_intervals_do_not_depend_on_what_else_is_scored(world):
+    world.run_all()
+    before = world.scores()
+    world.run_all(slices=[], metrics=SCORE["metrics"][::-1])
+    after = world.scores()
+    assert all(before[key] == row for key, row in after.items())
+    del world.inputs["generations"]["m1"]
+    world.run_all()
+    assert {k: v for k, v in before.items() if k[0] == "m2"} == world.scores()
+
+
+def test_same_bytes_again_and_other_draws_with_another_seed(world):
+    world.run_all()
+    first = {name: Path("results", name).read_bytes() for name in OUTPUTS}
+    world.run_all()
+    assert first == {name: Path("results", name).read_bytes() for name in OUTPUTS}
+    before = world.scores()
+    world.run_all(seed=8)
+    after = world.scores()
+    assert all(before[k]["value"] == after[k]["value"] for k in before)
+    assert any(before[k]["low"] != after[k]["low"] for k in before)
+
+
+def test_grouped_interval_against_a_loop(world):
+    """The bootstrap written out: draw groups, concatenate their rows, score each draw alone."""
+    world.run_all(interval={"bootstrap": 4000, "level": 0.9})
+    row = world.scores()["m1", "open", "clean", "all", "accuracy"]
+    right = {i: None for i in range(N)}
+    for i in right:
+        made = world.answers["m1", "open"].get(("clean", f"s{i}"))
+        right[i] = None if made is None else made["text"] == ("red" if world.open[i]["answerable"] else "I don't know")
+    rng = np.random.default_rng(5)
+    draws = []
+    for _ in range(4000):
+        rows = [right[3 * g + k] for g in rng.integers(0, N // 3, N // 3) for k in range(3)]
+        draws.append(np.mean([r for r in rows if r is not None]))
+    low, high = np.quantile(draws, [0.05, 0.95])
+    assert row["low"] == pytest.approx(low, abs=0.01)
+    assert row["high"] == pytest.approx(high, abs=0.01)
+
+
+def test_nothing_scorable_is_null_and_counted(world):
+    write_table(Path("generations/m1/open.parquet"), [{"sample_id": "s0", "variant": "clean", "draw": 0}], GENERATIONS)
+    world.run_all()
+    row = world.scores()["m1", "open", "clean", "all", "accuracy"]
+    assert row["value"] is row["low"] is row["high"] is None
+    assert (row["n"], row["n_unscored"]) == (0, N)
+    assert "accuracy" not in json.loads(Path("results/metrics").read_text())["m1"].get("open", {})
+
+
+def test_without_a_judge_open_answers_are_unscored(world):
+    inputs = {k: world.inputs[k] for k in ("datasets", "generations")}
+    score.run(stage("score", SCORE | {"judge": None}, inputs, OUTPUTS))
+    row = world.scores()["m1", "open", "clean", "all", "accuracy"]
+    assert (row["value"], row["n"], row["n_unscored"]) == (None, 0, N)
+    assert "accuracy" in {k[4] for k in world.scores() if k[1] == "choice"}
+
+
+def test_metrics_file_and_plots(world):
+    world.run_all()
+    nested = json.loads(Path("results/metrics").read_text())
+    assert nested["m1"]["choice"]["coverage[ours/lac]"] == world.scores()["m1", "choice", "clean", "all", "coverage[ours/lac]"]["value"]
+    with Path("results/set_sizes").open() as handle:
+        sizes = list(csv.DictReader(handle))
+    n = world.scores()["m1", "choice", "clean", "all", "set_size[ours/lac]"]["n"]
+    assert sum(int(r["count"]) for r in sizes if (r["model"], r["score"]) == ("m1", "lac")) == n
+    with Path("results/reliability").open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert sum(int(r["n"]) for r in rows if (r["model"], r["dataset"]) == ("m1", "choice")) == n
+    assert {r["setting"] for r in rows} == {"ours", ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"slices": ["nonsense"]}, "slices: no sample has 'nonsense'"),
+        ({"confidence": "verify"}, "confidence: expected 'sequence', got 'verify'"),
+    ],
+)
+def test_wrong_parameters(world, changes, message):
+    with pytest.raises(StageError, match=message):
+        world.run_all(**changes)
+
+
+def test_answers_to_other_samples(world):
+    write_table(Path("generations/m1/open.parquet"), [{"sample_id": "zz", "variant": "clean", "draw": 0}], GENERATIONS)
+    with pytest.raises(StageError, match="samples that dataset 'open' does not have"):
+        judge.run(stage("judge", {"judges": [ref("rules")]}, world.inputs, ["judgements"]))
+
+
+def test_a_split_that_leaves_nothing_to_test(world):
+    rows = [row | {"group": "one"} for row in world.choice]
+    write_table(Path("data/choice/samples.parquet"), rows, SAMPLES)
+    with pytest.raises(StageError, match="conformal setting 'ours', dataset 'choice': all 120 rows are one group"):
+        calibrate.run(stage("calibrate", {"settings": [SETTING]}, world.inputs, ["sets", "thresholds"]))
+
+
+def test_no_clean_variant(world):
+    rows = [{"sample_id": "s0", "variant": "blur", "draw": 0, "option_logits": [1.0, 2.0, 3.0]}]
+    write_table(Path("generations/m1/choice.parquet"), rows, GENERATIONS)
+    with pytest.raises(StageError, match="model 'm1', dataset 'choice': no clean variant"):
+        calibrate.run(stage("calibrate", {"settings": [SETTING]}, world.inputs, ["sets", "thresholds"]))
