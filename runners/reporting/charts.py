@@ -33,8 +33,11 @@ def reliability(rows: Rows, name: str) -> str:
     x = alt.X("bin_low:Q", scale=unit, axis=_axis(values=_UNIT, labels=False, ticks=False, title=None, grid=False))
     y = alt.Y("accuracy:Q", scale=unit, axis=_axis(values=_UNIT, title="accuracy"))
     base = alt.Chart(_data(rows))
-    bars = base.mark_rect(color=ACCENT, opacity=0.85, **_GAP).encode(x=x, x2="bin_high:Q", y=y, y2=alt.datum(0))
-    gaps = base.mark_rect(color=WRONG, opacity=0.3, **_GAP).encode(x=x, x2="bin_high:Q", y=y, y2="confidence:Q")
+    bars = base.transform_calculate(accuracy="min(datum.accuracy, datum.confidence)")
+    bars = bars.mark_rect(color=ACCENT, opacity=0.85, **_GAP).encode(x=x, x2="bin_high:Q", y=y, y2=alt.datum(0))
+    gaps = base.transform_calculate(gap="datum.confidence > datum.accuracy ? 'sure' : 'right'").mark_rect(opacity=0.55, **_GAP)
+    tones = alt.Scale(domain=["sure", "right"], range=[WRONG, "var(--c5)"])
+    gaps = gaps.encode(x=x, x2="bin_high:Q", y=y, y2="confidence:Q", color=alt.Color("gap:N", scale=tones, legend=None))
     line = [{"bin_low": 0, "accuracy": 0}, {"bin_low": 1, "accuracy": 1}]
     diagonal = alt.Chart(_data(line)).mark_line(color=INK, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y)
     share = base.mark_rect(color=MUTED, opacity=0.55, **_GAP).encode(
@@ -62,7 +65,7 @@ def risk_coverage(rows: Rows, oracle: Rows, total: float | None, name: str) -> s
     return draw(alt.layer(*layers).properties(width=190, height=150), name)
 
 
-def set_sizes(rows: Rows, scores: Sequence[str], name: str) -> str:
+def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], name: str) -> str:
     """Share of test questions by the size of their prediction set, one bar per conformal score."""
     import altair as alt
 
@@ -70,7 +73,7 @@ def set_sizes(rows: Rows, scores: Sequence[str], name: str) -> str:
         alt.Chart(_data(rows))
         .mark_bar(opacity=0.9)
         .encode(
-            x=alt.X("size:O", axis=_axis(title="options in the set", labelAngle=0, ticks=False)),
+            x=alt.X("size:O", scale=alt.Scale(domain=list(sizes)), axis=_axis(title="options in the set", labelAngle=0, ticks=False)),
             xOffset=alt.XOffset("score:N", sort=list(scores)),
             y=alt.Y("share:Q", axis=_axis(title="share of questions", tickCount=4, format="%")),
             color=alt.Color("score:N", scale=alt.Scale(domain=list(scores), range=list(SERIES[: len(scores)])), legend=None),
@@ -117,7 +120,7 @@ def dots(rows: Rows, order: Sequence[str], models: Sequence[str], name: str, ref
     """A dot with its interval per row of `order`; models side by side in their colours, or as ticks when they are many."""
     import altair as alt
 
-    y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=170))
+    y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=140))
     x = alt.X("value:Q", title=None, scale=alt.Scale(zero=False, nice=True), axis=_axis(tickCount=5))
     layers = []
     if reference is not None:
@@ -139,7 +142,7 @@ def dots(rows: Rows, order: Sequence[str], models: Sequence[str], name: str, ref
 
 def _plot_width(labels: Sequence[str]) -> float:
     """Room for the plot beside its row labels, such that all panels of a figure are about equally wide."""
-    return max(120.0, 292 - min(170, max((len(text) for text in labels), default=0) * 5.6))
+    return max(120.0, 292 - min(140, max((len(text) for text in labels), default=0) * 5.6))
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: str, *, log: bool = False, goal: float | None = None) -> str:
@@ -148,22 +151,23 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: s
 
     scale = alt.Scale(type="log", nice=False, padding=12) if log else alt.Scale(zero=False, padding=8)
     x = alt.X("x:Q", scale=scale, axis=_axis(title=x_title, grid=False, values=sorted({r["x"] for r in rows}), labelOverlap=True))
-    y = alt.Y("value:Q", scale=alt.Scale(zero=False), axis=_axis(title=y_title, tickCount=5))
+    values = [*(r["value"] for r in rows), *([] if goal is None else [goal])]
+    room = 0.02 if goal is not None else 0.0  # around a goal, so that noise beside it does not look like a trend
+    spread = alt.Scale(zero=False, nice=True) if goal is None else alt.Scale(zero=False, domain=[min(values) - room, max(values) + room])
+    y = alt.Y("value:Q", scale=spread, axis=_axis(title=y_title, tickCount=5))
     layers = []
     if goal is not None:
-        values = [goal, *(r["value"] for r in rows)]  # room around a goal, so that noise beside it does not look like a trend
-        y.scale = alt.Scale(domain=[max(0.0, min(values) - 0.02), min(1.0, max(values) + 0.02)], nice=True)
         rule = alt.Chart(_data([{"value": goal}])).mark_rule(color=MUTED, strokeDash=[3, 3], strokeWidth=1)
-        layers.append(rule.encode(y=alt.Y("value:Q", title=y_title)))
+        layers.append(rule.encode(y=y))
     base = alt.Chart(_data(rows))
     if len(models) > len(SERIES):
         layers.append(base.mark_line(color=ACCENT, opacity=0.3, strokeWidth=1).encode(x=x, y=y, detail="model:N"))
         mean = base.mark_line(color=INK, strokeWidth=2, point=alt.OverlayMarkDef(color=INK, size=24))
-        layers.append(mean.encode(x=x, y=alt.Y("mean(value):Q", title=y_title)))
+        layers.append(mean.encode(x=x, y=alt.Y("mean(value):Q", title=y_title, scale=spread)))
         return draw(alt.layer(*layers).properties(width=210, height=160), name)
     base = base.encode(color=alt.Color("model:N", scale=alt.Scale(domain=list(models), range=list(SERIES[: len(models)])), legend=None))
     if not log and goal is None and len(models) <= 3:  # more bands than that hide each other
-        layers.append(base.mark_area(opacity=0.12).encode(x=x, y=alt.Y("low:Q", title=y_title), y2="high:Q"))
+        layers.append(base.mark_area(opacity=0.12).encode(x=x, y=alt.Y("low:Q", title=y_title, scale=spread), y2="high:Q"))
     layers.append(base.mark_line(strokeWidth=1.6).encode(x=x, y=y))
     layers.append(base.mark_point(filled=True, size=30, opacity=1).encode(x=x, y=y))
     return draw(alt.layer(*layers).properties(width=210, height=160), name)
@@ -173,7 +177,7 @@ def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
     """From one value (ring) to another (dot): green where the change is for the better, red where for the worse."""
     import altair as alt
 
-    y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=190))
+    y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=140))
     x = alt.X("before:Q", title=None, scale=alt.Scale(zero=False), axis=_axis(tickCount=5))
     domain, colours = ["better", "worse", "no direction"], [RIGHT, WRONG, MUTED]
     colour = alt.Color("change:N", scale=alt.Scale(domain=domain, range=colours), legend=None)
@@ -191,7 +195,11 @@ def bumps(rows: Rows, metrics: Sequence[str], name: str) -> str:
     import altair as alt
 
     models = len({r["model"] for r in rows})
-    x = alt.X("metric:N", sort=list(metrics), axis=_axis(title=None, labelAngle=0, orient="top", domain=False, ticks=False, labelColor=INK))
+    x = alt.X(
+        "metric:N",
+        sort=list(metrics),
+        axis=_axis(title=None, labelAngle=0, orient="top", domain=False, ticks=False, labelColor=INK, labelLimit=200),
+    )
     y = alt.Y("place:Q", scale=alt.Scale(domain=[1, max(models, 2)], reverse=True, padding=8), axis=None)
     colours = alt.Scale(domain=["up", "down", "level"], range=[RIGHT, WRONG, MUTED])
     base = alt.Chart(_data(rows)).encode(x=x, y=y, color=alt.Color("moved:N", scale=colours, legend=None))

@@ -72,8 +72,9 @@ def reliability(results: Results, dataset: str) -> Figure:
     """Reliability diagrams, one per model."""
     figure = Figure(
         "Reliability",
-        "Bars: accuracy of the answers in each bin of confidence. Red: the gap between it and their mean confidence. "
-        "Dashed: perfect calibration. Below: how many answers each bin holds.",
+        "Accuracy of the answers in each bin of confidence, against their mean confidence. Dashed: perfect calibration. "
+        "Below: how many answers each bin holds.",
+        legend=[("var(--accent)", "accuracy"), ("var(--wrong)", "surer than right"), ("var(--c5)", "righter than sure")],
     )
     frame = results.plots.get("reliability", pl.DataFrame(schema=["model", "dataset"]))
     if "setting" in frame.columns and frame["setting"].drop_nulls().n_unique() > 1:
@@ -90,8 +91,8 @@ def reliability(results: Results, dataset: str) -> Figure:
 
 
 def _printed(results: Results, model: str, dataset: str, plugin: str) -> str:
-    """`ECE 0.031` where the main setting measured it."""
-    for label in results.main_labels(dataset):
+    """`ECE 0.031` where the main setting measured it, on test rows if there is a choice."""
+    for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
         value = results.value(model, dataset, label.text)
         if label.plugin == plugin and value is not None and math.isfinite(value):
             return f"{plugin.upper()} {number(value)}"
@@ -135,12 +136,13 @@ def set_sizes(results: Results, dataset: str) -> Figure:
     frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
     frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
     scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)] if not frame.is_empty() else []
+    largest = range(int(frame["size"].min() or 0), int(frame["size"].max() or 0) + 1) if scores else range(0)
     for model in results.models:
         rows = frame.filter((pl.col("model") == model) & pl.col("score").is_in(scores)) if scores else pl.DataFrame()
         if rows.is_empty() or not rows["count"].sum():
             continue
         rows = rows.with_columns(share=pl.col("count") / pl.col("count").sum().over("score"), size=pl.col("size").cast(pl.Int64))
-        svg = charts.set_sizes(rows.select("size", "score", "share").to_dicts(), scores, name("sizes", model, dataset))
+        svg = charts.set_sizes(rows.select("size", "score", "share").to_dicts(), scores, list(largest), name("sizes", model, dataset))
         figure.panels.append(Panel(shown(model), svg))
     figure.legend = [(SERIES[i], shown(s).upper()) for i, s in enumerate(scores)]
     figure.missing = "" if figure.panels else "no prediction sets: the dataset is open-ended or the spec has no conformal setting"

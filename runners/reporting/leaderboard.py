@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runners.reporting.load import Results
-from runners.reporting.text import Label, number, visible, why_undefined, words
+from runners.reporting.text import Label, number, titled, visible, why_undefined, words
 
 
 @dataclass
@@ -41,8 +41,8 @@ class Table:
     groups: list[tuple[str, int]]
     columns: list[Column]
     rows: list[tuple[str, list[Cell]]] = field(default_factory=list)
-    counts: list[tuple[str, str]] = field(default_factory=list)
-    """Per row: n and n_unscored."""
+    counts: list[str] = field(default_factory=list)
+    """Per row: n, and n_unscored in brackets."""
 
 
 def leaderboards(results: Results, dataset: str) -> list[Table]:
@@ -74,7 +74,7 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
     if grouped:
         for plugin, sweep in plugins:
             same = [a for a in labels if (a.plugin, a.sweep) == (plugin, sweep)]
-            head = f"{words(plugin)} {visible(sweep, 60)}".strip()
+            head = f"{titled(plugin)} {visible(sweep, 60)}".strip()
             groups.append((f"{head} {same[0].arrow}".strip(), len(same)))
     table = Table(title, groups, columns)
     best = {a.text: _best(results, dataset, a) for a in labels}
@@ -124,15 +124,13 @@ def _cell(row: dict[str, Any] | None, rank: str) -> Cell:
     if _missing(row["value"]):
         return Cell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted)
     missing = _missing(row["low"]) or _missing(row["high"])
-    interval = "no interval" if missing else f"{number(row['low'])} – {number(row['high'])}"
+    interval = "no interval" if missing else f"{number(row['low'])}–{number(row['high'])}"
     return Cell(number(row["value"]), interval, rank, title=counted)
 
 
-def _counts(cells: list[dict[str, Any]]) -> tuple[str, str]:
+def _counts(cells: list[dict[str, Any]]) -> str:
     def span(key: str) -> str:
         values = [c[key] for c in cells]
-        if not values:
-            return "–"
-        return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,} – {max(values):,}"
+        return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,}–{max(values):,}"
 
-    return span("n"), span("n_unscored")
+    return f"{span('n')} ({span('n_unscored')})" if cells else "–"

@@ -93,7 +93,8 @@ class Results:
             lambda a: a.plugin == "ece",
             lambda a: a.plugin == "auroc",
         ]
-        chosen = [next((a for a in sorted(labels, key=lambda a: a.score != "mean") if rule(a)), None) for rule in wanted]
+        order = sorted(labels, key=lambda a: (a.score != "mean", "rows=all" in a.sweep))
+        chosen = [next((a for a in order if rule(a)), None) for rule in wanted]
         found = list(dict.fromkeys(a for a in chosen if a is not None))
         return (found or labels)[:most]
 

@@ -10,13 +10,12 @@ import csv
 import itertools
 import math
 import re
-from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from runners.reporting.load import SHARE, Results
-from runners.reporting.text import Label, number, signed, small, visible, words
+from runners.reporting.text import Label, number, signed, small, titled, visible, words
 from runners.stage import StageError
 
 PUBLISHED, OURS = "published", "ours"
@@ -41,8 +40,6 @@ TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
 }
 """File name without .csv -> our metric, conformal score, and the arguments that the authors used."""
 
-_TITLES = {"uncertainty_aware_accuracy": "UAcc", "set_size": "set size", "option_rate": "rate"}
-
 
 @dataclass
 class Pair:
@@ -60,8 +57,23 @@ class Pairs:
     """A table of such cells."""
 
     caption: str
-    columns: list[str]
+    tables: list[str]
     rows: list[tuple[str, list[Pair]]] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[str]:
+        return [title(t) for t in self.tables]
+
+    @property
+    def shorts(self) -> list[str]:
+        """Headings below their group's: the score where there is one."""
+        return [words(TABLES[t][1]) if TABLES[t][1] else title(t) for t in self.tables]
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """Neighbouring columns of one metric under one heading."""
+        runs = itertools.groupby(self.tables, key=lambda t: titled(TABLES[t][0]) if TABLES[t][1] else "")
+        return [(name, len(list(run))) for name, run in runs]
 
 
 @dataclass
@@ -90,7 +102,7 @@ def compare(results: Results) -> Comparison:
     found = Comparison()
     differences: list[tuple[float, str]] = []
     for dataset in results.datasets:
-        pairs = Pairs(visible(dataset, 80), [title(t) for t in TABLES if t in tables])
+        pairs = Pairs(visible(dataset, 80), [t for t in TABLES if t in tables])
         for model in results.models:
             row = [_cell(results, tables[t], t, model, dataset, differences) for t in TABLES if t in tables]
             if any(p.kind for p in row):
@@ -141,10 +153,9 @@ def key(name: str) -> str:
 
 def title(table: str) -> str:
     plugin, score, arguments = TABLES[table]
-    name = _TITLES.get(plugin, words(plugin))
     if plugin == "option_rate":
-        return f"{arguments['option']} {name}"
-    return f"{name} {score.upper() if score != 'mean' else 'mean'}".strip()
+        return f"{arguments['option']} rate"
+    return f"{titled(plugin)} {words(score)}".strip()
 
 
 def label(results: Results, table: str, setting: str, **instead: str) -> Label | None:
@@ -189,9 +200,8 @@ def _judge(found: Comparison, results: Results, tables: dict[str, Any], differen
     equal = sum(d <= EQUAL for d, _ in differences)
     most, where = max(differences)
     found.agrees = equal == len(differences)
-    found.verdict = (
-        f"{equal:,} of {len(differences):,} published cells are equal to 1e−6; "
-        f"the largest absolute difference is {small(most)}" + (f" ({where})." if most else ".")
+    found.verdict = f"{equal:,} of {len(differences):,} published cells agree to 1e−6; the largest absolute difference is {small(most)}" + (
+        f" ({where})." if most else "."
     )
     unmeasured = [title(t) for t in TABLES if t in tables and label(results, t, PUBLISHED) is None]
     if unmeasured:
@@ -212,7 +222,7 @@ def _explain(found: Comparison, results: Results) -> None:
     measured = [t for t in TABLES if label(results, t, PUBLISHED) and label(results, t, OURS, rows="test")]
     steps = _steps(results)
     for dataset in results.datasets:
-        beside = Pairs(visible(dataset, 80), [title(t) for t in measured])
+        beside = Pairs(visible(dataset, 80), measured)
         for model in results.models:
             row = []
             for t in measured:
@@ -226,7 +236,7 @@ def _explain(found: Comparison, results: Results) -> None:
         if not beside.rows:
             continue
         found.ours.append(beside)
-        source = Pairs(visible(dataset, 80), [title(t) for t in measured])
+        source = Pairs(visible(dataset, 80), measured)
         for text, before, after in steps:
             source.rows.append((text, [_mean_change(results, dataset, t, before, after) for t in measured]))
         total = [_mean_change(results, dataset, t, (PUBLISHED, "all"), (OURS, "test")) for t in measured]
@@ -257,31 +267,32 @@ def _steps(results: Results) -> list[tuple[str, Place, Place]]:
 
 
 def _path(results: Results) -> list[tuple[tuple[str, str], str]]:
-    """The shortest chain of settings of which neighbours differ in one factor; without their definitions, by name."""
+    """Pairs of settings on the way from one to the other and what changes; without their definitions, by name."""
     given = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
     if PUBLISHED not in given or OURS not in given:
         between = [s for s in names if s not in (PUBLISHED, OURS)]
         return [((PUBLISHED, s), f"{words(PUBLISHED)} → {words(s)}") for s in between]
-    todo, came = deque([PUBLISHED]), {PUBLISHED: ""}
-    while todo:
-        here = todo.popleft()
-        for there in names:
-            if there in given and there not in came and len(_changed(given[here], given[there])) == 1:
-                came[there] = here
-                todo.append(there)
-    if OURS not in came:
-        return [((PUBLISHED, OURS), "; ".join(_changed(given[PUBLISHED], given[OURS])) or "nothing")]
-    chain = [OURS]
-    while chain[-1] != PUBLISHED:
-        chain.append(came[chain[-1]])
-    chain.reverse()
-    return [((a, b), _changed(given[a], given[b])[0]) for a, b in itertools.pairwise(chain)]
+    chain = _chain([n for n in names if n in given], given)
+    return [((a, b), "; ".join(_changed(given[a], given[b])) or "nothing") for a, b in itertools.pairwise(chain)]
+
+
+def _chain(names: list[str], given: dict[str, dict[str, Any]]) -> list[str]:
+    """From `published` to `ours` in the smallest steps: the least sum of squared numbers of changed factors."""
+    best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
+    for _ in names:  # Bellman and Ford: settings are few
+        for here in list(best):
+            for there in names:
+                cost = best[here][0] + len(_changed(given[here], given[there])) ** 2
+                if here != there and (there not in best or cost < best[there][0]):
+                    best[there] = (cost, [*best[here][1], there])
+    return best[OURS][1]
 
 
 def _factors(setting: dict[str, Any]) -> dict[str, Any]:
     calibration = {f"calibration {k}": v for k, v in setting.get("calibration", {}).items()}
-    return {k: v for k, v in setting.items() if k not in ("label", "scores", "calibration")} | calibration
+    scores = {f"{s['label']} {k}": v for s in setting.get("scores", []) for k, v in s.get("args", {}).items()}
+    return {k: v for k, v in setting.items() if k not in ("label", "scores", "calibration")} | calibration | scores
 
 
 def _changed(a: dict[str, Any], b: dict[str, Any]) -> list[str]:

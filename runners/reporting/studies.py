@@ -126,7 +126,7 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     ]
     figure = Figure(f"{title}: {shown(dataset) if dataset else 'mean of all datasets'}", wide=True)
     figure.legend = [
-        ("var(--right)", f"ranks higher by {heading(labels[1])} than by {heading(labels[0])}"),
+        ("var(--right)", f"ranks higher by {plain(labels[1])} than by {plain(labels[0])}"),
         ("var(--wrong)", "ranks lower"),
         ("var(--muted)", "about the same"),
     ]
@@ -134,12 +134,17 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     told = []
     for j, label in enumerate(labels[1:], 1):
         rho, tau = spearmanr(places[:, 0], places[:, j]).statistic, kendalltau(places[:, 0], places[:, j]).statistic
-        told.append(f"{heading(labels[0])} and {heading(label)}: Spearman {number(float(rho), 2)}, Kendall τ-b {number(float(tau), 2)}")
-    figure.caption = f"Rank correlation over {len(models)} models. {'. '.join(told)}."
+        told.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(float(rho), 2)}, Kendall τ-b {number(float(tau), 2)}")
+    figure.caption = f"Rank correlation over {len(models)} models: {'; '.join(told)}."
     header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
     body = [[shown(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
     figure.table = (header, body)
     return figure
+
+
+def plain(label: Label) -> str:
+    """A heading without its arrow."""
+    return heading(label).rstrip(" ↑↓")
 
 
 def _about(results: Results) -> dict[str, dict[str, Any]]:

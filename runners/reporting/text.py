@@ -79,6 +79,11 @@ def why_undefined(n: int, n_unscored: int) -> str:
     return f"no value for these {n:,} rows"
 
 
+def titled(plugin: str) -> str:
+    """A metric's name as a heading."""
+    return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or words(plugin)
+
+
 @dataclass(frozen=True)
 class Label:
     """`ece@bins=10[published/lac]`, taken apart. `where` is a conformal setting and score, or an estimator."""
@@ -94,7 +99,7 @@ class Label:
 
     @property
     def title(self) -> str:
-        return words(self.plugin)
+        return titled(self.plugin)
 
     @property
     def arrow(self) -> str:

@@ -50,7 +50,7 @@ def test_equal_cells_are_counted_and_the_largest_difference_named(fabricate: Cal
     folder = written(fabric, tmp_path / "tables", TABLES, set_sizes=0.01, acc=5e-7)
     found = published.compare(read_results(fabric.stage(published=str(folder))))
     assert not found.agrees
-    assert found.verdict.startswith("4 of 6 published cells are equal to 1e−6; the largest absolute difference is 0.0100 (")
+    assert found.verdict.startswith("4 of 6 published cells agree to 1e−6; the largest absolute difference is 0.0100 (")
     assert "set size mean)" in found.verdict
     assert [p.kind for p in found.recomputed[0].rows[0][1]] == ["same", "differs", "same"]
     assert "The published tables hold 3 models and 2 datasets; 2 and 1 of them are in this run." in found.notes
@@ -69,6 +69,18 @@ def test_steps_change_one_factor_each_and_end_in_the_total(fabricate: Callable[.
     coverage = found.sources[0].columns.index("coverage LAC") if "coverage LAC" in found.sources[0].columns else None
     steps = [float(cells[coverage or 0].upper.replace("−", "-")) for _, cells in found.sources[0].rows]
     assert steps[0] + steps[1] == pytest.approx(steps[2], abs=2e-4)
+
+
+def test_steps_are_the_smallest_there_are_and_name_every_factor(fabricate: Callable[..., Any]) -> None:
+    def ties(rule: str) -> list[dict[str, Any]]:
+        return [{"label": "aps", "plugin": "aps", "args": {"ties": rule}}]
+
+    given = [g | {"scores": ties("together" if g["label"] == "ours" else "sorted")} for g in GIVEN]
+    steps = published._steps(read_results(fabricate(settings=SETTINGS).stage(settings=given)))
+    assert [text for text, _, _ in steps] == [
+        "quantile: numpy higher → standard",
+        "calibration split: rows → groups; aps ties: sorted → together",
+    ]
 
 
 def test_arguments_tell_metrics_of_one_name_apart(fabricate: Callable[..., Any], tmp_path: Path) -> None:

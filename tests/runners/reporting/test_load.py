@@ -1,0 +1,33 @@
+"""The report's own reading of answers agrees with the columns that the score stage computes its metrics from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from registry.sample import CLEAN
+from runners.cells import Tables, read_cells
+from runners.frames import read_samples
+from runners.reporting.load import read_results
+
+
+def test_answers_are_those_that_were_scored(fabricate: Callable[..., Any]) -> None:
+    stage = fabricate(n=60).stage()
+    results = read_results(stage)
+    scoring = replace(stage, params={"judge": "rules"})
+    compared = 0
+    for dataset, folder in stage.inputs["datasets"].items():
+        samples = read_samples(dataset, folder)
+        for cell in read_cells(scoring, samples, Tables(scoring)):
+            if cell.variant != CLEAN:
+                continue
+            mine = results.answers.filter((pl.col("model") == cell.model) & (pl.col("dataset") == dataset))
+            assert mine["sample_id"].to_list() == samples.ids.to_pylist()
+            for column in ("correct", "confidence"):
+                np.testing.assert_allclose(mine[column].cast(pl.Float64).fill_null(np.nan), cell.columns[column], rtol=1e-6)
+            compared += 1
+    assert compared == 4
