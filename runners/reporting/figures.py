@@ -136,13 +136,14 @@ def set_sizes(results: Results, dataset: str) -> Figure:
     frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
     frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
     scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)] if not frame.is_empty() else []
-    largest = range(int(frame["size"].min() or 0), int(frame["size"].max() or 0) + 1) if scores else range(0)
+    found = frame["size"].to_numpy() if scores else np.zeros(1)
+    sizes = range(int(found.min()), int(found.max()) + 1)
     for model in results.models:
         rows = frame.filter((pl.col("model") == model) & pl.col("score").is_in(scores)) if scores else pl.DataFrame()
         if rows.is_empty() or not rows["count"].sum():
             continue
         rows = rows.with_columns(share=pl.col("count") / pl.col("count").sum().over("score"), size=pl.col("size").cast(pl.Int64))
-        svg = charts.set_sizes(rows.select("size", "score", "share").to_dicts(), scores, list(largest), name("sizes", model, dataset))
+        svg = charts.set_sizes(rows.select("size", "score", "share").to_dicts(), scores, sizes, name("sizes", model, dataset))
         figure.panels.append(Panel(shown(model), svg))
     figure.legend = [(SERIES[i], shown(s).upper()) for i, s in enumerate(scores)]
     figure.missing = "" if figure.panels else "no prediction sets: the dataset is open-ended or the spec has no conformal setting"
