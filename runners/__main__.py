@@ -28,14 +28,17 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print("usage: python -m runners SPEC/STAGE   (a stage of specs/SPEC/dvc.yaml)", file=sys.stderr)
         return 0 if arguments and arguments[0] in ("-h", "--help") else 2
+    from runners.lifeline import die_with_parent
+
+    die_with_parent()
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
     import importlib
 
     from registry.plugins import PluginError
     from runners.records import RecordError
     from runners.settings import SettingsError, read_settings
-    from runners.stage import StageError, die_with_parent, only_writer, read_stage, write_record
+    from runners.stage import StageError, only_writer, read_stage, write_record
 
-    die_with_parent()
     key = arguments[0]
     try:
         stage = read_stage(key, read_settings())

@@ -6,18 +6,14 @@ every finished output to `stage.publish`, so that an output exists whole or not 
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import hashlib
 import json
 import os
 import platform
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +24,19 @@ from runners.settings import Settings
 
 LOCAL = Path(".qualm")
 """Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
+
+
+_HELD: set[int] = set()
+"""File descriptors of the locks this process holds."""
+
+
+def _release_in_child() -> None:
+    for lock in _HELD:  # a forked worker that outlives us must not keep our lock
+        os.close(lock)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 class StageError(Exception):
@@ -68,13 +77,27 @@ class Stage:
         """Move a finished file or folder from scratch to its place in one rename."""
         target = Path(target)
         target.parent.mkdir(parents=True, exist_ok=True)
+        made = self._beside(made, target)
         if target.is_dir() and not target.is_symlink():
-            trash = self.scratch / f".old-{os.getpid()}-{target.name}"
+            trash = made.with_name(f".old-{os.getpid()}-{target.name}")
             target.replace(trash)
             made.replace(target)
             shutil.rmtree(trash)
         else:
             made.replace(target)
+
+    def _beside(self, made: Path, target: Path) -> Path:
+        """`made` itself, or a copy on the target's file system where that is another one: only there is a rename whole or nothing."""
+        if made.stat().st_dev == target.parent.stat().st_dev:
+            return made
+        near = target.parent / f".{target.name}.{os.getpid()}.partial"
+        try:
+            shutil.copytree(made, near) if made.is_dir() else shutil.copy2(made, near)
+        except BaseException:
+            shutil.rmtree(near, ignore_errors=True) if near.is_dir() else near.unlink(missing_ok=True)
+            raise
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
+        return near
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -115,47 +138,29 @@ def read_stage(key: str, settings: Settings) -> Stage:
 
 @contextmanager
 def only_writer(stage: Stage) -> Iterator[None]:
-    """Hold the stage's lock: a second run of it waits for the first to end or die. Never two writers."""
+    """Hold the stage's lock: a second run of it waits for the first to end or die. Never two writers.
+
+    The kernel lets go of the lock when its holder dies, however it dies; no stale lock can remain.
+    """
     path = LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{stage.key}: another run holds {path}; waiting for it to end", file=sys.stderr, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
-def die_with_parent() -> None:
-    """End this process when the `dvc` that started it is gone, even by kill -9, so that no orphan keeps writing."""
-    launcher = _launcher()
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if launcher <= 1:
-        return
-
-    def watch() -> None:
-        while True:
-            try:
-                os.kill(launcher, 0)
-            except ProcessLookupError:
-                os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(0.2)
-
-    threading.Thread(target=watch, daemon=True, name="die-with-parent").start()
-
-
-def _launcher() -> int:
-    """The process whose death must be ours: the parent, or the one above a shell that stands between."""
-    parent = os.getppid()
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        name = Path(f"/proc/{parent}/comm").read_text().strip()
-        if name in {"sh", "bash", "dash", "zsh", "fish"}:
-            return int(Path(f"/proc/{parent}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    except (OSError, ValueError, IndexError):
-        return parent
-    return parent
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
+            print(f"{stage.key}: another run (process {holder}) is at this stage; waiting for it to end", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        _HELD.add(lock)
+        for left in stage.scratch.glob(".old-*"):  # of a run that was killed while publishing
+            shutil.rmtree(left)
+        yield
+    finally:
+        _HELD.discard(lock)
+        os.close(lock)
 
 
 def write_record(stage: Stage, seconds: float) -> None:
