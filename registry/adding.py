@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.cards import SLUG, Card
-from registry.dvcstate import Checkout, cache_folder, configuration, holds, read_yaml, tree_md5
+from registry.dvcconfig import cache_folder, configuration
+from registry.dvcstate import Checkout, holds, read_yaml, tree_md5
 from registry.entries import DATA, Entry, find
 from registry.layout import Inspection, inspect
 

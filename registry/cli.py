@@ -67,7 +67,8 @@ def list_entries(as_json: JsonOption = False) -> None:
 @app.command()
 def show(name: Annotated[str, typer.Argument(help="An entry or a card.")], as_json: JsonOption = False) -> None:
     """Show one entry: its card, citation, splits and files, and what to type to have it here."""
-    from registry.dvcstate import cache_folder, listing, local_remote
+    from registry.dvcconfig import cache_folder, local_remote
+    from registry.dvcstate import listing
     from registry.entries import find
 
     with _errors():
@@ -195,7 +196,7 @@ def _root() -> Path:
 def _errors() -> Iterator[None]:
     """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
     from registry.cards import CardError
-    from registry.dvcstate import DvcStateError
+    from registry.dvcconfig import DvcStateError
     from registry.entries import EntryError
 
     try:

@@ -15,7 +15,6 @@ costs most of that second. Everything here reproduces DVC 3.67 exactly and is te
 
 from __future__ import annotations
 
-import configparser
 import hashlib
 import json
 import os
@@ -29,15 +28,14 @@ from typing import Any
 
 import yaml
 
+from registry.dvcconfig import DvcStateError, cache_folder
+from registry.dvcignore import Ignore
+
 EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"
 """The hash of a folder without files."""
 
 _RACY = 2_000_000_000
 """A file changed less than 2 s ago may change again within one tick of its clock: its hash is not remembered."""
-
-
-class DvcStateError(Exception):
-    """A lock or folder that DVC could not read either. The message says which and what to do."""
 
 
 def file_md5(path: str | Path) -> str:
@@ -108,49 +106,6 @@ def run_cache_key(cmd: str, deps: Iterable[Mapping[str, Any]], params: Mapping[s
         record["params"] = params
     record["outs"] = sorted(outs)
     return hashlib.sha256(json.dumps(_without_sizes(record), sort_keys=True).encode()).hexdigest()
-
-
-class Ignore:
-    """The rules of `.dvcignore` files (gitignore's grammar), from the checkout's root down."""
-
-    _BUILT_IN = (".hg/", ".git/", ".git", ".dvc/")
-
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
-        self._known: dict[Path, list[tuple[Path, re.Pattern[str], bool, bool]]] = {}
-
-    def hides(self, path: Path, is_dir: bool) -> bool:
-        """Whether this very path is ignored; that of its parents is the caller's to ask first."""
-        if is_dir and (path / ".dvc").exists():
-            return True  # a DVC repository inside ours is not ours
-        for base, pattern, ignored, folders_only in reversed(self._rules(path.parent)):
-            if folders_only and not is_dir:
-                continue
-            name = path.relative_to(base).as_posix()
-            if pattern.match(name) or (is_dir and pattern.match(f"{name}/")):
-                return ignored
-        return False
-
-    def hides_any(self, path: Path) -> bool:
-        """Whether a folder or one of its parents is ignored, so that DVC sees nothing in it."""
-        if self.root not in path.parents:
-            return False
-        chain = [path, *path.parents]
-        return any(self.hides(p, True) for p in reversed(chain[: chain.index(self.root)]))
-
-    def _rules(self, folder: Path) -> list[tuple[Path, re.Pattern[str], bool, bool]]:
-        if folder not in self._known:
-            if folder == self.root:
-                rules = list(_parse_ignore(folder, self._BUILT_IN))
-            elif self.root in folder.parents:
-                rules = list(self._rules(folder.parent))
-            else:
-                rules = []
-            file = folder / ".dvcignore"
-            if file.is_file():
-                rules += _parse_ignore(folder, file.read_text(encoding="utf-8").splitlines())
-            self._known[folder] = rules
-        return self._known[folder]
 
 
 class Checkout:
@@ -278,41 +233,6 @@ def holds(store: Path, md5: str) -> bool:
     return files is not None and all(_object(store, h).is_file() for h in files.values())
 
 
-def configuration(root: Path) -> dict[str, dict[str, str]]:
-    """DVC's settings for a checkout, `section -> key -> value`, of all its files, the nearer one winning; paths absolute."""
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    system, user = os.environ.get("DVC_SYSTEM_CONFIG_DIR", "/etc/xdg/dvc"), os.environ.get("DVC_GLOBAL_CONFIG_DIR", str(home / "dvc"))
-    merged: dict[str, dict[str, str]] = {}
-    for file in (Path(system, "config"), Path(user, "config"), root / ".dvc" / "config", root / ".dvc" / "config.local"):
-        parser = configparser.ConfigParser(interpolation=None, strict=False)
-        try:
-            parser.read_string(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            continue
-        except (configparser.Error, OSError, UnicodeDecodeError) as error:
-            raise DvcStateError(f"{file}: not a DVC configuration: {error}") from error
-        for section in parser.sections():
-            name = section.strip("'").replace('"', "")
-            for key, raw in parser.items(section):
-                value = raw.strip().strip("'\"")
-                if (name == "cache" and key == "dir") or (name.startswith("remote ") and key == "url" and "://" not in value):
-                    value = os.path.normpath(file.parent / Path(value).expanduser())
-                merged.setdefault(name, {})[key] = value
-    return merged
-
-
-def cache_folder(root: Path) -> Path:
-    """Where DVC keeps its cache: `cache.dir` of the nearest configuration that says so, else `.dvc/cache`."""
-    return Path(configuration(root).get("cache", {}).get("dir") or root / ".dvc" / "cache")
-
-
-def local_remote(root: Path) -> Path | None:
-    """The default remote's folder where it is one on this disk, such as the one in the repository; None for the others."""
-    settings = configuration(root)
-    url = settings.get(f"remote {settings.get('core', {}).get('remote', '')}", {}).get("url", "")
-    return Path(url) if url and "://" not in url else None
-
-
 def _object(store: Path, md5: str) -> Path:
     return store / "files" / "md5" / md5[:2] / md5[2:]
 
@@ -335,17 +255,6 @@ def _files(folder: Path, ignore: Ignore | None) -> Iterator[tuple[str, Path]]:
             file = here / name
             if ignore is None or not ignore.hides(file, False):
                 yield file.relative_to(folder).as_posix(), file
-
-
-def _parse_ignore(base: Path, lines: Iterable[str]) -> Iterator[tuple[Path, re.Pattern[str], bool, bool]]:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
-    for line in map(str.strip, lines):
-        if not line or line.startswith("#"):
-            continue
-        regex, ignored = GitIgnoreSpecPattern.pattern_to_regex(line)
-        if regex is not None and ignored is not None:
-            yield base, re.compile(str(regex)), ignored, line.endswith("/")
 
 
 def _without_sizes(value: Any) -> Any:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from registry.cards import Card, CardError, card_names, load_card
-from registry.dvcstate import Checkout, DvcStateError, cache_folder, holds, listing, local_remote, read_yaml
+from registry.dvcconfig import DvcStateError, cache_folder, local_remote
+from registry.dvcstate import Checkout, holds, listing, read_yaml
 from registry.layout import Inspection, inspect
 
 DATA = Path("registry/data")

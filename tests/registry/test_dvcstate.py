@@ -17,15 +17,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from registry.dvcconfig import DvcStateError
+from registry.dvcignore import Ignore
 from registry.dvcstate import (
     EMPTY_FOLDER,
     Checkout,
-    DvcStateError,
-    Ignore,
-    cache_folder,
     dir_md5,
     file_md5,
-    local_remote,
     read_lock,
     run_cache_key,
 )
@@ -218,20 +216,6 @@ def test_lock_errors(tmp_path: Path) -> None:
     file.write_text("schema: '1.0'\nstages: {}")
     with pytest.raises(DvcStateError, match=r"schema 2\.0, got '1\.0'"):
         read_lock(file)
-
-
-def test_cache_folder_follows_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(tmp_path / "user"))
-    (tmp_path / "repo/.dvc").mkdir(parents=True)
-    root = (tmp_path / "repo").resolve()
-    assert cache_folder(root) == root / ".dvc/cache"
-    (root / ".dvc/config").write_text("[core]\n    remote = store\n['remote \"store\"']\n    url = ../s\n[cache]\n    dir = ../shared\n")
-    assert cache_folder(root) == root / "shared"
-    (root / ".dvc/config.local").write_text("[cache]\n    dir = /elsewhere/cache\n")
-    assert cache_folder(root) == Path("/elsewhere/cache")
-    assert local_remote(root) == root / "s"
-    (root / ".dvc/config").write_text("[core]\n    remote = store\n['remote \"store\"']\n    url = s3://bucket/x\n")
-    assert local_remote(root) is None
 
 
 SCALARS = st.one_of(
