@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ class _Dtype:
     def __init__(self, name: str, *_: object) -> None:
         self.dtype = np.dtype(name) if isinstance(name, str) and len(name) <= 4 else np.dtype(object)
         if self.dtype.kind not in "biufc":
-            raise _RefusedError(f"it holds an array of dtype {name!r}")
+            raise _RefusedError(f"it holds an array of dtype {reprlib.repr(name)}")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         if any(part is not None for part in state[2:5]):
@@ -86,13 +87,13 @@ class _Dtype:
 
 def _array(kind: object, *_: object) -> Array:
     if kind is not Array:
-        raise _RefusedError(f"it builds an array as {kind!r}")
+        raise _RefusedError(f"it builds an array as {reprlib.repr(kind)}")
     return Array()
 
 
 def _scalar(kind: _Dtype, raw: bytes) -> Any:
     if not isinstance(kind, _Dtype):
-        raise _RefusedError(f"it holds a scalar of {kind!r}")
+        raise _RefusedError(f"it holds a scalar of {reprlib.repr(kind)}")
     return np.frombuffer(raw, kind.dtype, 1)[0].item()
 
 
@@ -106,11 +107,13 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 }
 
 
-class _Restricted(pickle.Unpickler):
+class _Restricted(pickle._Unpickler):  # type: ignore[name-defined,misc]
+    """Python's own unpickler rather than the C one, which allocates as much memory as nine hostile bytes tell it to."""
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
             raise _RefusedError(f"it asks for '{module}.{name}', and loading that could run code")
         return _ALLOWED[module, name]
 
     def persistent_load(self, pid: Any) -> Any:
-        raise _RefusedError(f"it refers to an object outside itself ({pid!r})")
+        raise _RefusedError(f"it refers to an object outside itself ({reprlib.repr(pid)})")

@@ -7,6 +7,7 @@ A to F. The adapter takes the questions from it and the `recorded` model the log
 from __future__ import annotations
 
 import re
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +82,11 @@ def _check(record: Any, where: str) -> None:
     if missing:
         raise LayoutError(f"{where}: missing {', '.join(missing)}; a record of VLM-Uncertainty-Bench has them all")
     if not isinstance(record["question"], str):
-        raise LayoutError(f"{where}: question: expected text, got {record['question']!r}")
+        raise LayoutError(f"{where}: question: expected text, got {reprlib.repr(record['question'])}")
     if not isinstance(record["id"], int | str):
-        raise LayoutError(f"{where}: id: expected a number or text, got {record['id']!r}")
+        raise LayoutError(f"{where}: id: expected a number or text, got {reprlib.repr(record['id'])}")
     if record["answer"] not in tuple(GIVEN):
-        raise LayoutError(f"{where}: answer: expected one of {', '.join(GIVEN)}, got {record['answer']!r}")
+        raise LayoutError(f"{where}: answer: expected one of {', '.join(GIVEN)}, got {reprlib.repr(record['answer'])}")
     try:
         values = logits(record)
     except (TypeError, ValueError):

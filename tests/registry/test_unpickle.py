@@ -82,6 +82,15 @@ def test_an_array_with_other_bytes_than_its_shape(tmp_path):
         read_pickle(written(tmp_path, whole))
 
 
+def test_memory_is_not_allocated_on_the_files_word(tmp_path):
+    import tracemalloc
+
+    tracemalloc.start()
+    read_pickle(written(tmp_path, b"\x80\x02K\x01r" + (2**27).to_bytes(4, "little") + b"."))
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
+
+
 def test_missing_and_too_large(tmp_path):
     with pytest.raises(UnpickleError, match="No such file"):
         read_pickle(tmp_path / "none.pkl")
