@@ -1,0 +1,97 @@
+"""The engine digest: moves with code that runs, stays for comments, docstrings, layout and type checkers' imports."""
+
+import importlib.metadata
+
+import pytest
+
+from runners import code
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    monkeypatch.setattr(code, "ROOT", tmp_path)
+    for name, text in {
+        "runners/__init__.py": "",
+        "runners/models/__init__.py": "X = 1\n",
+        "runners/models/m.py": "from typing import TYPE_CHECKING\nfrom runners import helper\n"
+        "if TYPE_CHECKING:\n    import registry.kinds\n\n"
+        'def m():\n    """Help."""\n    from registry.lazy import f\n    return helper.g(f)  # a comment\n',
+        "runners/helper.py": "def g(f):\n    return f()\n",
+        "runners/unrelated.py": "y = 1\n",
+        "registry/__init__.py": "",
+        "registry/lazy.py": "import runners.models.m\ndef f():\n    return 1\n",
+        "registry/kinds.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def digest():
+    code.source_digest.cache_clear()
+    return code.engine_digest("runners.models.m")
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_closure_is_what_runs(house):
+    found = code.closure("runners.models.m")
+    assert set(found) == {"runners", "runners.models", "runners.models.m", "runners.helper", "registry", "registry.lazy"}
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("runners/models/m.py", "  # a comment", "  # another, longer"),
+        ("runners/models/m.py", "Help.", "More help."),
+        ("runners/models/m.py", "helper.g(f)", "helper.g(\n        f\n    )"),
+        ("runners/unrelated.py", "1", "2"),
+    ],
+)
+def test_stays(house, file, old, new):
+    before = digest()
+    edit(house / file, old, new)
+    assert digest() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("runners/models/m.py", "helper.g(f)", "helper.g(f) + 1"),
+        ("runners/models/__init__.py", "1", "2"),
+        ("runners/helper.py", "f()", "f"),
+        ("registry/lazy.py", "return 1", 'return "1"'),
+    ],
+)
+def test_moves(house, file, old, new):
+    before = digest()
+    edit(house / file, old, new)
+    assert digest() != before
+
+
+def test_moves_with_a_library_but_not_with_its_build(house, monkeypatch):
+    before = digest()
+    real = importlib.metadata.version
+    for version, same in (("9.9.9", False), (real("torch").partition("+")[0] + "+cu130", True)):
+        monkeypatch.setattr(code, "version", lambda name, version=version: version if name == "torch" else real(name))
+        assert (digest() == before) is same
+
+
+def test_a_foreign_plugin_stands_for_itself_and_its_distribution(monkeypatch):
+    before = code.engine_digest("annotated_types")
+    real = importlib.metadata.version
+    monkeypatch.setattr(code, "version", lambda name: "9" if name == "annotated-types" else real(name))
+    assert code.engine_digest("annotated_types") != before
+
+
+def test_the_engine_of_hf_vlm_is_small():
+    assert set(code.closure("runners.models.hf_vlm")) == {
+        "runners",
+        "runners.models",
+        "runners.models._still_images",
+        "runners.models.hf_vlm",
+    }

@@ -1,0 +1,92 @@
+"""What a model sees: variants of every modality, pictures decoded once they are asked for, and what is wrong with them."""
+
+import io
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from registry.sample import IMAGES, SAMPLES
+from runners.inputs import BrokenSample, Dataset, Variant, read_variants
+from runners.records import write_table
+from runners.stage import StageError
+
+
+def png(level, mode="RGB", size=(5, 3)):
+    data = io.BytesIO()
+    PIL.Image.new(mode, size, level).save(data, "PNG")
+    return data.getvalue()
+
+
+def dataset(tmp_path, pictures, samples):
+    rows = [{"image_id": f"i{n}", "image": {"bytes": data, "path": ""}} for n, data in enumerate(pictures)]
+    half = (len(rows) + 1) // 2
+    write_table(tmp_path / "images" / "00000.parquet", rows[:half], IMAGES)
+    write_table(tmp_path / "images" / "00001.parquet", rows[half:], IMAGES)
+    write_table(
+        tmp_path / "samples.parquet", [{"sample_id": f"s{n}", "image_id": i, "question": "q"} for n, i in enumerate(samples)], SAMPLES
+    )
+    return Dataset("d", tmp_path)
+
+
+def test_pictures_are_found_in_any_file_and_order_and_come_as_rgb(tmp_path):
+    pictures = [png(7, "L"), png((1, 2, 3)), png((9, 9, 9, 0), "RGBA"), png(5, "P")]
+    data = dataset(tmp_path, pictures, ["i3", "i1", "i0", "i2", None, "i1"])
+    assert [data.image(r) and data.image(r).mode for r in range(6)] == ["RGB"] * 4 + [None, "RGB"]
+    assert data.image(1).getpixel((0, 0)) == (1, 2, 3)
+    assert data.image(2).getpixel((0, 0)) == (7, 7, 7)
+    assert data.image(3).getpixel((0, 0)) == (9, 9, 9)
+    assert len(data) == 6
+
+
+@pytest.mark.parametrize("data", [b"", b"not a picture", png(0)[:50], None])
+def test_a_broken_picture_is_named(tmp_path, data):
+    with pytest.raises(BrokenSample, match=r"d: sample 's1', image 'i1'"):
+        dataset(tmp_path, [png(0), data], ["i0", "i1"]).image(1)
+
+
+def test_a_picture_of_absurd_size_is_broken(tmp_path, monkeypatch):
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(BrokenSample, match="exceeds limit"):
+        dataset(tmp_path, [png(0, size=(50, 50))], ["i0"]).image(0)
+
+
+def test_read_variants_loads_what_they_name():
+    clean, blur = read_variants(
+        [{"variant": "clean", "plugin": None, "args": {}}, {"variant": "blur@radius=1.0", "plugin": "blur", "args": {"radius": 1.0}}]
+    )
+    assert (clean.name, clean.function, clean.fits(False)) == ("clean", None, True)
+    assert (blur.modality, blur.fits(False), blur.fits(True)) == ("image", False, True)
+    image = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8))
+    assert clean.apply(0, "s", image, "q") == (image, "q")
+    blurred, question = blur.apply(0, "s", image, "q")
+    assert question == "q" and blurred.tobytes() != image.tobytes()
+
+
+def test_every_modality():
+    image = PIL.Image.new("RGB", (2, 2))
+    shout = Variant("shout", "text", lambda batch, rngs, *, times: [b.upper() * times for b in batch], {"times": 2})
+    assert shout.apply(0, "s", None, "why") == (None, "WHYWHY") and shout.fits(False)
+    both = Variant("both", "cross", lambda batch, rngs: [(i.resize((1, 1)), q + "!") for i, q in batch])
+    made, question = both.apply(0, "s", image, "why")
+    assert (made.size, question, both.fits(False)) == ((1, 1), "why!", False)
+
+
+def test_chance_comes_from_seed_variant_and_sample_alone():
+    draw = Variant("draw", "text", lambda batch, rngs: [str(rng.integers(10**9)) for rng in rngs])
+    other = Variant("other", "text", draw.function)
+    seen = [draw.apply(0, "a", None, ""), draw.apply(0, "b", None, ""), draw.apply(1, "a", None, ""), other.apply(0, "a", None, "")]
+    assert len({q for _, q in seen}) == 4
+    assert draw.apply(0, "a", None, "x") == seen[0]
+
+
+def test_a_plugin_without_modality_is_refused(monkeypatch):
+    from runners import inputs
+
+    class Nameless:
+        path = "x.py"
+        declares = {}
+
+    monkeypatch.setattr(inputs, "get", lambda kind, name: Nameless)
+    with pytest.raises(StageError, match=r"x.py: MODALITY: expected one of image, text, cross, got None"):
+        read_variants([{"variant": "x", "plugin": "x", "args": {}}])
