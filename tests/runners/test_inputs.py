@@ -1,6 +1,7 @@
 """What a model sees: variants of every modality, pictures decoded once they are asked for, and what is wrong with them."""
 
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import PIL.Image
@@ -39,7 +40,7 @@ def test_pictures_are_found_in_any_file_and_order_and_come_as_rgb(tmp_path):
     assert len(data) == 6
 
 
-@pytest.mark.parametrize("data", [b"", b"not a picture", png(0)[:50], None])
+@pytest.mark.parametrize("data", [b"", b"not a picture", png(0, size=(90, 90))[:60], None])
 def test_a_broken_picture_is_named(tmp_path, data):
     with pytest.raises(BrokenSample, match=r"d: sample 's1', image 'i1'"):
         dataset(tmp_path, [png(0), data], ["i0", "i1"]).image(1)
@@ -83,10 +84,6 @@ def test_chance_comes_from_seed_variant_and_sample_alone():
 def test_a_plugin_without_modality_is_refused(monkeypatch):
     from runners import inputs
 
-    class Nameless:
-        path = "x.py"
-        declares = {}
-
-    monkeypatch.setattr(inputs, "get", lambda kind, name: Nameless)
+    monkeypatch.setattr(inputs, "get", lambda kind, name: SimpleNamespace(path="x.py", declares={}))
     with pytest.raises(StageError, match=r"x.py: MODALITY: expected one of image, text, cross, got None"):
         read_variants([{"variant": "x", "plugin": "x", "args": {}}])
