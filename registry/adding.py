@@ -211,10 +211,21 @@ def _publish(root: Path, stage: Path, name: str, before: Entry | None, found: In
     if before is not None and before.md5 is not None and target.exists():
         _keep_changes(root, target, before.md5)
     _hide_from_git(data / ".gitignore", name)
-    (stage / f"{name}.dvc").replace(data / f"{name}.dvc")
-    if target.exists():
-        target.replace(stage / ".old")
-    (stage / name).replace(target)
+    record = data / f"{name}.dvc"
+    old = record.read_bytes() if record.exists() else None
+    try:
+        (stage / f"{name}.dvc").replace(record)
+        if target.exists():
+            target.replace(stage / ".old")
+        (stage / name).replace(target)
+    except OSError as error:
+        if old is None:
+            record.unlink(missing_ok=True)
+        else:
+            record.write_bytes(old)
+        if (stage / ".old").exists():
+            (stage / ".old").replace(target)
+        raise AddError(f"{target}: {error.strerror or error}; everything is as it was") from error
     after = find(root, name)
     previous = before.md5 if before is not None else None
     outcome: Any = "added" if previous is None else "unchanged" if previous == after.md5 else "replaced"
@@ -229,8 +240,11 @@ def _keep_changes(root: Path, target: Path, recorded: str) -> None:
 
 
 def _unchanged(root: Path, before: Entry, card: Card) -> Added:
-    if not before.path.exists():
-        dvc(root, "checkout", "--quiet", str(DATA / f"{before.name}.dvc"))
+    """The recorded version is the one asked for; the working copy may be gone, or another one that a kill left."""
+    assert before.md5 is not None
+    if before.path.exists():
+        _keep_changes(root, before.path, before.md5)
+    dvc(root, "checkout", "--quiet", "--force", str(DATA / f"{before.name}.dvc"))
     return Added(before, "unchanged", before.md5, inspect(before.path, card))
 
 

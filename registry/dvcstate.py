@@ -138,7 +138,10 @@ class Checkout:
         except FileNotFoundError:
             return None
         place = Path(os.path.normpath(place))
-        return tree_md5({name: self._remembered(file) for name, file in _files(place, self.ignore)})
+        try:
+            return tree_md5({name: self._remembered(file) for name, file in _files(place, self.ignore)})
+        except FileNotFoundError as error:
+            raise DvcStateError(f"{error.filename}: a link to nothing, or removed just now; DVC cannot hash its folder either") from error
 
     def files(self, path: str | Path) -> dict[str, str]:
         """The files of a folder that DVC counts, relative POSIX path -> hash, every one read anew."""

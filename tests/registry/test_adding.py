@@ -202,6 +202,34 @@ def test_killed_at_any_moment(repo: Path, model: Callable[..., Path], after: flo
     assert "up to date" in dvc(repo, "status")
 
 
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+def test_stopped_between_two_renames(
+    repo: Path, model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, step: int, failure: type[BaseException], dvc: Run
+) -> None:
+    old = add(repo, "m", str(model("a", 1)), MODEL).entry.md5
+    new, real, calls = model("b", 2), Path.replace, [0]
+
+    def replace(self: Path, target: Path) -> Path:
+        if self.name in ("m.dvc", "m"):
+            calls[0] += 1
+            if calls[0] == step:
+                raise failure
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(KeyboardInterrupt if failure is KeyboardInterrupt else AddError):
+        add(repo, "m", str(new), MODEL)
+    monkeypatch.undo()
+    recorded = find(repo, "m").md5
+    assert recorded is not None and Checkout(repo).cached(recorded)
+    if failure is OSError:
+        assert recorded == old == Checkout(repo).path_md5("registry/data/m")
+    after = add(repo, "m", str(new), MODEL)
+    assert after.entry.md5 != old and Checkout(repo).path_md5("registry/data/m") == after.entry.md5
+    assert "up to date" in dvc(repo, "status")
+
+
 def test_one_at_a_time(repo: Path, outputs: Path) -> None:
     import fcntl
 

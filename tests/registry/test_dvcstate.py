@@ -203,6 +203,9 @@ def test_missing_empty_and_ignored(copy: Path) -> None:
     (copy / "src/.dvcignore").write_text("x")
     with pytest.raises(DvcStateError, match=r"no \.dvcignore inside"):
         Checkout(copy).path_md5("src")
+    (copy / "empty/link").symlink_to("nowhere")
+    with pytest.raises(DvcStateError, match="a link to nothing"):
+        Checkout(copy).path_md5("empty")
 
 
 def test_lock_errors(tmp_path: Path) -> None:
