@@ -1,0 +1,181 @@
+"""`qualm compare A B`: two models, two specs or two score tables; paired by sample wherever samples are at hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from compiler.errors import nearest
+from compiler.project import Project, ProjectError
+from compiler.scores import Row, main_setting, read_scores, score_stage
+
+if TYPE_CHECKING:
+    from compiler.plan import PlannedStage
+    from runners.cells import Cell
+    from runners.stage import Stage
+
+
+def compare_results(project: Project, spec: str | None, a: str, b: str, as_json: bool) -> None:
+    """`qualm compare A B`: two models of a spec, two specs, or two score tables."""
+    found = compare_scores(project, spec, a, b)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        return
+    print_comparison(found, Console(highlight=False))
+
+
+def compare_scores(project: Project, spec: str | None, a: str, b: str) -> dict[str, Any]:
+    """b minus a, paired by sample where both sides' answers are at hand; clean variant, one conformal setting.
+
+    Returns:
+        `a`, `b`, `paired`, `level`, `notes`, `differences` (dataset, metric, a, b, delta, low, high, n, separate, better)
+        and `mcnemar` (dataset, both_right, only_a, only_b, both_wrong, p, p_holm).
+
+    Raises:
+        ProjectError: a name is neither a model, a spec nor a file, or nothing is shared by the two.
+    """
+    files = [Path(x) for x in (a, b)]
+    if all(f.suffix == ".parquet" for f in files):
+        return _unpaired(a, b, read_scores(files[0]), read_scores(files[1]))
+    stage = score_stage(project, spec)
+    models = list(stage.inputs["generations"])
+    if a in models and b in models:
+        return _paired(project, (stage, {a: a}), (stage, {a: b}), a, b)
+    if a in project.specs() and b in project.specs():
+        one, other = score_stage(project, a), score_stage(project, b)
+        mine, yours = list(one.inputs["generations"]), list(other.inputs["generations"])
+        shared = {m: m for m in mine if m in yours} or ({mine[0]: yours[0]} if len(mine) == len(yours) == 1 else {})
+        if not shared:
+            raise ProjectError(f"specs '{a}' and '{b}' have no model in common: {', '.join(mine)} against {', '.join(yours)}")
+        return _paired(project, (one, {m: m for m in shared}), (other, shared), a, b)
+    for name in (a, b):
+        if name not in models and name not in project.specs():
+            raise ProjectError(
+                f"'{name}' is no model of this spec, no spec and no .parquet file; {nearest(name, [*models, *project.specs()])}"
+            )
+    raise ProjectError(f"'{a}' and '{b}' are a model and a spec; name two models, two specs or two scores.parquet")
+
+
+def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
+    """Differences of two score tables: without the samples there is no pairing and so no interval of the difference."""
+    keys = ("model", "dataset", "variant", "slice", "metric")
+    others = {tuple(r[k] for k in keys): r for r in yours}
+    found = []
+    for row in mine:
+        other = others.get(tuple(row[k] for k in keys))
+        if other and (row["variant"], row["slice"]) == ("clean", "all"):
+            delta = None if row["value"] is None or other["value"] is None else other["value"] - row["value"]
+            named = {"dataset": row["dataset"], "model": row["model"], "metric": row["metric"], "n": min(row["n"], other["n"])}
+            found.append(named | {"a": row["value"], "b": other["value"], "delta": delta, "low": None, "high": None})
+    if not found:
+        raise ProjectError(f"{a} and {b} share no model, dataset and metric")
+    note = "score tables hold no samples, so nothing could be paired: differences stand without intervals; compare specs for those"
+    return {"a": a, "b": b, "paired": False, "level": None, "notes": [note], "differences": found, "mcnemar": []}
+
+
+Side = tuple["PlannedStage", Mapping[str, str]]
+"""A score stage, and which of its models stands for which name."""
+
+
+def _paired(project: Project, one: Side, other: Side, a: str, b: str) -> dict[str, Any]:
+    from compiler.paired import align, differences, tests
+    from runners.evaluate import read_metrics
+
+    stage, theirs = one[0], {json.dumps(m, sort_keys=True) for m in other[0].params["metrics"]}
+    metrics = read_metrics([m for m in stage.params["metrics"] if json.dumps(m, sort_keys=True) in theirs])
+    interval = stage.params["interval"]
+    result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "notes": [], "differences": [], "mcnemar": []}
+    cells = [_cells(project, *side) for side in (one, other)]
+    for name in one[1]:
+        pairs = []
+        for dataset in [d for n, d in cells[0] if n == name and (n, d) in cells[1]]:
+            mine, yours, dropped = align(cells[0][name, dataset], cells[1][name, dataset])
+            if dropped:
+                result["notes"].append(f"{dataset}: {dropped:,} questions are not the same on both sides and were left out")
+            if mine.samples.n:
+                pairs.append((mine, yours))
+            if len(set(mine.samples.groups)) < mine.samples.n:
+                result["notes"].append(f"{dataset}: McNemar's test takes questions for independent; the intervals resample whole groups")
+        model = {} if a in one[1] else {"model": name}
+        for mine, yours in pairs:
+            found = differences(mine, yours, metrics, interval["bootstrap"], interval["level"], stage.seed)
+            result["differences"] += [d.as_json() | model for d in found]
+        result["mcnemar"] += [t.as_json() | model for t in tests(pairs)]
+    if not result["differences"]:
+        raise ProjectError(f"'{a}' and '{b}' have no dataset and metric in common")
+    return result
+
+
+def _cells(project: Project, planned: PlannedStage, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
+    """(name, dataset) -> the clean cell of the model that stands for the name."""
+    from runners.cells import Tables, read_cells
+    from runners.frames import read_samples
+    from runners.records import RecordError
+    from runners.stage import StageError
+
+    stage = _run_time(project, planned, set(models.values()))
+    found = {}
+    try:
+        tables = Tables(stage)
+        for dataset, folder in stage.inputs["datasets"].items():
+            for cell in read_cells(stage, read_samples(dataset, folder), tables):
+                if cell.variant == "clean":
+                    main = main_setting(list(cell.settings))
+                    cell.settings = {name: s for name, s in cell.settings.items() if name == main}
+                    found.update({(name, dataset): cell for name, model in models.items() if model == cell.model})
+    except (RecordError, StageError) as error:
+        raise ProjectError(f"{error}; `qualm plan` shows what is missing, `dvc pull` fetches what others have computed") from error
+    return found
+
+
+def _run_time(project: Project, planned: PlannedStage, models: set[str]) -> Stage:
+    """The score stage as a runner sees it, with absolute paths and only the wanted models."""
+    from runners.settings import Settings
+    from runners.stage import Stage
+
+    def absolute(tree: Any) -> Any:
+        return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(project.root / tree)
+
+    inputs = absolute(dict(planned.inputs))
+    inputs["generations"] = {m: files for m, files in inputs["generations"].items() if m in models}
+    return Stage(planned.name, "", planned.name, planned.kind, planned.params, inputs, {}, planned.seed, Settings())
+
+
+def print_comparison(found: Mapping[str, Any], console: Console) -> None:
+    """Differences as a table; a row is bright where its interval leaves out 0."""
+    console.print(
+        Text.assemble(("a ", "dim"), (found["a"], "bold"), ("   b ", "dim"), (found["b"], "bold"), ("   difference = b − a", "dim"))
+    )
+    for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in found["differences"]):
+        rows = [d for d in found["differences"] if (d.get("model", ""), d["dataset"]) == group]
+        title = Text(" · ".join(x for x in group if x), style="bold")
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        table.add_column("metric", overflow="fold")
+        level = f"{found['level']:.0%} interval" if found["level"] else ""
+        for name in ("a", "b", "difference", level, "better", "n"):
+            table.add_column(name, justify="right")
+        for d in rows:
+            style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("separate") else "dim")
+            interval = "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
+            numbers = [_plain(d["a"]), _plain(d["b"]), _plain(d["delta"], "+.3f")]
+            table.add_row(Text(d["metric"]), *numbers, interval, d.get("better") or "", f"{d['n']:,}", style=style)
+        console.print(table)
+    for t in found["mcnemar"]:
+        where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
+        counts = f"only a right {t['only_a']:,}, only b right {t['only_b']:,}"
+        corrected = f", Holm {t['p_holm']:.3g}" if t["p_holm"] != t["p"] else ""
+        console.print(Text(f"McNemar, exact, {where}: {counts}: p = {t['p']:.3g}{corrected}"))
+    for note in found["notes"]:
+        console.print(Text(note, style="dim"))
+
+
+def _plain(value: float | None, form: str = ".3f") -> str:
+    return "undefined" if value is None or math.isnan(value) else format(value, form)
