@@ -1,4 +1,4 @@
-"""One metric on one cell and slice: its value, its bootstrap interval, and how many rows it is over.
+"""Metrics on one cell and slice: their values, their bootstrap intervals, and how many rows they are over.
 
 How often a metric is evaluated follows from the columns it reads; see `runners/metrics/__init__.py`.
 """
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from registry import plugins
 from runners.cells import CHOICE_ONLY, OPEN_ONLY, SET_COLUMNS, Cell
 from runners.frames import Floats
-from runners.resampling import Bootstrap, ones
+from runners.resampling import Bootstrap, Recorder, Replay
 from runners.stage import StageError
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
+DIGITS = 12
+"""Decimals of interval ends: the last bits of a matrix product depend on its shape and the machine, and mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Slice:
     bootstrap: Bootstrap
 
 
-@dataclass(frozen=True)
+@dataclass
 class Measured:
     """A value in the sample and in every resample."""
 
@@ -70,37 +72,44 @@ class Measured:
     n: int
     n_unscored: int
 
-    def interval(self, level: float, groups: int) -> tuple[float, float]:
-        """Percentile interval over the resamples in which the metric is defined; none if that is under half of them."""
-        defined = self.resampled[~np.isnan(self.resampled)]
-        if np.isnan(self.value) or groups < 2 or not len(defined) or 2 * len(defined) < len(self.resampled):
-            return np.nan, np.nan
-        low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
-
     @property
     def undefined(self) -> int:
         """Resamples in which the metric has no value though the sample has one."""
         return 0 if np.isnan(self.value) else int(np.isnan(self.resampled).sum())
 
 
-def evaluate(metric: Metric, cell: Cell, part: Slice) -> Iterator[tuple[str, Measured]]:
-    """The metric's labels on this cell, each with what was measured; nothing where it does not apply."""
-    reads = frozenset(metric.reads)
-    if not cell.applies(reads):
-        return
-    universe = part.rows
-    if reads & CHOICE_ONLY:
-        universe = universe[cell.samples.n_options[universe] > 0]
-    if reads & OPEN_ONLY:
-        universe = universe[cell.samples.n_options[universe] == 0]
-    place = np.searchsorted(part.rows, universe)
-    for scored_by, columns, mean_over in _columns_for(metric, cell, reads):
-        label = f"{metric.label}[{scored_by}]" if scored_by else metric.label
-        measured = [_measure(metric, one, universe, place, part.bootstrap) for one in columns]
-        for name, one in zip(mean_over, measured, strict=False):
-            yield f"{metric.label}[{name}]", one
-        yield label, _mean(measured) if mean_over else measured[0]
+@dataclass
+class Task:
+    """One evaluation of one metric on the scored rows of a slice."""
+
+    metric: Metric
+    arrays: list[Floats]
+    rows: NDArray[np.int64]
+    """Places of these rows in the slice."""
+    weights: Recorder
+    measured: Measured
+
+
+def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
+    """Every label of every metric that applies to this cell, with what was measured."""
+    tasks: list[Task] = []
+    labels: list[tuple[str, list[Task]]] = []
+    for metric in metrics:
+        reads = frozenset(metric.reads)
+        if not cell.applies(reads):
+            continue
+        universe = part.rows
+        if reads & CHOICE_ONLY:
+            universe = universe[cell.samples.n_options[universe] > 0]
+        if reads & OPEN_ONLY:
+            universe = universe[cell.samples.n_options[universe] == 0]
+        for name, columns, names_of_each in _columns_for(metric, cell, reads):
+            made = [_task(metric, each, universe, np.searchsorted(part.rows, universe)) for each in columns]
+            tasks += made
+            labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, made, strict=False)]
+            labels.append((f"{metric.label}[{name}]" if name else metric.label, made))
+    resample([task for task in tasks if task.measured.n], part.bootstrap)
+    return [(label, _mean([task.measured for task in of])) for label, of in labels]
 
 
 def _columns_for(metric: Metric, cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str]]]:
@@ -119,29 +128,85 @@ def _columns_for(metric: Metric, cell: Cell, reads: frozenset[str]) -> Iterator[
             yield f"{name}/{MEAN}", [base | of for of in scores.values()], [f"{name}/{score}" for score in scores]
 
 
-def _measure(
-    metric: Metric, columns: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64], boot: Bootstrap
-) -> Measured:
+def _task(metric: Metric, columns: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> Task:
+    """The point estimate, and what is needed to resample it."""
     taken = {name: columns[name][universe] for name in metric.reads}
     scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
     counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
     n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
-    if not n:
-        return Measured(np.nan, np.full(boot.times, np.nan), 0, unscored)
-    chosen = np.flatnonzero(scored)
-    arrays = [taken[name][chosen] for name in metric.reads]
-    value = metric.function(*arrays, ones(len(chosen)), **metric.args)
+    arrays = [values[scored] for values in taken.values()]
+    weights = Recorder(int(scored.sum()))
+    value = np.full(1, np.nan)
+    if n:
+        value = metric.function(*arrays, weights, **metric.args)
     if value.shape != (1,):
         raise StageError(f"metric '{metric.label}': expected one value per resample, got shape {value.shape}")
-    resampled = [metric.function(*arrays, block.rows(place[chosen]), **metric.args) for block in boot.blocks()]
-    return Measured(float(value[0]), np.concatenate([*resampled, np.empty(0)]), n, unscored)
+    return Task(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored))
+
+
+def resample(tasks: Sequence[Task], bootstrap: Bootstrap) -> None:
+    """Fill in every task's values in all resamples. Equal columns of all tasks are summed once, in one matrix product."""
+    table: dict[bytes, int] = {}
+    kept: list[Floats] = []
+    wanted: dict[int, list[list[int]]] = {}
+    for k, task in enumerate(tasks):
+        if task.weights.only_sums:
+            sums = [bootstrap.seen_on(task.rows).group_sums(columns) for columns in task.weights.columns]
+            wanted[k] = [[_place(row, table, kept) for row in each] for each in sums]
+    columns = np.stack(kept) if kept else np.empty((0, bootstrap.groups))
+    values: list[list[Floats]] = [[] for _ in tasks]
+    for block in bootstrap.blocks():
+        sums_of_block = columns @ block.counts.T
+        for k, task in enumerate(tasks):
+            weights = block.rows(task.rows)
+            if k in wanted:
+                weights = Replay(weights, [sums_of_block[each].T for each in wanted[k]])
+            values[k].append(task.metric.function(*task.arrays, weights, **task.metric.args))
+    for task, found in zip(tasks, values, strict=True):
+        task.measured.resampled = np.concatenate([*found, np.empty(0)])
+
+
+def _place(row: Floats, table: dict[bytes, int], kept: list[Floats]) -> int:
+    """The place of a column among the distinct ones."""
+    key = row.tobytes()
+    if key not in table:
+        table[key] = len(kept)
+        kept.append(row)
+    return table[key]
 
 
 def _mean(parts: list[Measured]) -> Measured:
     """The arithmetic mean over scores, resample by resample."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = {len(p.resampled) for p in parts}
     return Measured(
         float(np.mean([p.value for p in parts])),
-        np.mean([p.resampled for p in parts], axis=0),
+        np.mean([p.resampled for p in parts], axis=0) if len(lengths) == 1 else np.empty(0),
         min(p.n for p in parts),
         max(p.n_unscored for p in parts),
     )
+
+
+def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[tuple[float, float]]:
+    """Percentile intervals over the resamples in which each metric is defined.
+
+    None (NaN) for an undefined value, for a single group, and where fewer than half of the resamples are defined.
+    """
+    found = [(np.nan, np.nan)] * len(measured)
+    levels = [(1 - level) / 2, (1 + level) / 2]
+    usual = []
+    for k, one in enumerate(measured):
+        defined = one.resampled[~np.isnan(one.resampled)]
+        if np.isnan(one.value) or groups < 2 or not len(defined) or 2 * len(defined) < len(one.resampled):
+            continue
+        if len(defined) == len(one.resampled):
+            usual.append(k)
+        else:
+            low, high = np.quantile(defined, levels)
+            found[k] = round(float(low), DIGITS), round(float(high), DIGITS)
+    if usual:
+        lows, highs = np.quantile(np.stack([measured[k].resampled for k in usual]), levels, axis=1)
+        for k, low, high in zip(usual, lows.tolist(), highs.tolist(), strict=True):
+            found[k] = round(low, DIGITS), round(high, DIGITS)
+    return found

@@ -50,10 +50,55 @@ class Weights:
         """The same resamples, seen on some of the rows only."""
         return Weights(self.counts, self.group[chosen])
 
+    def group_sums(self, columns: Floats) -> Floats:
+        """(m, G): each column's sum over each group, whatever the resample."""
+        groups, width = self.counts.shape[1], columns.shape[1]
+        cells = (np.arange(width)[:, None] * groups + self.group).ravel()
+        sums: Floats = np.asarray(np.bincount(cells, columns.T.ravel(), groups * width), dtype=np.float64)
+        return sums.reshape(width, groups)
 
-def ones(n: int) -> Weights:
-    """The one 'resample' that is the sample itself: its metric is the point estimate."""
-    return Weights(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
+
+class Recorder(Weights):
+    """The one 'resample' that is the sample itself: its metric is the point estimate.
+
+    It notes which columns a metric sums. A metric sums the same ones for every resample, so the sums of many metrics can
+    then be made in one matrix product and handed out by `Replay`.
+    """
+
+    def __init__(self, n: int) -> None:
+        super().__init__(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
+        object.__setattr__(self, "columns", [])
+        object.__setattr__(self, "only_sums", True)
+
+    columns: list[Floats]
+    only_sums: bool
+    """False once the metric has looked at single rows' weights."""
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        self.columns.append(columns if columns.ndim == 2 else columns[:, None])
+        return np.asarray(columns.sum(axis=0, dtype=np.float64)).reshape(1, *columns.shape[1:])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        object.__setattr__(self, "only_sums", False)
+        return super().__array__(dtype, copy)
+
+    def rows(self, chosen: NDArray[Any]) -> Weights:
+        object.__setattr__(self, "only_sums", False)
+        return super().rows(chosen)
+
+
+class Replay(Weights):
+    """Hands a metric the sums it will ask for, in its order."""
+
+    def __init__(self, weights: Weights, sums: list[Floats]) -> None:
+        super().__init__(weights.counts, weights.group)
+        object.__setattr__(self, "_sums", iter(sums))
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        sums: Floats = next(self._sums)  # type: ignore[attr-defined]
+        if columns.shape[1:] != sums.shape[1:] and not (columns.ndim == 1 and sums.shape[1] == 1):
+            raise ValueError("a metric must sum the same columns for every resample; see runners/metrics/__init__.py")
+        return sums if columns.ndim == 2 else sums[:, 0]
 
 
 class Bootstrap:
@@ -68,6 +113,10 @@ class Bootstrap:
         text = json.dumps([seed, *names], ensure_ascii=False)
         self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
         self._kept: list[Floats] | None = None
+
+    def seen_on(self, rows: NDArray[Any]) -> Weights:
+        """The groups of some rows, without any resample."""
+        return Weights(np.empty((0, self.groups)), self.group[rows])
 
     def blocks(self) -> Iterator[Weights]:
         """The resamples, at most BLOCK / n of them at a time."""

@@ -11,7 +11,7 @@ import numpy as np
 from registry.sample import CLEAN, SCORES
 from runners.cells import Tables, read_cells
 from runners.curves import FIELDS, Curves
-from runners.evaluate import Slice, evaluate, read_metrics
+from runners.evaluate import Slice, evaluate, intervals, read_metrics
 from runners.frames import Samples, read_samples
 from runners.records import write_table
 from runners.resampling import Bootstrap
@@ -37,15 +37,13 @@ def run(stage: Stage) -> None:
         for cell in read_cells(stage, samples, tables):
             curves.add(cell)
             for part in slices:
-                for metric in metrics:
-                    for label, measured in evaluate(metric, cell, part):
-                        low, high = measured.interval(interval["level"], part.bootstrap.groups)
-                        stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
-                        rows.append(
-                            {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label, "metric": label}
-                            | {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
-                            | {"n": measured.n, "n_unscored": measured.n_unscored}
-                        )
+                found = evaluate(metrics, cell, part)
+                limits = intervals([measured for _, measured in found], interval["level"], part.bootstrap.groups)
+                same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
+                for (label, measured), (low, high) in zip(found, limits, strict=True):
+                    stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
+                    numbers = {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
+                    rows.append(same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored})
     _write(stage, rows, curves)
 
 

@@ -23,6 +23,7 @@ The contract of a plugin `NAME.py`:
 - `weights` stands for a (B, n) matrix of counts: row b says how often each row is drawn in resample b. It answers
   `weights @ column` -> (B,) and `weights @ columns` (n, m) -> (B, m); use these where the metric is made of sums, it is
   much cheaper than `np.asarray(weights)`. A plain (B, n) array works as well. The point estimate is weights of one.
+  Which columns are summed must depend on the columns alone, never on the weights or on other sums.
 - The result is (B,): NaN where the metric is undefined for that resample, never a stand-in such as 0.
 - A metric that reads `is_calibration` is over test rows unless its parameter `rows` is "all"; n is counted accordingly.
 

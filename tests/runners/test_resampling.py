@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.resampling import Bootstrap, Weights, ones
+from runners.resampling import Bootstrap, Recorder, Replay, Weights
 
 GROUP = np.array([0, 0, 1, 2, 2, 2])
 
@@ -17,8 +17,21 @@ def test_product_equals_the_dense_one():
     assert weights.shape == (7, 6)
 
 
-def test_ones_is_the_sample_itself():
-    assert np.asarray(ones(3)).tolist() == [[1.0, 1.0, 1.0]]
+def test_recorder_is_the_sample_itself_and_replay_gives_the_recorded_sums():
+    rng = np.random.default_rng(0)
+    column, columns = rng.random(6), rng.random((6, 3))
+    recorder = Recorder(6)
+    np.testing.assert_allclose(recorder @ column, [column.sum()])
+    np.testing.assert_allclose(recorder @ columns, [columns.sum(axis=0)])
+    assert recorder.only_sums
+    weights = Weights(rng.integers(0, 4, (7, 3)).astype(float), GROUP)
+    replay = Replay(weights, [weights.counts @ weights.group_sums(c).T for c in recorder.columns])
+    np.testing.assert_allclose(replay @ column, weights @ column)
+    np.testing.assert_allclose(replay @ columns, weights @ columns)
+    with pytest.raises(ValueError, match="same columns for every resample"):
+        Replay(weights, [np.zeros((7, 2))]) @ columns
+    assert np.asarray(recorder).tolist() == [[1.0] * 6]
+    assert not recorder.only_sums
 
 
 def test_whole_groups_are_drawn_as_often_as_there_are_groups():
