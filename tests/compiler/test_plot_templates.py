@@ -1,0 +1,43 @@
+"""Templates of `dvc plots show`: valid Vega-Lite that reads only columns which the score stage writes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.curves import FIELDS
+
+FOLDER = Path(__file__).parents[2] / ".dvc" / "plots"
+AXES = {"reliability": ("confidence", "accuracy"), "risk_coverage": ("coverage", "risk"), "set_sizes": ("size", "count")}
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    """A point per model and dataset, as DVC reads CSV: everything is text."""
+    base = {"rev": "workspace", "setting": "ours", "score": "lac"} | dict.fromkeys(FIELDS[name], "0.5")
+    return [base | {"model": m, "dataset": d, "setting": "ours", "score": "lac"} for m in "ab" for d in "xy"]
+
+
+def fields(tree: Any) -> set[str]:
+    if isinstance(tree, dict):
+        own = {tree["field"]} if isinstance(tree.get("field"), str) else set()
+        return own.union(*(fields(v) for v in tree.values()))
+    return set().union(*map(fields, tree)) if isinstance(tree, list) else set()
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_template_draws_what_the_score_stage_writes(name: str) -> None:
+    import vl_convert
+
+    text = (FOLDER / f"qualm_{name}.json").read_text()
+    x, y = AXES[name]
+    for anchor, value in {"X_LABEL": x, "Y_LABEL": y, "X": x, "Y": y, "TITLE": "A title"}.items():
+        text = text.replace(f"<DVC_METRIC_{anchor}>", value)
+    template = json.loads(text.replace('"<DVC_METRIC_DATA>"', json.dumps(rows(name))))
+    assert not re.search("<DVC_METRIC", json.dumps(template))
+    assert fields(template) <= {*FIELDS[name], "rev", "at", "preference"}
+    drawn = vl_convert.vegalite_to_svg(template, vl_version="5.20")
+    assert "A title" in drawn and ">a<" in drawn and ">y<" in drawn
