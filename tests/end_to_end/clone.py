@@ -105,6 +105,12 @@ def make_clone(to: Path, default: str = "mini") -> Clone:
     ):
         clone.run(*command)
     if default == "mini":
-        clone.run(sys.executable, "-m", "dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
+        if (to / "registry/data/scene-vlm-base.dvc").exists():
+            clone.run(sys.executable, "-m", "dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
+        else:
+            from tests.tiny_models import tiny_llava
+
+            tiny_llava(to / "registry/data/scene-vlm-base")
+            clone.run(sys.executable, "-m", "dvc", "add", "-q", "registry/data/scene-vlm-base")
     clone.qualm("compile")
     return clone
