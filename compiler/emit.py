@@ -63,7 +63,7 @@ def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
     if up:
         content["wdir"] = up.rstrip("/")
     content["desc"] = stage.desc
-    content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": None}]
+    content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": list(stage.tracked)}]
     content["deps"] = list(stage.deps)
     kept = {stage.outputs[key] for key in stage.kept_in_git}
     content["outs"] = [p for p in stage.outs if p not in kept]

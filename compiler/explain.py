@@ -90,7 +90,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
         reasons += lost
     if past is None:
         known = [d for d in deps.values() if d is not None]
-        past = world.checkout.run_cache_hit(compiled["cmd"], known, {params_file: stage.as_json()}, stage.outs)
+        past = world.checkout.run_cache_hit(compiled["cmd"], known, {params_file: stage.tracked}, stage.outs)
     if past is not None:
         world.made.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
         return Forecast(stage.name, stage.kind, "restore", tuple(reasons))
@@ -138,8 +138,8 @@ def _against_lock(
     if entry.get("cmd") != cmd:
         yield Reason("command", f"{entry.get('cmd')} -> {cmd}")
     old = entry.get("params", {}).get(params_file)
-    if old != stage.as_json():
-        yield from differences(old or {}, stage.as_json())
+    if old != stage.tracked:
+        yield from differences(old or {}, stage.tracked)
     before = {d["path"]: d for d in entry.get("deps", [])}
     for path, now in deps.items():
         kind: Literal["code", "input"] = "code" if path in stage.code else "input"

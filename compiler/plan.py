@@ -22,6 +22,9 @@ from registry.plugins import DVC_IGNORES, ROOT, Plugin
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
 
+LATER_STAGES = 5
+"""judge, estimate, calibrate, score, report."""
+
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
 
@@ -42,14 +45,25 @@ class PlannedStage:
     code: tuple[str, ...]
     kept_in_git: frozenset[str] = frozenset()
     """Keys of `outputs` that are small and readable: in git, not in the DVC cache."""
+    folders: frozenset[str] = frozenset()
+    """Folders that stand for the paths within them, so that a stage of two hundred files is one line to DVC."""
 
     @property
     def deps(self) -> tuple[str, ...]:
-        return tuple(sorted({*leaves(self.inputs), *self.code}))
+        return tuple(sorted({*map(self._shown, leaves(self.inputs)), *self.code}))
 
     @property
     def outs(self) -> tuple[str, ...]:
-        return tuple(sorted(leaves(self.outputs)))
+        return tuple(sorted({*map(self._shown, leaves(self.outputs))}))
+
+    def _shown(self, path: str) -> str:
+        folder = path.rpartition("/")[0]
+        return folder if folder in self.folders else path
+
+    @property
+    def tracked(self) -> dict[str, Any]:
+        """What of the stage's JSON DVC compares; the paths beside it stand in dvc.yaml already."""
+        return {"params": self.params, "seed": self.seed}
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "seed": self.seed, "params": self.params, "inputs": self.inputs, "outputs": self.outputs}
@@ -103,6 +117,10 @@ class _Planner:
             m.ref.label: {d.label: f"{_place(resolved, 'generations', m.ref.label, d.label)}.parquet" for d in self.evaluated}
             for m in resolved.models
         }
+        pairs = len(resolved.models) * len(self.evaluated)
+        self.coarse = len(resolved.datasets) + len(resolved.finetunes) + pairs + LATER_STAGES > MAX_STAGES
+        places = {_place(resolved, "generations", m.ref.label) for m in resolved.models}
+        self.folders = frozenset(places if self.coarse else ())
 
     def stages(self) -> list[PlannedStage]:
         r = self.r
@@ -155,7 +173,7 @@ class _Planner:
         for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
             raise SpecError([_clash(self.r, f"the name '{key}' is one that DVC's run cache does not see")])
         seed = self.r.seed if kind in SEEDED else 0
-        return PlannedStage(name, kind, desc, params, inputs, outputs, seed, code, kept_in_git)
+        return PlannedStage(name, kind, desc, params, inputs, outputs, seed, code, kept_in_git, self.folders)
 
     def _data(self, d: DatasetUse) -> PlannedStage:
         params = {"dataset": d.label, "card": d.card, "adapter": d.adapter.name, "args": d.args, "limit": d.limit}
@@ -176,10 +194,8 @@ class _Planner:
         return self._stage(name, "finetune", f"Train {ref.label}", params, inputs, outputs, [ref], frozenset({"log"}))
 
     def _infer_stages(self) -> Iterator[PlannedStage]:
-        r = self.r
-        per_pair = len(r.datasets) + len(r.finetunes) + len(r.models) * len(self.evaluated) + 5
-        for model in r.models:
-            if per_pair > MAX_STAGES:
+        for model in self.r.models:
+            if self.coarse:
                 yield self._infer(model, self.evaluated, f"infer-{slug(model.ref.label)}")
             else:
                 for d in self.evaluated:

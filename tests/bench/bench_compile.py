@@ -84,6 +84,7 @@ def main() -> None:
         (clone / "params.yaml").write_text("default: large\n")
         for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
             subprocess.run(command, cwd=clone, check=True)
+        (clone / "dvc.yaml").write_text("stages: {}\n")
         empty = timed([sys.executable, "-m", "dvc", "repro"], clone, 3)
         rows.append(("qualm compile, 10,200 cells", *timed([sys.executable, "-m", "compiler", "compile", "large"], clone)))
         stages = finish(clone)
