@@ -152,7 +152,7 @@ def differences(a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: 
     import numpy as np
 
     from registry import plugins
-    from runners.evaluate import Measured, Slice, evaluate
+    from runners.evaluate import Measured, Slice, evaluate, intervals
     from runners.resampling import Bootstrap
 
     bootstrap = Bootstrap(a.samples.groups, times, seed, a.samples.name, "all")
@@ -160,13 +160,13 @@ def differences(a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: 
     found = []
     for metric in metrics:
         better = plugins.get("metrics", metric.function.__name__).declares.get("HIGHER_IS_BETTER")
-        theirs = dict(evaluate(metric, b, part))
-        for label, one in evaluate(metric, a, part):
+        theirs = dict(evaluate([metric], b, part))
+        for label, one in evaluate([metric], a, part):
             if label not in theirs:
                 continue
             other = theirs[label]
             change = Measured(other.value - one.value, other.resampled - one.resampled, min(one.n, other.n), 0)
-            low, high = (_null(v) for v in change.interval(level, bootstrap.groups))
+            low, high = (_null(v) for v in intervals([change], level, bootstrap.groups)[0])
             sides = (_null(one.value), _null(other.value), _null(change.value))
             found.append(Difference(a.samples.name, label, *sides, low, high, change.n, better))
     return found

@@ -24,6 +24,13 @@ KEEP = 48_000_000
 
 def run(stage: Stage) -> None:
     """Score all cells; write the table, the metrics file and the plots' points."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):  # products this small gain nothing from threads, and lose much on a busy machine
+        _run(stage)
+
+
+def _run(stage: Stage) -> None:
     if stage.params["confidence"] != "sequence":
         raise StageError(f"confidence: expected 'sequence', got {stage.params['confidence']!r}")
     metrics = read_metrics(stage.params["metrics"])

@@ -1,0 +1,23 @@
+"""What every judge that needs no model keeps, whoever wrote it."""
+
+import pytest
+
+from registry import plugins
+from runners.judges import Judgement
+
+
+@pytest.fixture(params=["rules"])
+def judge(request):
+    return plugins.load("judges", request.param)
+
+
+def test_one_judgement_each_in_order(judge):
+    found = judge(["?", "?", "?"], [["red"], ["red"], []], ["red", "green", "I don't know"])
+    assert [type(j) for j in found] == [Judgement] * 3
+    assert [j.rating for j in found] == [1, 0, 1]
+    assert judge([], [], []) == []
+
+
+def test_columns_of_other_lengths_are_refused(judge):
+    with pytest.raises(ValueError, match="zip"):
+        judge(["?"], [["red"]], ["red", "blue"])
