@@ -70,13 +70,13 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(stage))
 
-    def run(self, batch_size: int = 4, workers: int = 2, key: str = "t/infer"):
+    def run(self, batch_size: int = 4, workers: int = 2, key: str = "t/infer", threads: int = 1):
         """In this process; returns the stage with its counters."""
         import torch
 
         from runners import infer
 
-        torch.set_num_threads(1)  # a small model is no faster with more, and much slower where cores are shared
+        torch.set_num_threads(threads)  # a small model is no faster with more, and much slower where cores are shared
         with chdir(self.folder):
             stage = read_stage(key, Settings(device="cpu", batch_size=batch_size, workers=workers, progress=False))
             infer.run(stage)
