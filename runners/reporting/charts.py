@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from runners.reporting.svg import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG, draw
+from runners.reporting.svg import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG, draw, unchecked
 
 Rows = Sequence[dict[str, Any]]
 _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]
@@ -16,7 +17,8 @@ _GAP: dict[str, Any] = {"stroke": "var(--paper)", "strokeWidth": 0.8}
 def _data(rows: Rows) -> Any:
     import altair as alt
 
-    return alt.Data(values=[dict(r) for r in rows])
+    text = json.dumps([dict(r) for r in rows])  # as text, since Altair copies a list anew for every layer
+    return alt.InlineData(values=text, format=alt.DataFormat(type="json"))
 
 
 def _axis(**options: Any) -> Any:
@@ -25,6 +27,7 @@ def _axis(**options: Any) -> Any:
     return alt.Axis(**{"labelFlush": False, **options})
 
 
+@unchecked
 def reliability(rows: Rows, name: str) -> str:
     """Accuracy against confidence per bin, the gap to the diagonal, and below how many answers each bin holds."""
     import altair as alt
@@ -50,6 +53,7 @@ def reliability(rows: Rows, name: str) -> str:
     return draw(alt.vconcat(top, share.properties(width=190, height=30), spacing=4), name)
 
 
+@unchecked
 def risk_coverage(rows: Rows, oracle: Rows, total: float | None, name: str) -> str:
     """Error among the surest answers against how many are answered; random order is flat, the oracle lies below."""
     import altair as alt
@@ -65,6 +69,7 @@ def risk_coverage(rows: Rows, oracle: Rows, total: float | None, name: str) -> s
     return draw(alt.layer(*layers).properties(width=190, height=150), name)
 
 
+@unchecked
 def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], name: str) -> str:
     """Share of test questions by the size of their prediction set, one bar per conformal score."""
     import altair as alt
@@ -82,6 +87,7 @@ def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], name: str
     return draw(chart.properties(width=190, height=130), name)
 
 
+@unchecked
 def right_and_wrong(rows: Rows, title: str, name: str) -> str:
     """Two histograms back to back: right answers upward, wrong answers downward, each as shares of its own."""
     import altair as alt
@@ -101,6 +107,7 @@ def right_and_wrong(rows: Rows, title: str, name: str) -> str:
     return draw((chart + zero).properties(width=190, height=130), name)
 
 
+@unchecked
 def quartiles(rows: Rows, order: Sequence[str], name: str) -> str:
     """Per model the middle half (thick), the middle 80% (thin) and the median of right and of wrong answers."""
     import altair as alt
@@ -116,6 +123,7 @@ def quartiles(rows: Rows, order: Sequence[str], name: str) -> str:
     return draw((thin + thick + dot).properties(width=_plot_width(order), height=alt.Step(9)), name)
 
 
+@unchecked
 def dots(rows: Rows, order: Sequence[str], models: Sequence[str], name: str, reference: float | None = None) -> str:
     """A dot with its interval per row of `order`; models side by side in their colours, or as ticks when they are many."""
     import altair as alt
@@ -145,6 +153,7 @@ def _plot_width(labels: Sequence[str]) -> float:
     return max(120.0, 292 - min(140, max((len(text) for text in labels), default=0) * 5.6))
 
 
+@unchecked
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: str, *, log: bool = False, goal: float | None = None) -> str:
     """A value against a number, one line per series, with intervals where the series are few."""
     import altair as alt
@@ -173,6 +182,7 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: s
     return draw(alt.layer(*layers).properties(width=210, height=160), name)
 
 
+@unchecked
 def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
     """From one value (ring) to another (dot): green where the change is for the better, red where for the worse."""
     import altair as alt
@@ -190,6 +200,7 @@ def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
     return draw(alt.layer(*layers).properties(width=_plot_width(order), height=alt.Step(20)), name)
 
 
+@unchecked
 def bumps(rows: Rows, metrics: Sequence[str], name: str) -> str:
     """Ranks by one metric after another, a line per model, its name and rank at both ends."""
     import altair as alt

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec
 
 FONT = "Helvetica Neue, Helvetica, Arial, sans-serif"
 INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
@@ -33,11 +35,27 @@ _PAINT = ("fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap"
 _NUMBER = re.compile(r"-?\d+\.\d{2,}(?:e-?\d+)?")
 
 
+P = ParamSpec("P")
+
+
+def unchecked(function: Callable[P, str]) -> Callable[P, str]:
+    """Build a chart without Altair's checks against its JSON Schema at every step: most of the time, and tests did it."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> str:
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(False):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
 def draw(chart: Any, name: str) -> str:
     """SVG text of an Altair chart, to stand inside HTML. `name` must be the figure's own within the page."""
     import vl_convert
 
-    specification = chart.configure(**theme()).to_dict()
+    specification = chart.configure(**theme()).to_dict(validate=False)
     return tidy(vl_convert.vegalite_to_svg(specification), name)
 
 
