@@ -1,0 +1,106 @@
+"""docs/spec.md: the reference of the spec language, made from the models and plugins themselves, so that it cannot lie."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from compiler.spec import About, Calibration, Category, Compare, Conformal, Dataset, Inference, Interval, Report, RunWide, Spec
+from registry import cards, plugins
+from registry.plugins import KINDS, REQUIRED, Parameter
+
+_HEAD = """\
+# The spec language
+
+*Written by `qualm compile` from the code; `qualm compile --check` holds it in step.*
+
+A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors. A value of `name` or `name: {parameters}` names a
+plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters. Where a parameter
+takes one value, **a list of values is a sweep**: one variant per value, named `blur@radius=2`.
+
+`extends: other.yaml` begins from another spec: mappings merge key by key, everything else replaces, `null` removes.
+"""
+
+_SECTIONS: list[tuple[str, type[BaseModel], str]] = [
+    ("Top level", Spec, ""),
+    ("`taxonomy.MAIN.CATEGORY`", Category, ""),
+    ("`datasets.NAME`", Dataset, "Beside these keys stand the parameters of the card's adapter."),
+    ("`models.NAME.about`", About, "Beside `about` stands exactly one plugin of `runners/models/`."),
+    ("`inference`", Inference, ""),
+    ("`conformal.NAME`", Conformal, ""),
+    ("`conformal.NAME.calibration`", Calibration, ""),
+    ("`compare`", Compare, ""),
+    ("`compare.interval`", Interval, ""),
+    ("`report`", Report, ""),
+    ("params.yaml", RunWide, "What every spec falls back to where it is silent; resolved when a spec is compiled."),
+]
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    for title, model, note in _SECTIONS:
+        parts.append(f"## {title}\n")
+        if note:
+            parts.append(f"{note}\n")
+        rows = [(name, _type(field), _default(field), field.description or "") for name, field in model.model_fields.items()]
+        parts.append(_table(("key", "type", "default", "meaning"), rows))
+    parts.append("## Cards\n")
+    rows = [(n, cards.load_card(n).kind, cards.load_card(n).adapter or "", cards.load_card(n).title) for n in cards.card_names()]
+    parts.append(_table(("card", "kind", "adapter", "what it is"), rows))
+    for kind, folder in KINDS.items():
+        found = [plugins.get(kind, name) for name in plugins.names(kind)]
+        if found:
+            parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")
+            rows = [(p.name, ", ".join(map(_parameter, p.parameters)), "", p.summary) for p in found]
+            parts.append(_table(("name", "parameters", "meaning"), [(a, b, d) for a, b, _, d in rows]))
+    return "\n".join(parts)
+
+
+def _table(head: tuple[str, ...], rows: list[Any]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(_cell(c, i == 0) for i, c in enumerate(row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str, code: bool) -> str:
+    text = " ".join(text.split()).replace("|", "\\|")
+    return f"`{text}`" if code and text else text
+
+
+def _parameter(parameter: Parameter) -> str:
+    return f"`{parameter.name}`" if parameter.default is REQUIRED else f"`{parameter.name} = {parameter.default!r}`"
+
+
+def _type(field: FieldInfo) -> str:
+    return _name(field.annotation)
+
+
+def _name(annotation: Any) -> str:
+    inner = [a for a in get_args(annotation) if a is not type(None)]
+    origin = getattr(annotation, "__origin__", None)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "mapping"
+    if origin is dict:
+        return "mapping"
+    if origin is list:
+        return "list"
+    if "Literal" in str(origin):
+        return " or ".join(f"`{a}`" for a in inner)
+    if inner and hasattr(annotation, "__metadata__"):
+        return _name(inner[0])
+    if inner:
+        return " or ".join(dict.fromkeys(_name(a) for a in inner))
+    return {"int": "whole number", "float": "number", "str": "text", "bool": "true or false", "Any": "plugin"}.get(
+        getattr(annotation, "__name__", ""), str(annotation)
+    )
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if isinstance(field.default, BaseModel) or field.default in ({}, [], "", None):
+        return ""
+    return f"`{field.default}`"
