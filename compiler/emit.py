@@ -21,12 +21,17 @@ _OURS = re.compile(r"^# Compiled from specs/([^ ]+)\.yaml by `qualm compile`")
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 PLOTS: dict[str, dict[str, Any]] = {
-    "reliability": {"x": "confidence", "y": "accuracy", "title": "Reliability: accuracy against confidence", "template": "scatter"},
-    "risk_coverage": {"x": "coverage", "y": "risk", "title": "Risk against coverage", "template": "linear"},
-    "set_sizes": {"x": "size", "y": "count", "title": "Conformal set sizes", "template": "bar_horizontal"},
+    "reliability": {
+        "x": "confidence",
+        "y": "accuracy",
+        "title": "Reliability: accuracy against confidence",
+        "template": "qualm_reliability",
+    },
+    "risk_coverage": {"x": "coverage", "y": "risk", "title": "Risk against coverage", "template": "qualm_risk_coverage"},
+    "set_sizes": {"x": "size", "y": "count", "title": "Conformal set sizes", "template": "qualm_set_sizes"},
     "log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"},
 }
-"""How `dvc plots show` draws an output of that key."""
+"""How `dvc plots show` draws an output of that key; templates of ours lie in .dvc/plots/."""
 
 
 def pipeline_path(spec: str, default: str) -> str:
