@@ -24,11 +24,27 @@ PLOTS: dict[str, dict[str, Any]] = {
     "reliability": {
         "x": "confidence",
         "y": "accuracy",
+        "x_label": "mean confidence of the bin",
+        "y_label": "accuracy",
         "title": "Reliability: accuracy against confidence",
         "template": "qualm_reliability",
     },
-    "risk_coverage": {"x": "coverage", "y": "risk", "title": "Risk against coverage", "template": "qualm_risk_coverage"},
-    "set_sizes": {"x": "size", "y": "count", "title": "Conformal set sizes", "template": "qualm_set_sizes"},
+    "risk_coverage": {
+        "x": "coverage",
+        "y": "risk",
+        "x_label": "share answered",
+        "y_label": "error among them",
+        "title": "Risk against coverage",
+        "template": "qualm_risk_coverage",
+    },
+    "set_sizes": {
+        "x": "size",
+        "y": "count",
+        "x_label": "options in the set",
+        "y_label": "test questions",
+        "title": "Sizes of the conformal sets",
+        "template": "qualm_set_sizes",
+    },
     "log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"},
 }
 """How `dvc plots show` draws an output of that key; templates of ours lie in .dvc/plots/."""

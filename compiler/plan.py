@@ -152,9 +152,12 @@ class _Planner:
             yield self._stage("estimate", "estimate", "Estimate uncertainty", params, inputs, outputs, r.estimators)
         if r.conformal:
             outputs = {"sets": f"{place}/conformal_sets.parquet", "thresholds": f"{place}/conformal_thresholds.parquet"}
-            params = {"settings": [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in r.conformal]}
+            params = {"settings": self._settings()}
             used = [s for c in r.conformal for s in c.scores]
             yield self._stage("calibrate", "calibrate", "Calibrate conformal sets", params, tables, outputs, used)
+
+    def _settings(self) -> list[dict[str, Any]]:
+        return [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in self.r.conformal]
 
     def _stage(
         self,
@@ -251,6 +254,7 @@ class _Planner:
             "about": {m.ref.label: m.about for m in r.models if m.about},
             "examples": r.spec.report.examples,
             "metrics": [m.as_json() for m in r.metrics],
+            "settings": self._settings(),
             "published": None,
         }
         if r.spec.report.published:
