@@ -44,6 +44,12 @@ class Question:
     answer: str
     choices: tuple[str, ...] = ()
     answer_index: int | None = None
+    about: tuple[tuple[int, ...], ...] = ()
+    """For each noun phrase of the text, the objects it means, by their place in the scene."""
+
+
+Made = tuple[str, str, tuple[tuple[int, ...], ...]]
+"""Text, right answer, and what the text is about."""
 
 
 def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> Question | None:
@@ -56,7 +62,7 @@ def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool
         made = _CHOICES[kind](rng, scene)
         return None if made is None else _options(rng, kind, *made)
     open_ended = _OPEN[kind](rng, scene)
-    return None if open_ended is None else Question(kind, *open_ended)
+    return None if open_ended is None else Question(kind, open_ended[0], open_ended[1], about=open_ended[2])
 
 
 def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> Question | None:
@@ -72,8 +78,13 @@ def matches(thing: Thing, phrase: Phrase) -> bool:
     return all(thing[attribute] == value for attribute, value in phrase.items())
 
 
+def those(scene: Scene, phrase: Phrase) -> tuple[int, ...]:
+    """The objects a phrase fits."""
+    return tuple(i for i, thing in enumerate(scene["objects"]) if matches(thing, phrase))
+
+
 def count(scene: Scene, phrase: Phrase) -> int:
-    return sum(matches(thing, phrase) for thing in scene["objects"])
+    return len(those(scene, phrase))
 
 
 def words(phrase: Phrase, plural: bool = False) -> str:
@@ -112,15 +123,15 @@ def _referent(rng: np.random.Generator, scene: Scene, without: str = "") -> tupl
     return i, _pick(rng, [phrase for j, phrase in found if j == i])
 
 
-def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], tuple[str, str] | None]:
-    def make(rng: np.random.Generator, scene: Scene) -> tuple[str, str] | None:
+def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], Made | None]:
+    def make(rng: np.random.Generator, scene: Scene) -> Made | None:
         found = _referent(rng, scene, kind)
         if found is None:
             return None
         i, phrase = found
         name = words(phrase)
         text = _pick(rng, (f"What {kind} is the {name}?", f"What is the {kind} of the {name}?"))
-        return text, scene["objects"][i][kind]
+        return text, scene["objects"][i][kind], ((i,),)
 
     return make
 
@@ -145,16 +156,16 @@ def _present(rng: np.random.Generator, scene: Scene) -> Phrase:
     return {attributes[k]: thing[attributes[k]] for k in picked}
 
 
-def _existence(rng: np.random.Generator, scene: Scene) -> tuple[str, str] | None:
+def _existence(rng: np.random.Generator, scene: Scene) -> Made | None:
     wanted = bool(rng.random() < 0.5)
     phrase = _present(rng, scene) if wanted else _absent(rng, scene)
     if phrase is None:
         return None
     text = _pick(rng, (f"Is there a {words(phrase)}?", f"Are there any {words(phrase, plural=True)}?"))
-    return text, "yes" if wanted else "no"
+    return text, "yes" if wanted else "no", (those(scene, phrase),)
 
 
-def _counting(rng: np.random.Generator, scene: Scene) -> tuple[str, str]:
+def _counting(rng: np.random.Generator, scene: Scene) -> Made:
     attributes = _names(scene)
     groups: dict[int, list[Phrase]] = {len(scene["objects"]): [{}]}
     for _ in range(12):
@@ -165,8 +176,9 @@ def _counting(rng: np.random.Generator, scene: Scene) -> tuple[str, str]:
             phrase[b] = _pick(rng, scene["objects"])[b]
         groups.setdefault(count(scene, phrase), []).append(phrase)
     answer = _pick(rng, sorted(groups))
-    name = words(_pick(rng, groups[answer]), plural=True)
-    return _pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer)
+    phrase = _pick(rng, groups[answer])
+    name = words(phrase, plural=True)
+    return _pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer), (those(scene, phrase),)
 
 
 def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phrase] | None:
@@ -179,48 +191,50 @@ def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phr
     return i, _pick(rng, [p for k, p in found if k == i]), j, _pick(rng, [p for k, p in found if k == j])
 
 
-def _relation(rng: np.random.Generator, scene: Scene) -> tuple[str, str] | None:
+def _relation(rng: np.random.Generator, scene: Scene) -> Made | None:
     found = _pair(rng, scene)
     if found is None:
         return None
     i, first, j, second = found
     side = _pick(rng, RELATIONS)
     answer = "yes" if i in scene["relationships"][side][j] else "no"
-    return f"Is the {words(first)} {SIDES[side]} the {words(second)}?", answer
+    return f"Is the {words(first)} {SIDES[side]} the {words(second)}?", answer, ((i,), (j,))
 
 
-Made = tuple[str, str, Sequence[str]]
-"""Text, right answer, and wrong answers to draw three from."""
+Choice = tuple[Made, Sequence[str]]
+"""A question and wrong answers to draw three from."""
 
 
-def _values(kind: str) -> Callable[[np.random.Generator, Scene], Made | None]:
+def _values(kind: str) -> Callable[[np.random.Generator, Scene], Choice | None]:
     make = _attribute(kind)
 
-    def choose(rng: np.random.Generator, scene: Scene) -> Made | None:
+    def choose(rng: np.random.Generator, scene: Scene) -> Choice | None:
         made = make(rng, scene)
-        return made and (*made, [v for v in (*VALUES[kind], *BESIDES.get(kind, ())) if v != made[1]])
+        return made and (made, [v for v in (*VALUES[kind], *BESIDES.get(kind, ())) if v != made[1]])
 
     return choose
 
 
-def _number(rng: np.random.Generator, scene: Scene) -> Made:
-    text, answer = _counting(rng, scene)
+def _number(rng: np.random.Generator, scene: Scene) -> Choice:
+    made = _counting(rng, scene)
+    answer = made[1]
     start = max(0, int(answer) - int(rng.integers(4)))
-    return text, answer, [str(n) for n in range(start, start + 4) if str(n) != answer]
+    return made, [str(n) for n in range(start, start + 4) if str(n) != answer]
 
 
-def _which_exists(rng: np.random.Generator, scene: Scene) -> Made | None:
+def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
     wrong: list[str] = []
     for _ in range(60):
         phrase = _absent(rng, scene)
         if phrase is not None and f"a {words(phrase)}" not in wrong:
             wrong.append(f"a {words(phrase)}")
         if len(wrong) == 3:
-            return "Which of these is in the picture?", f"a {words(_present(rng, scene))}", wrong
+            phrase = _present(rng, scene)
+            return ("Which of these is in the picture?", f"a {words(phrase)}", (those(scene, phrase),)), wrong
     return None
 
 
-def _where(rng: np.random.Generator, scene: Scene) -> Made | None:
+def _where(rng: np.random.Generator, scene: Scene) -> Choice | None:
     found = _pair(rng, scene)
     if found is None:
         return None
@@ -229,22 +243,25 @@ def _where(rng: np.random.Generator, scene: Scene) -> Made | None:
     answer = next((text for corner, text in QUADRANTS.items() if sides == set(corner)), None)
     if answer is None:  # less than a margin apart along one axis: a matter of taste
         return None
-    return f"Where is the {words(first)} seen from the {words(second)}?", answer, [q for q in QUADRANTS.values() if q != answer]
+    return (f"Where is the {words(first)} seen from the {words(second)}?", answer, ((i,), (j,))), [
+        q for q in QUADRANTS.values() if q != answer
+    ]
 
 
-def _options(rng: np.random.Generator, kind: str, text: str, answer: str, wrong: Sequence[str]) -> Question:
+def _options(rng: np.random.Generator, kind: str, made: Made, wrong: Sequence[str]) -> Question:
+    text, answer, about = made
     chosen = [wrong[k] for k in rng.permutation(len(wrong))[:3].tolist()]
     place = int(rng.integers(4))
-    return Question(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place)
+    return Question(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place, about)
 
 
-_OPEN: dict[str, Callable[[np.random.Generator, Scene], tuple[str, str] | None]] = {
+_OPEN: dict[str, Callable[[np.random.Generator, Scene], Made | None]] = {
     **{kind: _attribute(kind) for kind in VALUES},
     "existence": _existence,
     "counting": _counting,
     "relation": _relation,
 }
-_CHOICES: dict[str, Callable[[np.random.Generator, Scene], Made | None]] = {
+_CHOICES: dict[str, Callable[[np.random.Generator, Scene], Choice | None]] = {
     **{kind: _values(kind) for kind in VALUES if kind in OPTION_KINDS},
     "existence": _which_exists,
     "counting": _number,

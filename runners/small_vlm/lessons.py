@@ -20,8 +20,8 @@ GRID = 4
 """The picture is spoken of as a grid of this many rows and columns."""
 DESCRIBE = "Describe the picture."
 
-Pair = tuple[str, str]
-"""What the user says and what the assistant answers."""
+Lesson = tuple[str, str, tuple[tuple[int, ...], ...]]
+"""What the user says, what the assistant answers, and which objects each noun phrase means."""
 
 
 def vocabulary() -> list[str]:
@@ -43,37 +43,38 @@ def vocabulary() -> list[str]:
     ]
 
 
-def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = KINDS) -> Pair:
+def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = KINDS) -> Lesson:
     """A question of a random kind; counting where the scene offers none of that kind."""
     question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))]) or ask(rng, scene, "counting")
     assert question is not None
-    return question.text, question.answer
+    return question.text, question.answer, question.about
 
 
-def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> Pair:
+def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> Lesson:
     """The same with six options; the answer is the letter."""
     question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))], True) or ask(rng, scene, "counting", True)
     assert question is not None and question.answer_index is not None
-    return render_question(question.text, question.choices), LETTERS[question.answer_index]
+    return render_question(question.text, question.choices), LETTERS[question.answer_index], question.about
 
 
-def place_question(rng: np.random.Generator, scene: Scene) -> Pair:
+def place_question(rng: np.random.Generator, scene: Scene) -> Lesson:
     """Where an object is, or what is at a place."""
     things = scene["objects"]
-    thing = things[int(rng.integers(len(things)))]
+    i = int(rng.integers(len(things)))
+    thing = things[i]
     row, column = _cell(scene, thing)
     name = {"color": thing["color"], "shape": thing["shape"]}
     here = [t for t in things if _cell(scene, t) == (row, column)]
     if rng.random() < 0.5 and count(scene, name) == 1:
-        return f"Where is the {words(name)}?", f"row {row} column {column}"
+        return f"Where is the {words(name)}?", f"row {row} column {column}", ((i,),)
     if len(here) > 1:
         return describe(scene)
-    return f"What is at row {row} column {column}?", _full(thing)
+    return f"What is at row {row} column {column}?", _full(thing), ((i,),)
 
 
-def describe(scene: Scene) -> Pair:
+def describe(scene: Scene) -> Lesson:
     """Every object, from left to right."""
-    return DESCRIBE, ", ".join(_full(t) for t in sorted(scene["objects"], key=lambda t: float(t["pixel_coords"][0])))
+    return DESCRIBE, ", ".join(_full(t) for t in sorted(scene["objects"], key=lambda t: float(t["pixel_coords"][0]))), ()
 
 
 def _cell(scene: Scene, thing: dict[str, Any]) -> tuple[int, int]:

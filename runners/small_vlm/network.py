@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from runners.small_vlm.pictures import MEAN, STD
+
 
 def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int, vision_layers: int) -> Any:
     """An untrained `LlavaForConditionalGeneration`; its weights follow from torch's seed."""
+    import torch
     from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 
     vision = CLIPVisionConfig(
@@ -27,6 +30,7 @@ def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: 
         num_key_value_heads=heads,
         max_position_embeddings=1024,
         rms_norm_eps=1e-5,
+        initializer_range=0.06,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
@@ -42,6 +46,10 @@ def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: 
         tie_word_embeddings=False,
     )
     model = LlavaForConditionalGeneration(config)
+    torch.nn.init.normal_(model.model.multi_modal_projector.linear_1.weight, std=0.06)
+    torch.nn.init.normal_(model.model.multi_modal_projector.linear_2.weight, std=0.06)
+    for layer in model.model.language_model.layers:  # a word looks at what is like it, from the start
+        layer.self_attn.k_proj.weight.data.copy_(layer.self_attn.q_proj.weight.data)
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.bos_token_id = None
@@ -62,8 +70,8 @@ def build_processor(tokenizer: Any, *, pixels: int, patch: int) -> Any:
         crop_size={"height": pixels, "width": pixels},
         do_rescale=True,
         do_normalize=True,
-        image_mean=[0.5, 0.5, 0.5],
-        image_std=[0.25, 0.25, 0.25],
+        image_mean=[MEAN] * 3,
+        image_std=[STD] * 3,
         do_convert_rgb=True,
     )
     return LlavaProcessor(

@@ -1,0 +1,102 @@
+"""The curriculum: which pictures and which questions a step trains on. A pure function of seed and step.
+
+First the vision tower alone learns to say of every cell what it shows, as public VLMs start from a tower that already
+sees. Then questions: on pictures of one object, of two, of three, of all; starting with crowded pictures ends on a
+plateau where the model knows which colours are there and not which object has which. Options come last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from registry.scenes.world import stream
+from runners.small_vlm.lessons import Lesson, describe, open_question, option_question, place_question
+from runners.small_vlm.packing import IGNORE, pack
+from runners.small_vlm.pictures import Pictures, normalise
+from runners.small_vlm.words import ASSISTANT, END, IMAGE, USER
+
+CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
+"""Up to which share of the question steps pictures have at most how many objects."""
+OPTIONS_FROM = 0.3
+"""Share of the question steps after which multiple choice is trained too."""
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """What makes a batch."""
+
+    pictures: Pictures
+    tokenizer: Any
+    seed: int
+    cells: int
+    """Picture tokens."""
+    looking: int
+    """Steps of the vision tower alone."""
+    steps: int
+    batch: int
+    """Pictures in a step of questions; a step of looking has twice as many."""
+    questions: int
+    """Open-ended questions about each picture."""
+    options: int
+    """Multiple-choice questions about each picture, once they are trained."""
+
+    def __call__(self, step: int) -> dict[str, Any]:
+        """Tensors of a step: pixel_values, cells, and unless it only looks what `pack` gives."""
+        import torch
+
+        rng = stream(self.seed, "batch", step)
+        share = (step - self.looking) / max(1, self.steps - self.looking)
+        crowd = 99 if share < 0 else next(objects for until, objects in CROWDS if share < until)
+        pool = self._pools[crowd]
+        chosen = pool[rng.integers(len(pool), size=self.batch * (2 if share < 0 else 1))]
+        batch: dict[str, Any] = {"pixel_values": normalise(self.pictures.pixels[chosen]), "cells": self.pictures.cells[chosen]}
+        if share >= 0:
+            lessons = [self._lesson(rng, int(i), share) for i in chosen]
+            batch |= self._pack(lessons)
+            batch |= self._point(lessons, chosen, batch["segment"], batch["labels"])
+        return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+    @cached_property
+    def _pools(self) -> dict[int, Any]:
+        return {objects: self.pictures.upto(objects) for _, objects in CROWDS}
+
+    def _lesson(self, rng: Any, index: int, share: float) -> list[Lesson]:
+        scene = self.pictures.scenes[index]
+        lessons = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
+        if rng.random() < 0.25 or share < CROWDS[0][0]:
+            lessons.append(describe(scene))
+        if share > OPTIONS_FROM:
+            lessons += [option_question(rng, scene) for _ in range(self.options)]
+        return lessons
+
+    def _pack(self, lessons: list[list[Lesson]]) -> dict[str, Any]:
+        prompts = iter(self.encode([question + ASSISTANT for row in lessons for question, _, _ in row]))
+        answers = iter(self.encode([answer + END for row in lessons for _, answer, _ in row]))
+        return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in lessons], self.tokenizer.pad_token_id)
+
+    def _point(self, lessons: list[list[Lesson]], chosen: Any, segment: Any, labels: Any) -> dict[str, Any]:
+        """Where to look: for every noun phrase that means something, its question's last prompt token and the cells it means."""
+        found, masks = [], []
+        for b, row in enumerate(lessons):
+            owner = self.pictures.owner[chosen[b]]
+            for k, (_, _, about) in enumerate(row, 1):
+                last = int(np.argmax((segment[b] == k) & (labels[b] != IGNORE)))
+                for head, objects in enumerate(about):
+                    if objects:
+                        found.append((b, head, last))
+                        masks.append(np.isin(owner, objects))
+        return {"point": np.array(found, np.int64), "point_cells": np.array(masks)}
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return ids
+
+    @property
+    def prefix(self) -> list[int]:
+        """Ids before every question, as the chat template and the processor write them."""
+        user, image = self.tokenizer.convert_tokens_to_ids([USER, IMAGE])
+        return [user, *[image] * self.cells]

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import runners.data as data
+from runners.finetunes import FinetuneContext, FinetuneError
+from runners.finetunes.scratch_vlm import scratch_vlm
+from runners.prompts import messages
+from runners.settings import Settings
+from runners.small_vlm.pictures import normalise
+from runners.stage import Stage
+
+TINY = {
+    "looking": 2,
+    "steps": 6,
+    "batch": 2,
+    "questions": 2,
+    "options": 1,
+    "width": 32,
+    "layers": 2,
+    "heads": 2,
+    "vision_layers": 1,
+    "patch": 16,
+}
+
+
+def scenes(name, **arguments):
+    args = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 0, "questions": 1, "kinds": None, **arguments}
+    params = {"dataset": name, "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": args, "limit": None}
+    data.run(Stage(f"s/{name}", "s", name, "data", params, {}, {"dataset": f"d/{name}"}, 7, Settings(workers=1, progress=False)))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("scenes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        scenes("train", train=30)
+        scenes("open", test=8)
+        scenes("options", test=8, format="multiple_choice")
+    return {name: root / "d" / name for name in ("train", "open", "options")}
+
+
+@pytest.fixture(scope="module")
+def recipe(folders):
+    return scratch_vlm(FinetuneContext(folders, 7), train=["train"], heldout=["open", "options"], **TINY)
+
+
+def test_batches_depend_on_the_step_alone(recipe, folders):
+    again = scratch_vlm(FinetuneContext(folders, 7), train=["train"], **TINY)
+    for step in (5, 0, 3):
+        one, two = recipe.batches(step), again.batches(step)
+        assert one.keys() == two.keys()
+        assert all(torch.equal(one[k], two[k]) for k in one)
+    assert "input_ids" not in recipe.batches(1) and "input_ids" in recipe.batches(2)
+    other = scratch_vlm(FinetuneContext(folders, 8), train=["train"], **TINY)
+    assert not torch.equal(other.batches(3)["input_ids"], recipe.batches(3)["input_ids"])
+
+
+def test_questions_look_at_what_they_mean(recipe):
+    batch = recipe.batches(5)
+    assert batch["point_cells"].any(1).all()
+    b, _, last = batch["point"].T
+    assistant = recipe.batches.tokenizer.convert_tokens_to_ids("<assistant>")
+    assert (batch["input_ids"][b, last] == assistant).all()
+
+
+def test_saved_model_is_a_plain_transformers_vlm(recipe, tmp_path):
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+
+    recipe.save(tmp_path)
+    assert (tmp_path / "model.safetensors").is_file()
+    processor, model = AutoProcessor.from_pretrained(tmp_path), AutoModelForImageTextToText.from_pretrained(tmp_path).eval()
+    assert type(model).__name__ == "LlavaForConditionalGeneration"
+    prompt = processor.apply_chat_template(messages("Is there a cube?", ["yes", "no"]), add_generation_prompt=True)
+    picture = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    inputs = processor(images=[Image.fromarray(picture)], text=[prompt], return_tensors="pt")
+    torch.testing.assert_close(inputs["pixel_values"], torch.from_numpy(normalise(picture[None])), atol=1e-5, rtol=1e-5)
+    teacher = recipe.batches
+    expected = [*teacher.prefix, *teacher.encode([prompt.removeprefix("<user><image>")])[0]]
+    assert inputs["input_ids"][0].tolist() == expected
+    assert model.generate(**inputs, max_new_tokens=2).shape[1] <= len(expected) + 2
+
+
+def test_exam_gives_shares_of_held_out_questions(recipe):
+    shares = recipe.evaluate()
+    assert set(shares) == {"heldout/open", "heldout/options"}
+    assert all(0 <= v <= 1 for v in shares.values())
+
+
+def test_data_without_scenes_is_an_error(tmp_path):
+    with pytest.raises(FinetuneError, match="CLEVR scenes files"):
+        scratch_vlm(FinetuneContext({"x": tmp_path}, 7), train=["x"])
+    with pytest.raises(FinetuneError, match="not among this stage's inputs"):
+        scratch_vlm(FinetuneContext({"x": tmp_path}, 7), train=["y"])
