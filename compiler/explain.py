@@ -166,22 +166,12 @@ def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
-    """Leaves that differ, lists of labelled things compared by label."""
-    if isinstance(old, dict) and isinstance(new, dict):
+    """Leaves that differ; a thing that is new or gone is one difference."""
+    if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys()):
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
-    elif isinstance(old, list) and isinstance(new, list) and (names := _labels(old)) is not None and (now := _labels(new)) is not None:
-        yield from differences(names, now, path)
     elif old != new or type(old) is not type(new):
         yield Reason("parameter", path.removeprefix("params."), old, new)
-
-
-def _labels(items: list[Any]) -> dict[str, Any] | None:
-    """`[{label: ece, ...}]` -> `{ece: {...}}`, so that one added plugin reads as one change."""
-    for key in ("label", "variant"):
-        if items and all(isinstance(i, dict) and key in i for i in items):
-            return {str(i[key]): {k: v for k, v in i.items() if k not in (key, "plugin")} for i in items}
-    return None
 
 
 def _short(value: Any) -> str:

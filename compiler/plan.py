@@ -18,6 +18,7 @@ from compiler.errors import Mark, Problem, SpecError
 from compiler.resolve import DatasetUse, ModelUse, Ref, Resolved, slug
 from registry import CLEAN
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
+from runners.params import to_mappings
 
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
@@ -63,10 +64,10 @@ class PlannedStage:
     @property
     def tracked(self) -> dict[str, Any]:
         """What of the stage's JSON DVC compares; the paths beside it stand in dvc.yaml already."""
-        return {"params": self.params, "seed": self.seed}
+        return {"params": to_mappings(self.params), "seed": self.seed}
 
     def as_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "seed": self.seed, "params": self.params, "inputs": self.inputs, "outputs": self.outputs}
+        return {"kind": self.kind, "inputs": self.inputs, "outputs": self.outputs, **self.tracked}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runners.params import to_lists
 from runners.settings import Settings
 
 LOCAL = Path(".qualm")
@@ -133,7 +134,7 @@ def read_stage(key: str, settings: Settings) -> Stage:
         raise StageError(f"{path}: not found; run `qualm compile` in the project's root and try again") from None
     except ValueError as error:
         raise StageError(f"{path}: not JSON ({error}); `qualm compile` writes it anew") from None
-    return Stage(key, spec, name, raw["kind"], raw["params"], raw["inputs"], raw["outputs"], raw["seed"], settings)
+    return Stage(key, spec, name, raw["kind"], to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], settings)
 
 
 @contextmanager

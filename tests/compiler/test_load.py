@@ -89,11 +89,12 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*
 def test_an_alias_bomb_is_refused_within_a_second_and_200_mib(tmp_path: Path) -> None:
     (tmp_path / "bomb.yaml").write_text(BOMB)
     script = (
-        "import sys, time, resource\nfrom pathlib import Path\nfrom compiler.load import load\nfrom compiler.errors import SpecError\n"
+        "import sys, time\nfrom pathlib import Path\nfrom compiler.load import load\nfrom compiler.errors import SpecError\n"
         "t = time.process_time()\n"
         "try: load(Path(sys.argv[1]))\n"
         "except SpecError as e: print(e)\n"
-        "print(time.process_time() - t, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "peak = [line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1]\n"
+        "print(time.process_time() - t, int(peak) / 1024)"
     )
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "bomb.yaml")], capture_output=True, text=True, cwd=root, check=True)

@@ -1,0 +1,46 @@
+"""How a stage's parameters lie in its JSON: lists of labelled things as mappings by label.
+
+`metrics: {ece: {args: {bins: 15}, plugin: ece}}` instead of a list, so that `dvc params diff` says
+`params.metrics.ece.args.bins 15 10` and `dvc exp run -S ...:params.metrics.ece.args.bins=10` can change it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+LABELLED = {"metrics": "label", "judges": "label", "estimators": "label", "settings": "label", "scores": "label", "variants": "variant"}
+"""Parameter -> the key by which its items are told apart. What plugins are given (`args`) is left as it is."""
+_FIRST = "clean"
+
+
+def to_mappings(params: Any) -> Any:
+    """As a runner has them -> as they lie in JSON."""
+    if isinstance(params, list):
+        return [to_mappings(p) for p in params]
+    if not isinstance(params, dict):
+        return params
+    found = {}
+    for name, value in params.items():
+        key = LABELLED.get(name)
+        if key and isinstance(value, list) and all(isinstance(item, dict) and key in item for item in value):
+            found[name] = {item[key]: to_mappings({k: v for k, v in item.items() if k != key}) for item in value}
+        else:
+            found[name] = value if name == "args" else to_mappings(value)
+    return found
+
+
+def to_lists(params: Any) -> Any:
+    """As they lie in JSON -> as a runner has them: sorted by label, the clean variant first."""
+    if isinstance(params, list):
+        return [to_lists(p) for p in params]
+    if not isinstance(params, dict):
+        return params
+    found = {}
+    for name, value in params.items():
+        key = LABELLED.get(name)
+        if key and isinstance(value, dict):
+            labels = sorted(value, key=lambda label: (label != _FIRST, label))
+            found[name] = [{key: label, **to_lists(value[label])} for label in labels]
+        else:
+            found[name] = value if name == "args" else to_lists(value)
+    return found
