@@ -1,0 +1,72 @@
+"""Tables: the declared schema and no other, the same bytes for the same rows, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from registry.sample import SCORES
+from runners.records import RecordError, ShardWriter, iterate, read_provenance, read_table, write_table
+
+ROW = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "value": 0.5, "n": 10, "n_unscored": 0}
+
+
+def test_there_and_back_with_missing_keys_as_null(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.parquet", [ROW], SCORES, {"stage": "s"})
+    assert read_table(tmp_path / "t.parquet", SCORES).to_pylist() == [{**ROW, "low": None, "high": None}]
+    assert read_provenance(tmp_path / "t.parquet") == {"stage": "s"}
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_table(tmp_path / name, [ROW] * 1000, SCORES, {"x": 1, "y": 2})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_columns_that_are_missing_or_unknown_are_named(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([ROW], schema=SCORES)
+    with pytest.raises(RecordError, match="missing value"):
+        write_table(tmp_path / "t", table.drop_columns(["value"]), SCORES)
+    with pytest.raises(RecordError, match="columns that the schema does not know: colour"):
+        write_table(tmp_path / "t", table.append_column("colour", pa.array(["red"])), SCORES)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_of_the_wrong_type_leaves_the_old_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    write_table(path, [ROW], SCORES)
+    before = path.read_bytes()
+    wrong = pa.table({**{n: [ROW.get(n)] for n in SCORES.names}, "n": ["many"]})
+    with pytest.raises(RecordError, match="does not fit its schema"):
+        write_table(path, wrong, SCORES)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_not_there_or_no_table(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="expected a Parquet table, found nothing"):
+        read_table(tmp_path / "none.parquet", SCORES)
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 cut off")
+    with pytest.raises(RecordError, match="not a readable Parquet table"):
+        read_table(tmp_path / "cut.parquet", SCORES)
+
+
+def test_shards_stay_small_and_read_as_one(tmp_path: Path) -> None:
+    schema = pa.schema([("i", pa.int64()), ("data", pa.binary())])
+    with ShardWriter(tmp_path / "s", schema, shard_bytes=100_000, row_group=10) as writer:
+        writer.extend({"i": i, "data": bytes(5000)} for i in range(100))
+    files = sorted((tmp_path / "s").iterdir())
+    assert len(files) > 3
+    assert [f.name for f in files][:2] == ["00000.parquet", "00001.parquet"]
+    assert max(pq.read_metadata(f).num_rows for f in files) <= 30
+    assert [r["i"] for r in iterate(tmp_path / "s", schema)] == list(range(100))
+    assert read_table(tmp_path / "s", schema).num_rows == 100
+
+
+def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
+    with ShardWriter(tmp_path / "s", SCORES):
+        pass
+    assert read_table(tmp_path / "s", SCORES).num_rows == 0
