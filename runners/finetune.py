@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import logging
 import shutil
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Ad
     from lightning.pytorch.callbacks import ModelCheckpoint
 
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", "You're resuming from a checkpoint that ended before the epoch")  # `_steps` knows where it is
     L.seed_everything(seed, verbose=False)
     log = _log_callback()(recipe, work / "log.csv", advance)
     keep = ModelCheckpoint(dirpath=work / "checkpoints", filename="last", every_n_train_steps=LEG, enable_version_counter=False)

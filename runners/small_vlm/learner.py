@@ -2,18 +2,21 @@
 
 The two helpers make a small model learn in minutes what takes hours otherwise. Cells are named in the language model's own
 words: a cell's projected feature is to be like the embeddings of what it shows, as CLIP's towers are aligned. And when the model
-is about to answer, two heads of one layer are to look at the objects that the question's noun phrases mean.
+is about to answer, two heads of its middle layer are to look at the objects that the question's noun phrases mean, and one of its
+last layer at the right option. Attention is not computed whole for this: a few rows of it are enough.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import lightning as L
 import torch
 from torch.nn.functional import cross_entropy
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from registry.scenes.world import VALUES
 from runners.small_vlm.packing import IGNORE, attention
@@ -37,17 +40,18 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         self.cell_weight, self.point_weight = cell_weight, point_weight
         self.names = [tokenizer.convert_tokens_to_ids(list(words)) for words in (*VALUES.values(), ("nothing", "object"))]
         self._seen: Any = None
-        self._looks: Any = None
+        self._states: dict[int, tuple[Any, Any]] = {}
         layers = model.model.language_model.layers
+        self.watched = (len(layers) // 2, len(layers) - 1)
         model.model.vision_tower.register_forward_hook(self._watch_tower)
-        layers[len(layers) // 2].self_attn.register_forward_hook(self._watch_attention)
-        model.set_attn_implementation({"text_config": "eager"})  # the fused kernels keep no weights to watch
+        for number in self.watched:
+            layers[number].self_attn.register_forward_pre_hook(partial(self._watch_layer, number), with_kwargs=True)
 
     def _watch_tower(self, module: Any, inputs: Any, outputs: Any) -> None:
         self._seen = outputs.last_hidden_state[:, 1:]
 
-    def _watch_attention(self, module: Any, inputs: Any, outputs: Any) -> None:
-        self._looks = outputs[1]
+    def _watch_layer(self, number: int, module: Any, inputs: Any, named: Any) -> None:
+        self._states[number] = (named["hidden_states"], named["position_embeddings"])
 
     def training_step(self, batch: Mapping[str, Any], index: int) -> Any:
         if "input_ids" not in batch:
@@ -58,7 +62,7 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         asked = batch["labels"] != IGNORE
         logits, labels = self.answer_logits(batch)[asked], batch["labels"][asked]
         answers = cross_entropy(logits, labels)
-        cells, looks = self._cell_loss(batch["cells"]), self._look_loss(batch["point"], batch["point_cells"])
+        cells, looks = self._cell_loss(batch["cells"]), self._look_loss(batch)
         right = (logits.argmax(-1) == labels).float().mean()
         self.log_dict({"loss": answers.detach(), "accuracy": right, "cell_loss": cells.detach(), "look_loss": looks.detach()})
         return answers + self.cell_weight * cells + self.point_weight * looks
@@ -80,11 +84,30 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         losses = [cross_entropy((features @ words[ids].T).flatten(0, 1), labels[:, k].flatten()) for k, ids in enumerate(self.names)]
         return sum(losses[:-1]) + MIDDLE_WEIGHT * losses[-1]
 
-    def _look_loss(self, point: Any, cells: Any) -> Any:
-        """Minus the log of the attention that falls on the cells meant."""
-        picture = slice(1, 1 + cells.shape[1])
-        looks = self._looks[point[:, 0], point[:, 1], point[:, 2], picture]
-        return -torch.log((looks * cells).sum(-1) + 1e-6).mean()
+    def _look_loss(self, batch: Mapping[str, Any]) -> Any:
+        """Minus the log of the attention that falls where it should, over everything that looks somewhere."""
+        losses = []
+        for name, number in zip(("cells", "option"), self.watched, strict=True):
+            if len(batch[f"{name}_from"]):
+                shares = self._attention(number, batch[f"{name}_from"], batch["segment"])
+                losses.append(-torch.log((shares * batch[f"{name}_to"]).sum(-1) + 1e-6))
+        return torch.cat(losses).mean()
+
+    def _attention(self, number: int, rows: Any, segment: Any) -> Any:
+        """What a few heads look at: (n, L) shares for `rows` of (picture, head, token); only these are computed."""
+        hidden, (cos, sin) = self._states[number]
+        layer = self.model.model.language_model.layers[number].self_attn
+        b, head, token = rows.T
+        shape = (*hidden.shape[:2], -1, layer.head_dim)
+        heads = int(head.max()) + 1
+        keys = torch.nn.functional.linear(hidden, layer.k_proj.weight[: heads * layer.head_dim]).view(shape)
+        queries = torch.nn.functional.linear(hidden, layer.q_proj.weight[: heads * layer.head_dim]).view(shape)
+        queries, keys = apply_rotary_pos_emb(queries, keys, cos, sin, unsqueeze_dim=2)
+        logits = torch.einsum("nd,nld->nl", queries[b, token, head], keys.transpose(1, 2)[b, head]) * layer.scaling
+        own = segment[b]
+        seen = (own == 0) | (own == own.gather(1, token[:, None]))
+        seen &= torch.arange(own.shape[1], device=own.device) <= token[:, None]
+        return logits.masked_fill(~seen, -torch.inf).softmax(-1)
 
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.rate, weight_decay=0.05, betas=(0.9, 0.98))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from registry.scenes.world import stream
+from runners.prompts import LETTERS
 from runners.small_vlm.lessons import Lesson, describe, open_question, option_question, place_question
 from runners.small_vlm.packing import IGNORE, pack
 from runners.small_vlm.pictures import Pictures, normalise
@@ -57,7 +58,7 @@ class Teacher:
         if share >= 0:
             lessons = [self._lesson(rng, int(i), share) for i in chosen]
             batch |= self._pack(lessons)
-            batch |= self._point(lessons, chosen, batch["segment"], batch["labels"])
+            batch |= self._looks(lessons, chosen, batch)
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
     @cached_property
@@ -78,18 +79,41 @@ class Teacher:
         answers = iter(self.encode([answer + END for row in lessons for _, answer, _ in row]))
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in lessons], self.tokenizer.pad_token_id)
 
-    def _point(self, lessons: list[list[Lesson]], chosen: Any, segment: Any, labels: Any) -> dict[str, Any]:
-        """Where to look: for every noun phrase that means something, its question's last prompt token and the cells it means."""
-        found, masks = [], []
+    def _looks(self, lessons: list[list[Lesson]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
+        """Where to look from each question's last prompt token, as rows (picture, head, token) and masks over tokens.
+
+        `cells`: for every noun phrase that means something, the cells of what it means, a head for each phrase.
+        `option`: for multiple choice, the letter and the text of the right option.
+        """
+        rows: dict[str, list[tuple[int, int, int]]] = {"cells": [], "option": []}
+        masks: dict[str, list[Any]] = {"cells": [], "option": []}
+        ids, length = packed["input_ids"], packed["input_ids"].shape[1]
         for b, row in enumerate(lessons):
             owner = self.pictures.owner[chosen[b]]
-            for k, (_, _, about) in enumerate(row, 1):
-                last = int(np.argmax((segment[b] == k) & (labels[b] != IGNORE)))
+            for k, (_, answer, about) in enumerate(row, 1):
+                own = packed["segment"][b] == k
+                last = int(np.argmax(own & (packed["labels"][b] != IGNORE)))
                 for head, objects in enumerate(about):
                     if objects:
-                        found.append((b, head, last))
-                        masks.append(np.isin(owner, objects))
-        return {"point": np.array(found, np.int64), "point_cells": np.array(masks)}
+                        mask = np.zeros(length, bool)
+                        mask[1 : 1 + self.cells] = np.isin(owner, objects)
+                        rows["cells"].append((b, head, last))
+                        masks["cells"].append(mask)
+                if answer in LETTERS:
+                    starts = np.flatnonzero(own & np.isin(ids[b], self._letters))[: len(self._letters)]
+                    place = LETTERS.index(answer)
+                    rows["option"].append((b, 0, last))
+                    masks["option"].append((np.arange(length) >= starts[place]) & (np.arange(length) < starts[place + 1]))
+        made: dict[str, Any] = {}
+        for name in rows:
+            made[f"{name}_from"] = np.array(rows[name], np.int64).reshape(-1, 3)
+            made[f"{name}_to"] = np.array(masks[name], bool).reshape(-1, length)
+        return made
+
+    @cached_property
+    def _letters(self) -> list[int]:
+        ids: list[int] = self.tokenizer.convert_tokens_to_ids(list(LETTERS[:6]))
+        return ids
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]

@@ -59,11 +59,33 @@ def test_batches_depend_on_the_step_alone(recipe, folders):
 
 
 def test_questions_look_at_what_they_mean(recipe):
-    batch = recipe.batches(5)
-    assert batch["point_cells"].any(1).all()
-    b, _, last = batch["point"].T
-    assistant = recipe.batches.tokenizer.convert_tokens_to_ids("<assistant>")
-    assert (batch["input_ids"][b, last] == assistant).all()
+    batch, words = recipe.batches(5), recipe.batches.tokenizer.convert_ids_to_tokens
+    for name in ("cells", "option"):
+        b, _, last = batch[f"{name}_from"].T
+        assert batch[f"{name}_to"].any(1).all()
+        assert set(words(batch["input_ids"][b, last])) == {"<assistant>"}
+    assert not batch["cells_to"][:, 17:].any()
+    for (b, _, last), mask in zip(batch["option_from"], batch["option_to"], strict=True):
+        letter, dot, *text = words(batch["input_ids"][b][mask])
+        assert letter == words(int(batch["labels"][b, last])) and dot == "."
+        assert not {"A", "B", "C", "D", "E", "F", "Answer"} & set(text)
+
+
+def test_watched_attention_is_the_model_s_own(recipe):
+    learner, batch = recipe.module, recipe.batches(5)
+    learner.model.set_attn_implementation({"text_config": "eager"})
+    weights = {}
+    layers = learner.model.model.language_model.layers
+    hooks = [layers[n].self_attn.register_forward_hook(lambda m, i, o, n=n: weights.__setitem__(n, o[1])) for n in learner.watched]
+    with torch.no_grad():
+        learner.answer_logits(batch)
+        for name, number in zip(("cells", "option"), learner.watched, strict=True):
+            b, head, last = batch[f"{name}_from"].T
+            mine = learner._attention(number, batch[f"{name}_from"], batch["segment"])
+            torch.testing.assert_close(mine, weights[number][b, head, last], atol=1e-6, rtol=1e-5)
+    for hook in hooks:
+        hook.remove()
+    learner.model.set_attn_implementation({"text_config": "sdpa"})
 
 
 def test_saved_model_is_a_plain_transformers_vlm(recipe, tmp_path):
