@@ -30,7 +30,7 @@ def run(stage: Stage) -> None:
     plugin = get("finetunes", stage.params["plugin"])
     datasets = {name: Path(path) for name, path in stage.inputs.get("datasets", {}).items()}
     base = Path(stage.inputs["base"]) if stage.inputs.get("base") else None
-    context = FinetuneContext(datasets, stage.seed, base, stage.params["dtype"])
+    context = FinetuneContext(datasets, stage.seed, base, stage.params.get("dtype") or "float32")
     work = _workplace(stage, engine_digest(plugin.module))
     try:
         recipe = load("finetunes", stage.params["plugin"])(context, **stage.params["args"])

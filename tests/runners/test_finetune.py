@@ -55,7 +55,7 @@ def recipe(killed_at=None, asked=None):
 def stage(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(finetune, "LEG", 10)
-    params = {"name": "line", "plugin": "scratch_vlm", "args": {}, "dtype": "float32", "max_new_tokens": 8}
+    params = {"name": "line", "plugin": "scratch_vlm", "args": {}, "max_new_tokens": 8}
     outputs = {"model": "results/s/models/line", "log": "results/s/training/line.csv"}
     return Stage("s/line", "s", "line", "finetune", params, {"datasets": {}}, outputs, 7, Settings(device="cpu", progress=False))
 
