@@ -24,7 +24,7 @@ Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
 class Reason:
     """Why a stage is not left alone."""
 
-    kind: Literal["new", "command", "parameter", "input", "code", "output", "missing"]
+    kind: Literal["new", "command", "parameter", "input", "code", "output", "missing", "waiting"]
     what: str
     old: Any = None
     new: Any = None
@@ -54,6 +54,8 @@ class _World:
     checkout: Checkout
     made: dict[str, str | None] = field(default_factory=dict)
     """Output path -> the hash it will have; None = not known before its stage has run."""
+    blocked: dict[str, str] = field(default_factory=dict)
+    """Output path -> the stage that cannot make it."""
 
 
 def foretell(plan: Plan, root: Path, default: str) -> list[Forecast]:
@@ -70,8 +72,8 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
     reasons: list[Reason] = []
     deps, unknown, missing = _deps(stage, world)
     if missing:
-        world.made.update(dict.fromkeys(stage.outs))
-        return Forecast(stage.name, stage.kind, "blocked", tuple(missing))
+        world.blocked.update(dict.fromkeys(stage.outs, stage.name))
+        return Forecast(stage.name, stage.kind, "blocked", tuple(dict.fromkeys(missing)))
     if entry is None:
         reasons.append(Reason("new", "never run here"))
     else:
@@ -103,6 +105,9 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
     found: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in stage.deps:
+        if path in world.blocked:
+            missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something"))
+            continue
         if path in world.made:
             md5 = world.made[path]
             if md5 is None:

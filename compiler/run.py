@@ -25,9 +25,8 @@ def run_pipeline(project: Project, spec: str | None, arguments: list[str]) -> in
         f"[bold]{plan.spec}[/]: {len(forecasts)} stages, {counts['run']} to run, {counts['perhaps']} perhaps, "
         f"{counts['restore']} to restore, {counts['unchanged']} up to date"
     )
-    for forecast in forecasts:
-        if forecast.action == "blocked":
-            out.print(f"[red]{forecast.stage} lacks {'; '.join(r.what for r in forecast.reasons)}[/]")
+    for lack in dict.fromkeys(str(r) for f in forecasts for r in f.reasons if r.kind == "missing"):
+        out.print(f"[red]{lack}[/]")
     if counts["blocked"]:
         return 1
     command, environment = project.dvc("repro", "--pull", pipeline_path(plan.spec, default), *arguments)
