@@ -116,7 +116,7 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
             continue
         entry = world.checkout.dep(path) or _tracked(path, world.checkout)
         if entry is None:
-            missing.append(Reason("missing", f"{path}: {_how_to_get(path)}"))
+            missing.append(Reason("missing", _how_to_get(path)))
         found[path] = entry
     return found, unknown, missing
 
@@ -133,8 +133,10 @@ def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
 
 
 def _how_to_get(path: str) -> str:
-    name = Path(path).parts[2] if path.startswith("registry/data/") and len(Path(path).parts) > 2 else ""
-    return f"add it by `qualm data add {name} --from PATH`" if name else "not found"
+    parts = Path(path).parts
+    if path.startswith("registry/data/") and len(parts) > 2:
+        return f"registry/data/{parts[2]}: add it by `qualm data add {parts[2]} --from PATH`"
+    return f"{path}: not found"
 
 
 def _against_lock(
