@@ -42,6 +42,8 @@ def run(stage: Stage) -> None:
     shutil.rmtree(model, ignore_errors=True)
     model.mkdir()
     recipe.save(model)
+    for file in model.iterdir():
+        file.chmod(0o644)  # safetensors writes for its owner alone
     stage.count(steps=recipe.steps, parameters=sum(p.numel() for p in recipe.module.parameters()))
     stage.publish(model, stage.outputs["model"])
     stage.publish(work / "log.csv", stage.outputs["log"])
