@@ -105,12 +105,6 @@ def make_clone(to: Path, default: str = "mini") -> Clone:
     ):
         clone.run(*command)
     if default == "mini":
-        if (to / "registry/data/scene-vlm-base.dvc").exists():
-            clone.run(sys.executable, "-m", "dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
-        else:
-            from tests.tiny_models import tiny_llava
-
-            tiny_llava(to / "registry/data/scene-vlm-base")
-            clone.run(sys.executable, "-m", "dvc", "add", "-q", "registry/data/scene-vlm-base")
+        clone.run(sys.executable, "-m", "dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
     clone.qualm("compile")
     return clone
