@@ -147,7 +147,10 @@ def _copy(root: Path, stage: Path, name: str, source: str, card: Card, progress:
         raise AddError(*found.problems)
     if before is not None and (before.size, before.nfiles) == (found.size, len(found.files)):
         hashes = {file: _stream(folder / file, None) for file in found.files}
-        if tree_md5(hashes) == before.md5 and before.card == card.name and before.origin is None:
+        same = tree_md5(hashes) == before.md5 and before.card == card.name and before.origin is None
+        if (
+            same and before.md5 is not None and holds(cache_folder(root), before.md5)
+        ):  # a fresh clone has it on record, but not in its cache
             return None
     hashes = {}
     for file, size in found.files.items():
@@ -157,7 +160,7 @@ def _copy(root: Path, stage: Path, name: str, source: str, card: Card, progress:
         if target.stat().st_size != size:
             raise AddError(f"{folder / file}: changed while it was being copied; try again when nothing writes there")
         progress("copying", file, size)
-    dvc(stage, "add", "--quiet", name)
+    dvc(stage, "add", name)
     made = read_yaml(stage / f"{name}.dvc")["outs"][0]["md5"]
     if made != tree_md5(hashes):
         raise AddError(f"{name}: DVC hashed {made}, the files copied are {tree_md5(hashes)}; does .dvcignore hide some of them?")
@@ -187,7 +190,7 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
     if rev is None:
         raise AddError(f"{url}: which revision? Give a tag or commit, `--from {url}@REVISION`, so that everyone gets the same files")
     progress("importing", url, 0)
-    dvc(stage, "import", "--quiet", "--rev", rev, "--out", name, "--", url, ".")
+    dvc(stage, "import", "--rev", rev, "--out", name, "--", url, ".")
     found = inspect(stage / name, card, lambda file, size: progress("checking", file, size))
     links = [p.relative_to(stage / name).as_posix() for p in (stage / name).rglob("*") if p.is_symlink()]
     problems = [*found.problems, *(f"{link}: a link; repositories with links are not taken" for link in links)]
@@ -244,7 +247,7 @@ def _unchanged(root: Path, before: Entry, card: Card) -> Added:
     assert before.md5 is not None
     if before.path.exists():
         _keep_changes(root, before.path, before.md5)
-    dvc(root, "checkout", "--quiet", "--force", str(DATA / f"{before.name}.dvc"))
+    dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))
     return Added(before, "unchanged", before.md5, inspect(before.path, card))
 
 

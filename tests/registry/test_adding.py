@@ -83,6 +83,17 @@ def test_a_missing_working_copy_comes_back(repo: Path, model: Callable[..., Path
     assert Checkout(repo).path_md5("registry/data/m") == entry.md5
 
 
+def test_a_fresh_clone_may_add_what_it_could_pull(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
+    import shutil
+
+    folder = model()
+    entry = add(repo, "m", str(folder), MODEL).entry
+    shutil.rmtree(repo / "registry/data/m")
+    shutil.rmtree(repo / ".dvc/cache")
+    assert add(repo, "m", str(folder), MODEL).outcome == "unchanged"
+    assert Checkout(repo).path_md5("registry/data/m") == entry.md5 and "up to date" in dvc(repo, "status")
+
+
 def test_damaged_files_are_all_named_and_nothing_is_added(repo: Path, outputs: Path, tree: Tree) -> None:
     class Bomb:
         def __reduce__(self) -> tuple[Any, tuple[str]]:
@@ -137,6 +148,7 @@ def test_what_dvcignore_hides_is_noticed(repo: Path, outputs: Path, tree: Tree) 
     assert tree(repo) == before
 
 
+@pytest.mark.slow
 def test_import_from_git(repo: Path, outputs: Path, tmp_path: Path, dvc: Run, git: Run) -> None:
     git(outputs, "init", "-q")
     git(outputs, "add", "-A")
