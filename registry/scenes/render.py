@@ -20,8 +20,8 @@ from registry.scenes.world import COLORS, LEVELS, SIZES, Scene, radius_of
 
 Array = np.ndarray
 
-_LIGHT = np.array([-0.42, -0.45, 0.79], np.float32)
-_FILL = np.array([0.75, -0.35, 0.45], np.float32)
+_LIGHT = np.array([-0.42, -0.45, 0.79], np.float64)
+_FILL = np.array([0.75, -0.35, 0.45], np.float64)
 _SHADOW = (0.46, 0.44)
 """Where a shadow falls per unit of height: away from the light."""
 
@@ -78,7 +78,7 @@ def _view(level: str) -> _View:
 
     coarse = rays(rules.pixels)
     down = np.minimum(coarse[..., 2], -0.02)
-    spots = (eye[:2] - coarse[..., :2] * (eye[2] / down)[..., None]).astype(np.float32)
+    spots = (eye[:2] - coarse[..., :2] * (eye[2] / down)[..., None]).astype(np.float64)
     glow = np.exp(-((spots[..., 0] + 0.6) ** 2 + (spots[..., 1] + 0.4) ** 2) / (2 * (rules.field[0] * 1.5) ** 2))
     table = (0.30 + 0.30 * glow)[..., None] * np.array([1.0, 0.985, 0.96])
     far = np.clip((spots[..., 1] - rules.field[1]) / 12.0, 0.0, 1.0)[..., None]
@@ -87,21 +87,21 @@ def _view(level: str) -> _View:
         rules.pixels,
         over,
         rules.camera.focal * rules.pixels,
-        eye.astype(np.float32),
-        rays(rules.pixels * over).astype(np.float32),
+        eye.astype(np.float64),
+        rays(rules.pixels * over).astype(np.float64),
         spots,
-        table.astype(np.float32),
+        table.astype(np.float64),
     )
 
 
 def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
     """Light that reaches each spot of the table: soft cast shadows and the dark rim where an object stands."""
-    light = np.ones(view.spots.shape[:2], np.float32)
+    light = np.ones(view.spots.shape[:2], np.float64)
     for thing in objects:
         x, y, z = thing["3d_coords"]
         wide, height = SIZES[thing["size"]] * (0.82 if thing["shape"] == "cube" else 0.92), 2 * z
-        along = np.array([_SHADOW[0] * height, _SHADOW[1] * height], np.float32)
-        offset = view.spots - np.array([x, y], np.float32)
+        along = np.array([_SHADOW[0] * height, _SHADOW[1] * height], np.float64)
+        offset = view.spots - np.array([x, y], np.float64)
         reach = np.clip(offset @ along / float(along @ along), 0.0, 0.8)
         away = np.hypot(offset[..., 0] - reach * along[0], offset[..., 1] - reach * along[1]) / wide
         blur = 0.25 + 0.35 * reach
@@ -122,13 +122,13 @@ def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
     k = view.over
     window = view.rays[top * k : bottom * k, left * k : right * k]
     rays = window.reshape(-1, 3)
-    centre = np.array(thing["3d_coords"], np.float32)
+    centre = np.array(thing["3d_coords"], np.float64)
     hit, points, normals = _TRACE[thing["shape"]](view.eye - centre, rays, thing)
     colors = np.zeros_like(rays)
     colors[hit] = _light(rays[hit], points, normals, centre, thing)
     shape = ((bottom - top), k, (right - left), k)
-    cover = hit.reshape(shape).mean((1, 3), dtype=np.float32)[..., None]
-    paint = colors.reshape(*shape, 3).mean((1, 3), dtype=np.float32)
+    cover = hit.reshape(shape).mean((1, 3), dtype=np.float64)[..., None]
+    paint = colors.reshape(*shape, 3).mean((1, 3), dtype=np.float64)
     part = canvas[top:bottom, left:right]
     part *= 1.0 - cover
     part += paint
@@ -148,7 +148,7 @@ def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array,
     r = radius_of(thing)
     turn = math.radians(thing["rotation"])
     c, s = math.cos(turn), math.sin(turn)
-    frame = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]], np.float32)
+    frame = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]], np.float64)
     o, d = eye @ frame, rays @ frame
     inverse = 1.0 / np.where(np.abs(d) < 1e-6, 1e-6, d)
     near, far = (-r * np.sign(inverse) - o) * inverse, (r * np.sign(inverse) - o) * inverse
@@ -183,7 +183,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
     """Colour of points, linear: key light, fill light, sky and bounce; rubber is matt, metal mirrors a studio."""
-    base = _to_linear(np.array(COLORS[thing["color"]], np.float32) / 255.0)
+    base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)
     sky = 0.5 + 0.5 * normals[:, 2]
@@ -212,7 +212,7 @@ def _step(x: Array) -> Array:
 
 
 def _to_linear(x: Array) -> Array:
-    result: Array = np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4).astype(np.float32)
+    result: Array = np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4).astype(np.float64)
     return result
 
 
