@@ -111,7 +111,8 @@ def test_killed_at_random_moments(tmp_path, model, undisturbed):
 
 def test_ctrl_c_loses_nothing(tmp_path, model, undisturbed):
     project = make(tmp_path, model)
-    process = project.start(BATCH)
+    # A shell starts background jobs with Ctrl-C ignored, and that is inherited: tests run so must not lose the signal.
+    process = project.start(BATCH, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     while len(project.segments()) <= 10:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
