@@ -76,14 +76,17 @@ def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
         for level, names in layers.items()
         for i, name in enumerate(names)
     }
-    total = (20 + (max(layers) + 1) * (width + 60) - 40, 30 + 56 * tallest)
+    total = (20 + (max(layers) + 1) * (width + 60) - 40, 30 + 56 * tallest + 26 * max(layers))
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{total[0]}" height="{total[1]}" font-family="sans-serif" font-size="14">']
+    parts.append('<marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">')
+    parts.append('<path d="M0,0 L8,4 L0,8 z" fill="#999999"/></marker>')
     for a, b in edges:
         (x1, y1), (x2, y2) = place[a], place[b]
         x1, y1, y2 = x1 + width, y1 + 18, y2 + 18
-        middle = (x1 + x2) / 2
-        curve = f"M{x1},{y1} C{middle:.0f},{y1} {middle:.0f},{y2} {x2},{y2}"
-        parts.append(f'<path d="{curve}" fill="none" stroke="#999999" stroke-width="1.5"/>')
+        bow = 36 * (depth[b] - depth[a] - 1)  # an edge over several layers goes below the boxes between
+        near = 30 + 20 * (bow > 0)
+        curve = f"M{x1},{y1} C{x1 + near},{y1 + bow} {x2 - near},{y2 + bow} {x2},{y2}"
+        parts.append(f'<path d="{curve}" fill="none" stroke="#999999" stroke-width="1.5" marker-end="url(#a)"/>')
     for name, (kind, label) in nodes.items():
         x, y = place[name]
         parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="36" rx="8" fill="{_COLOURS.get(kind, "#333333")}"/>')
