@@ -6,15 +6,19 @@ argument). Heavy imports stay inside commands: `qualm validate` and `qualm plan`
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from compiler.errors import SpecError
+from compiler.plan import make_plan
 from compiler.project import Project, ProjectError
+from registry.cards import CardError
+from registry.dvcconfig import DvcStateError
+from registry.plugins import PluginError
+from registry.printing import print_json
 
 app = typer.Typer(
     name="qualm",
@@ -29,20 +33,16 @@ SpecArgument = Annotated[str | None, typer.Argument(help=_SPEC_HELP, show_defaul
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
-
-
 @app.command()
 def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     """Check a spec: every mistake at once, each with file, line, what was expected and what to do."""
     project = Project()
     try:
         resolved = project.resolve(spec)
-        plan = project.plan(spec)
+        plan = make_plan(resolved, project.root)
     except SpecError as error:
         if as_json:
-            _print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
+            print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
             raise typer.Exit(2) from None
         raise
     facts = {
@@ -56,7 +56,7 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
         "stages": len(plan.stages),
     }
     if as_json:
-        _print_json(facts)
+        print_json(facts)
     else:
         counts = ", ".join(f"{n} {what}" for what, n in facts.items() if what not in ("ok", "spec"))
         typer.echo(f"{facts['spec']}: valid ({counts})")
@@ -76,7 +76,7 @@ def plan(
     compiled = project.plan(spec)
     forecasts = foretell(compiled, project.root, project.run_wide.default)
     if as_json:
-        _print_json([f.as_json() for f in forecasts])
+        print_json([f.as_json() for f in forecasts])
     else:
         from compiler.views import print_forecasts
 
@@ -125,7 +125,7 @@ def diff(
 
     found = diff_revision(Project(), spec, revision)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         print_diff(found)
 
@@ -173,7 +173,7 @@ def lineage(
 
     found = trace(Project(), file)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         print_lineage(found)
 
@@ -242,7 +242,7 @@ def main() -> None:
         n = len(error.problems)
         typer.echo(f"{n} problem{'s' if n > 1 else ''}", err=True)
         sys.exit(2)
-    except ProjectError as error:
+    except (ProjectError, PluginError, CardError, DvcStateError) as error:
         typer.echo(f"qualm: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +15,7 @@ from rich.text import Text
 from compiler.errors import nearest
 from compiler.project import Project, ProjectError
 from compiler.scores import Row, main_setting, read_scores, score_stage
+from registry.printing import print_json
 
 if TYPE_CHECKING:
     from compiler.plan import PlannedStage
@@ -27,7 +27,7 @@ def compare_results(project: Project, spec: str | None, a: str, b: str, as_json:
     """`qualm compare A B`: two models of a spec, two specs, or two score tables."""
     found = compare_scores(project, spec, a, b)
     if as_json:
-        typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
+        print_json(found)
         return
     print_comparison(found, Console(highlight=False))
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from compiler.emit import pipeline, pipeline_path
 from compiler.plan import Plan, PlannedStage
 from registry.dvcstate import Checkout, read_lock
@@ -123,13 +121,11 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
 
 def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
     """The entry of data that a .dvc file tracks and that is not checked out yet."""
-    for parent in (Path(path), *Path(path).parents):
-        pointer = checkout.root / f"{parent}.dvc"
-        if parent != Path() and pointer.is_file():
-            outs = (yaml.safe_load(pointer.read_bytes()) or {}).get("outs") or [{}]
-            md5 = outs[0].get("md5") if parent == Path(path) else None
-            return checkout.dep(path, md5 or "pulled")
-    return None
+    tracker = checkout.tracker(path)
+    if tracker is None:
+        return None
+    pointer, md5 = tracker
+    return checkout.dep(path, (md5 if pointer == f"{path}.dvc" else None) or "pulled")
 
 
 def _how_to_get(path: str) -> str:

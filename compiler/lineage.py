@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.markup import escape
 from rich.tree import Tree
 
@@ -23,7 +22,7 @@ def trace(project: Project, file: str) -> dict[str, Any]:
     path = _relative(project, file)
     entries = _entries(project.root)
     with Checkout(project.root) as checkout:
-        if _maker(path, entries) is None and not _pointer(project.root, path):
+        if _maker(path, entries) is None and checkout.tracker(path) is None:
             known = sorted(o["path"] for e in entries.values() for o in e.get("outs", []))
             raise ProjectError(f"{path}: no stage in dvc.lock made it; outputs are, for example: {', '.join(known[-5:]) or 'none yet'}")
         return _node(path, entries, checkout, {})
@@ -53,14 +52,6 @@ def _maker(path: str, entries: dict[str, Any]) -> str | None:
     return None
 
 
-def _pointer(root: Path, path: str) -> Path | None:
-    for parent in (Path(path), *Path(path).parents):
-        pointer = root / f"{parent}.dvc"
-        if parent != Path() and pointer.is_file():
-            return pointer
-    return None
-
-
 def _node(path: str, entries: dict[str, Any], checkout: Checkout, seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if path in seen:
         return {"path": path, "md5": seen[path].get("md5"), "see": "above"}
@@ -69,11 +60,10 @@ def _node(path: str, entries: dict[str, Any], checkout: Checkout, seen: dict[str
     now = checkout.path_md5(path)
     key = _maker(path, entries)
     if key is None:
-        pointer = _pointer(checkout.root, path)
+        tracker = checkout.tracker(path)
         node.update({"md5": now, "state": "present" if now else "missing"})
-        if pointer is not None:
-            outs = (yaml.safe_load(pointer.read_bytes()) or {}).get("outs") or [{}]
-            node.update({"tracked_by": pointer.relative_to(checkout.root).as_posix(), "tracked_md5": outs[0].get("md5")})
+        if tracker is not None:
+            node.update(zip(("tracked_by", "tracked_md5"), tracker, strict=True))
         return node
     entry = entries[key]
     locked = next((o.get("md5") for o in entry["outs"] if o["path"] == path), None)

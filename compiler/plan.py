@@ -15,7 +15,7 @@ from typing import Any
 
 from compiler.closure import closure
 from compiler.errors import Mark, Problem, SpecError
-from compiler.resolve import DatasetUse, ModelUse, Ref, Resolved, slug
+from compiler.resolve import DatasetUse, FinetuneUse, ModelUse, Ref, Resolved, slug
 from registry import CLEAN
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
@@ -186,7 +186,7 @@ class _Planner:
             f"data-{slug(d.label)}", "data", f"Samples of {d.label}", params, inputs, {"dataset": self.data[d.label]}, [d.adapter]
         )
 
-    def _finetune(self, f: Any) -> PlannedStage:
+    def _finetune(self, f: FinetuneUse) -> PlannedStage:
         r, ref = self.r, f.ref
         inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in r.datasets if d.label.split("@")[0] in f.datasets}}
         bases = {m.ref.label: m.source for m in r.models if m.ref.label.split("@")[0] in f.models and m.source}

@@ -54,8 +54,8 @@ def reference() -> str:
         found = [plugins.get(kind, name) for name in plugins.names(kind)]
         if found:
             parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")
-            rows = [(p.name, ", ".join(map(_parameter, p.parameters)), "", p.summary) for p in found]
-            parts.append(_table(("name", "parameters", "meaning"), [(a, b, d) for a, b, _, d in rows]))
+            described = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in found]
+            parts.append(_table(("name", "parameters", "meaning"), described))
     return "\n".join(parts)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +12,7 @@ from rich.text import Text
 from compiler.compare import compare_results as compare_results
 from compiler.project import Project
 from compiler.scores import Row, read_scores, score_stage, select
+from registry.printing import print_json
 
 CELL = 22
 """Characters of a value with its interval."""
@@ -33,7 +32,7 @@ def show_results(
     rows = read_scores(project.root / score_stage(project, spec).outputs["scores"])
     chosen = select(rows, models, datasets, metrics, variants, slices)
     if as_json:
-        typer.echo(json.dumps(chosen, indent=1, ensure_ascii=False))
+        print_json(chosen)
         return
     show_scores(chosen, Console(highlight=False))
 

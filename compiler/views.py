@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -17,6 +15,7 @@ from compiler.explain import Forecast
 from compiler.project import ProjectError
 from registry import plugins
 from registry.plugins import KINDS, REQUIRED, Plugin, PluginError
+from registry.printing import print_json
 
 _SIGNS = {
     "run": ("[bold yellow]+[/]", "will run"),
@@ -75,7 +74,7 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
     kinds = [kind] if kind else list(KINDS)
     found = [plugins.get(k, n) for k in kinds for n in plugins.names(k)]
     if as_json:
-        typer.echo(json.dumps([_plugin_json(p) for p in found], indent=1))
+        print_json([_plugin_json(p) for p in found])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in (["kind"] if kind is None else []) + ["name", "parameters", "what it is"]:
@@ -94,7 +93,7 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
     except PluginError as error:
         raise ProjectError(str(error)) from None
     if as_json:
-        typer.echo(json.dumps(_plugin_json(plugin), indent=1))
+        print_json(_plugin_json(plugin))
         return
     out = console()
     out.print(f"[bold]{plugin.name}[/]  ({kind}, {plugin.path})\n")

@@ -129,6 +129,15 @@ class Checkout:
     def __exit__(self, *_: object) -> None:
         self.save()
 
+    def tracker(self, path: str | Path) -> tuple[str, str | None] | None:
+        """The `.dvc` file that tracks a path or a folder above it, and the hash it records; None where there is none."""
+        for tracked in (Path(path), *Path(path).parents):
+            pointer = Path(f"{tracked}.dvc")
+            if tracked != Path() and (self.root / pointer).is_file():
+                outs = (read_yaml(self.root / pointer) or {}).get("outs") or [{}]
+                return pointer.as_posix(), outs[0].get("md5")
+        return None
+
     def path_md5(self, path: str | Path) -> str | None:
         """The hash DVC gives a file or folder of the checkout; None where there is none."""
         place = self.root / path

@@ -57,6 +57,17 @@ def test_problems_as_json(tmp_path: Path) -> None:
     assert (problem["line"], problem["path"], problem["hint"]) == (3, "datasets.a.tets", "did you mean 'test'?")
 
 
+def test_a_damaged_lock_is_one_message(tmp_path: Path) -> None:
+    from tests.end_to_end.clone import make_clone
+
+    clone = make_clone(tmp_path / "clone", "quickstart")
+    (clone.root / "dvc.lock").write_text("schema: '2.0'\nstages: [\n")
+    done = clone.qualm("plan", check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "dvc.lock: not YAML" in done.stderr
+
+
 def test_an_unknown_spec_names_the_nearest() -> None:
     done = qualm("plan", "quikstart")
     assert done.returncode == 2
