@@ -37,7 +37,7 @@ class Sample:
     question: str
     image_id: str | None = None
     references: tuple[str, ...] = ()
-    """Acceptable answers of an open-ended question; empty for an unanswerable one."""
+    """Acceptable answers of an open-ended question. Of an unanswerable one: how declining may be put, for training; judges need none."""
     choices: tuple[str, ...] = ()
     """Options of a multiple-choice question, in the order they are shown; empty for an open-ended one."""
     answer_index: int | None = None
@@ -53,6 +53,8 @@ class Sample:
     and never split between calibration and test. Empty means a group of its own."""
     meta: Mapping[str, str] = field(default_factory=lambda: _NO_META)
     """Anything else worth slicing by (`situation`, `dimension`, `kind`...), as text."""
+    pair_id: str | None = None
+    """What the two members of a contrastive pair share."""
 
 
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -77,6 +79,7 @@ SAMPLES = pa.schema(
         ("source", pa.string()),
         ("group", pa.string()),
         ("meta", pa.map_(pa.string(), pa.string())),
+        ("pair_id", pa.string()),
     ]
 )
 

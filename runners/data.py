@@ -54,8 +54,8 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> None:
     stage.count(samples=0, images=0)
     with (
         progress(stage.settings, f"{name}: samples") as advance,
-        ShardWriter(folder / "images", _schema(stage, IMAGES)) as pictures,
-        ShardWriter(folder / ".samples", _schema(stage, SAMPLES), shard_bytes=WHOLE) as rows,
+        ShardWriter(folder / "images", with_provenance(stage, IMAGES)) as pictures,
+        ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows,
     ):
         for item in made:
             if isinstance(item, Image):
@@ -66,7 +66,7 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> None:
                 continue
             _check(item, name, images, samples)
             samples.add(item.sample_id)
-            rows.write(_row(item))
+            rows.write(as_row(item))
             advance()
     (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
     (folder / ".samples").rmdir()
@@ -77,7 +77,8 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> None:
     stage.count(samples=len(samples), images=len(images))
 
 
-def _row(sample: Sample) -> dict[str, Any]:
+def as_row(sample: Sample) -> dict[str, Any]:
+    """A sample as a row of SAMPLES."""
     return {**{f.name: getattr(sample, f.name) for f in fields(sample)}, "meta": list(sample.meta.items())}
 
 
@@ -103,11 +104,11 @@ def _cut(stage: Stage, folder: Path, limit: int) -> None:
                 needed.add(row["image_id"])
                 yield row
 
-    with ShardWriter(folder / ".samples", _schema(stage, SAMPLES), shard_bytes=WHOLE) as rows:
+    with ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows:
         rows.extend(samples())
     (folder / ".samples" / "00000.parquet").replace(table)
     (folder / ".samples").rmdir()
-    with ShardWriter(folder / ".images", _schema(stage, IMAGES)) as pictures:
+    with ShardWriter(folder / ".images", with_provenance(stage, IMAGES)) as pictures:
         pictures.extend(r for r in iterate(folder / "images", IMAGES, batch_size=64) if r["image_id"] in needed)
     shutil.rmtree(folder / "images")
     (folder / ".images").replace(folder / "images")
@@ -135,6 +136,7 @@ def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str
     return {names[key] for _, key in sorted(ranked)[:limit]}
 
 
-def _schema(stage: Stage, schema: pa.Schema) -> pa.Schema:
+def with_provenance(stage: Stage, schema: pa.Schema) -> pa.Schema:
+    """A schema that says which run its table is of."""
     note = {b"qualm": json.dumps(stage.provenance, sort_keys=True).encode()}
     return schema.with_metadata({**(schema.metadata or {}), **note})

@@ -34,7 +34,26 @@ def render_question(question: str, choices: Sequence[str] = ()) -> str:
     return "\n".join([question, *lines, INSTRUCTION])
 
 
+VERIFY = "Is that answer right? Answer yes or no."
+"""What a model is asked about its own answer, as the next turn of the conversation; P(pred) is read from its yes and no."""
+
+
 def messages(question: str, choices: Sequence[str] = (), image: bool = True) -> list[dict[str, object]]:
     """The conversation a processor's chat template is applied to, with `add_generation_prompt=True`."""
+    return _user(render_question(question, choices), image)
+
+
+def verification(question: str, answer: str, image: bool = True) -> list[dict[str, object]]:
+    """The conversation that goes on after an answer: is it right?"""
+    said: dict[str, object] = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+    return [*_user(question, image), said, *_user(VERIFY, image=False)]
+
+
+def p_true(question: str, answer: str) -> str:
+    """Another way to ask the same, in one turn: is the possible answer (A) True or (B) False? (Kadavath et al., 2022)"""
+    return f"Question: {question}\nPossible answer: {answer}\nIs the possible answer:\n(A) True\n(B) False\nThe possible answer is:"
+
+
+def _user(text: str, image: bool) -> list[dict[str, object]]:
     content: list[dict[str, object]] = [{"type": "image"}] if image else []
-    return [{"role": "user", "content": [*content, {"type": "text", "text": render_question(question, choices)}]}]
+    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]

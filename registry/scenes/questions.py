@@ -101,7 +101,7 @@ def _pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
     return items[int(rng.integers(len(items)))]
 
 
-def _referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
+def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
     """Every object with every phrase that fits it alone and does not give `without` away."""
     attributes = [a for a in _names(scene) if a != without]
     subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
@@ -116,7 +116,7 @@ def _referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
 
 def _referent(rng: np.random.Generator, scene: Scene, without: str = "") -> tuple[int, Phrase] | None:
     """One object that can be named, and a name: objects are equally likely, however many names each has."""
-    found = _referents(scene, without)
+    found = referents(scene, without)
     if not found:
         return None
     i = _pick(rng, sorted({i for i, _ in found}))
@@ -183,7 +183,7 @@ def _counting(rng: np.random.Generator, scene: Scene) -> Made:
 
 def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phrase] | None:
     """Two different objects, each with a name of its own."""
-    found = _referents(scene)
+    found = referents(scene)
     named = sorted({i for i, _ in found})
     if len(named) < 2:
         return None
@@ -234,7 +234,8 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
     return None
 
 
-def _where(rng: np.random.Generator, scene: Scene) -> Choice | None:
+def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
+    """In which quadrant one object stands, seen from another; None where no two are clearly apart along both axes."""
     found = _pair(rng, scene)
     if found is None:
         return None
@@ -265,5 +266,5 @@ _CHOICES: dict[str, Callable[[np.random.Generator, Scene], Choice | None]] = {
     **{kind: _values(kind) for kind in VALUES if kind in OPTION_KINDS},
     "existence": _which_exists,
     "counting": _number,
-    "relation": _where,
+    "relation": where,
 }

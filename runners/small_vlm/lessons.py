@@ -1,8 +1,9 @@
 """What the small model is taught: pictures with many questions each, every one with an answer that can be seen.
 
-Beside the questions it will be asked it gets three kinds that teach it to tell objects apart (where is it, what is
-there, describe the picture), without which it learns which colours are present and not which object has which.
-Questions are drawn from the scene graph afresh each time a picture comes up.
+Beside the questions it will be asked it gets some that teach it to tell objects apart (where is it, where from there, what
+is there, describe the picture), without which it learns which colours are present and not which object has which; and
+some that teach it to judge an answer, by both prompts that ask for that. Questions are drawn from the scene graph afresh
+each time a picture comes up. It never meets a question that the picture does not answer.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from registry.scenes.questions import KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, words
+from registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
+from registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, where, words
 from registry.scenes.world import LEVELS, VALUES, Scene
-from runners.prompts import INSTRUCTION, LETTERS, render_question
+from runners.prompts import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
+from runners.small_vlm.words import ASSISTANT, END, USER
 
 GRID = 4
 """The picture is spoken of as a grid of this many rows and columns."""
@@ -40,7 +43,28 @@ def vocabulary() -> list[str]:
         DESCRIBE,
         INSTRUCTION,
         " ".join(f"{letter}." for letter in LETTERS[:6]),
+        *(template for _, _, template in FORMS),
+        *(text for texts in REFUSALS.values() for text in texts),
+        VERIFY,
+        p_true("", ""),
+        "True False",
+        OTHER_WORDS,
     ]
+
+
+OTHER_WORDS = """
+I you he she it we they this that these those who whose which what where when why how am are is was were be been being do does did done
+can could will would shall should may might must not no yes nor or and but if then else because so than as at by for from in into of off
+on onto out over to under up with without about after again before both each few more most much many other another some such only own
+same too very just now here there today tomorrow yesterday soon later never always ever sure certain unsure maybe perhaps probably
+likely possible impossible unknown unclear unanswerable answer question image picture photo scene thing things object objects item
+items one ones two three four five six seven eight nine ten none any all every near next far beside between close first last biggest
+smallest bigger smaller largest taller shorter higher lower front back side top bottom middle center corner edge table ground floor
+shadow light dark bright color colour shape size material number count name tell say see seen look looks know known think guess seem
+seems mean means told give given make made take taken put find found show shown ask asked sorry please cannot don didn isn aren doesn
+visible hidden missing enough information detail left right red green blue
+"""
+"""Words it may be asked in by other benchmarks; it meets none of them in training, as any model meets rare words."""
 
 
 def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = KINDS) -> Lesson:
@@ -48,6 +72,41 @@ def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] =
     question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))]) or ask(rng, scene, "counting")
     assert question is not None
     return question.text, question.answer, question.about
+
+
+def category_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
+    """A question of the kinds that contrastive pairs are made of, one that the picture answers."""
+    drawn = [c for c in CATEGORIES if c not in ("extraneous", "ambiguity")]  # these two ask what `open_question` asks
+    made = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
+    return None if made is None or made.answer is None else (made.text, made.answer, made.about)
+
+
+def judged(rng: np.random.Generator, lesson: Lesson, as_turn: bool) -> Lesson:
+    """Is this the right answer? Half the time it is."""
+    question, answer, about = lesson
+    right = bool(rng.random() < 0.5)
+    said = answer if right else _wrong(rng, answer)
+    if as_turn:
+        return f"{question}{ASSISTANT}{said}{END}{USER}{VERIFY}", "yes" if right else "no", about
+    return p_true(question, said), "True" if right else "False", about
+
+
+def _wrong(rng: np.random.Generator, answer: str) -> str:
+    """Another answer of the same kind, or now and then a refusal, which is wrong where there is an answer."""
+    if rng.random() < 0.1:
+        return NEITHER[0]
+    if answer.isdigit():
+        near = [n for n in range(max(0, int(answer) - 2), int(answer) + 3) if n != int(answer)]
+        return str(near[int(rng.integers(len(near)))])
+    kinds = [("yes", "no"), tuple(QUADRANTS.values()), *((*values, *BESIDES.get(a, ())) for a, values in VALUES.items())]
+    others = [v for values in kinds if answer in values for v in values if v != answer]
+    return others[int(rng.integers(len(others)))]
+
+
+def where_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
+    """Where one object is seen from another: both of the comparisons that a relation is made of, asked outright."""
+    made = where(rng, scene)
+    return None if made is None else made[0]
 
 
 def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> Lesson:

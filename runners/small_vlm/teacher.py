@@ -15,13 +15,24 @@ import numpy as np
 
 from registry.scenes.world import stream
 from runners.prompts import LETTERS
-from runners.small_vlm.lessons import Lesson, describe, open_question, option_question, place_question
+from runners.small_vlm.lessons import (
+    Lesson,
+    category_question,
+    describe,
+    judged,
+    open_question,
+    option_question,
+    place_question,
+    where_question,
+)
 from runners.small_vlm.packing import IGNORE, pack
 from runners.small_vlm.pictures import Pictures, normalise
 from runners.small_vlm.words import ASSISTANT, END, IMAGE, USER
 
 CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
 """Up to which share of the question steps pictures have at most how many objects."""
+JUDGING_FROM = 0.25
+"""Share of the question steps after which answers are judged too."""
 OPTIONS_FROM = 0.3
 """Share of the question steps after which multiple choice is trained too."""
 
@@ -70,6 +81,10 @@ class Teacher:
         lessons = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
         if rng.random() < 0.25 or share < CROWDS[0][0]:
             lessons.append(describe(scene))
+        if share > CROWDS[0][0]:
+            lessons += [made for made in (where_question(rng, scene), category_question(rng, scene)) if made]
+        if share > JUDGING_FROM:
+            lessons.append(judged(rng, lessons[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
         if share > OPTIONS_FROM:
             lessons += [option_question(rng, scene) for _ in range(self.options)]
         return lessons

@@ -35,7 +35,7 @@ def split_words(text: str) -> list[str]:
 
 def build_tokenizer(texts: Iterable[str]) -> Any:
     """A `PreTrainedTokenizerFast` that knows the words of `texts`; ids do not depend on their order."""
-    from tokenizers import Regex, Tokenizer
+    from tokenizers import Regex, Tokenizer, decoders
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
     from transformers import PreTrainedTokenizerFast
@@ -43,6 +43,9 @@ def build_tokenizer(texts: Iterable[str]) -> Any:
     words = sorted({word for text in texts for word in split_words(text)})
     inner = Tokenizer(WordLevel({word: i for i, word in enumerate((*SPECIAL, *words))}, unk_token=UNKNOWN))
     inner.pre_tokenizer = Split(Regex(_WORD.pattern), "removed", invert=True)
+    joined = [decoders.WordPiece(prefix="\0", cleanup=False), decoders.Fuse()]  # words with a space between them
+    marks = [decoders.Replace(f" {mark}", mark) for mark in ".,?!:"]
+    inner.decoder = decoders.Sequence([*joined, *marks, decoders.Replace(" ' ", "'")])
     return PreTrainedTokenizerFast(
         tokenizer_object=inner,
         unk_token=UNKNOWN,

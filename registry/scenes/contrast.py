@@ -1,0 +1,370 @@
+"""Questions that a picture cannot answer, each beside one that it can: five ways not to know, proved from the scene graph.
+
+What a question means is kept apart from its words: a `Query` is drawn, worded from a template, and read back from the words by
+`understand`. What may be true of it follows from `possible_answers`: the answers in all worlds that look exactly like this
+picture. A scene graph fixes all that is seen and nothing else (no weights, no owners, no tomorrow), so a question has one
+possible answer when the picture answers it, several when it does not, and none when what it speaks of is not there.
+`prove` holds every pair to that, on its words alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from registry.scenes.questions import Phrase, matches, referents, those, words
+from registry.scenes.world import LEVELS, VALUES, Scene
+
+CATEGORIES = {
+    "knowledge": "epistemic/knowledge",
+    "complexity": "epistemic/complexity",
+    "extraneous": "epistemic/extraneous",
+    "temporal": "aleatoric/temporal",
+    "ambiguity": "aleatoric/ambiguity",
+}
+"""The five categories of CertainlyUncertain; `extraneous` pairs two pictures, the others two questions about one."""
+
+FACTS: dict[str, dict[str, str]] = {
+    "corners": {"cube": "8", "sphere": "0", "cylinder": "0"},
+    "flat sides": {"cube": "6", "sphere": "0", "cylinder": "2"},
+    "roll": {"cube": "no", "sphere": "yes", "cylinder": "yes"},
+}
+"""What everybody knows of a shape: knowledge that is not in the picture and follows from it."""
+
+UNSEEN: dict[str, tuple[str, str]] = {
+    "weight": ("2 kilos", "9 kilos"),
+    "price": ("1 coin", "8 coins"),
+    "maker": ("a child", "a smith"),
+    "owner": ("a child", "a smith"),
+    "owners": ("1", "2"),
+    "age": ("1 year", "9 years"),
+    "contents": ("air", "sand"),
+    "scratches": ("207", "853"),
+    "dust": ("3041", "9260"),
+    "atoms": ("more than can be counted", "another number of them"),
+    "rays": ("3041", "9260"),
+    "place": ("left", "right"),
+}
+"""What no scene graph fixes, with two values that fit every picture alike."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a question means."""
+
+    ask: str
+    """An attribute, a fact, something unseen, or `count`, `exists`, `neither`, `either`."""
+    of: Phrase
+    """What is spoken of; for `neither` and `either` the first of two phrases."""
+    other: Phrase = field(default_factory=dict)
+    when: str = "now"
+    """`now`: at the moment of the picture. `later` and `before`: at another."""
+
+
+@dataclass(frozen=True)
+class Worded:
+    """A question in words, with its answer where it has one."""
+
+    text: str
+    answer: str | None
+    about: tuple[tuple[int, ...], ...] = ()
+    """The objects that its noun phrases mean, by their place in the scene."""
+    asks: str = ""
+    subject: str = ""
+    """The noun of what it speaks of, in the plural."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two questions about one picture, one of which it answers."""
+
+    category: str
+    answerable: Worded
+    unanswerable: Worded
+    proof: str
+
+
+# -- words ----------------------------------------------------------------------------------------------------------------
+
+_ATTRIBUTE = ("What {a} is the {x}?", "What is the {a} of the {x}?")
+_ANSWERABLE: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "knowledge": (
+        ("corners", "now", "How many corners does the {x} have?"),
+        ("flat sides", "now", "How many flat sides does the {x} have?"),
+        ("roll", "now", "Can the {x} roll?"),
+    ),
+    "complexity": (
+        ("neither", "now", "How many objects are neither {c} nor {ss}?"),
+        ("either", "now", "How many objects are either {c} or {ss}?"),
+    ),
+    "temporal": (
+        ("attribute", "now", "What {a} is the {x} now?"),
+        ("count", "now", "How many {xs} are there now?"),
+        ("exists", "now", "Is there a {x} now?"),
+    ),
+    "ambiguity": tuple(("attribute", "now", text) for text in _ATTRIBUTE),
+}
+_UNANSWERABLE: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "knowledge": (
+        ("weight", "now", "How heavy is the {x}?"),
+        ("price", "now", "How much does the {x} cost?"),
+        ("maker", "now", "Who made the {x}?"),
+        ("owner", "now", "Who owns the {x}?"),
+        ("owners", "now", "How many people does the {x} belong to?"),
+        ("age", "now", "How old is the {x}?"),
+        ("contents", "now", "What is inside the {x}?"),
+    ),
+    "complexity": (
+        ("scratches", "now", "How many scratches are on the {x}?"),
+        ("dust", "now", "How many grains of dust lie on the {x}?"),
+        ("atoms", "now", "How many atoms are in the {x}?"),
+        ("rays", "now", "How many rays of light fall on the {x}?"),
+    ),
+    "temporal": (
+        ("attribute", "later", "What {a} will the {x} be tomorrow?"),
+        ("attribute", "before", "What {a} was the {x} yesterday?"),
+        ("count", "later", "How many {xs} will there be tomorrow?"),
+        ("count", "before", "How many {xs} were there yesterday?"),
+        ("exists", "later", "Will there be a {x} tomorrow?"),
+        ("place", "later", "Where will the {x} be next?"),
+    ),
+    "ambiguity": tuple(("attribute", "now", text) for text in _ATTRIBUTE),
+}
+FORMS = tuple(dict.fromkeys(form for forms in (*_ANSWERABLE.values(), *_UNANSWERABLE.values()) for form in forms))
+"""Every form of words: what it asks, of which time, and its template."""
+
+
+def word(query: Query, template: str) -> str:
+    """The question in words."""
+    return template.format(
+        a=query.ask, x=words(query.of), xs=words(query.of, plural=True), c=query.of.get("color", ""), ss=f"{query.other.get('shape', '')}s"
+    )
+
+
+def understand(text: str) -> Query:
+    """What a question means, read from its words alone.
+
+    Raises:
+        ValueError: it is none of our forms of words.
+    """
+    for (ask, when, _), pattern in zip(FORMS, _patterns(), strict=True):
+        found = pattern.fullmatch(text)
+        if found:
+            got = found.groupdict()
+            if "c" in got:
+                return Query(ask, {"color": got["c"]}, {"shape": got["ss"][:-1]}, when)
+            return Query(got.get("a", ask), _phrase(got.get("x") or got["xs"]), {}, when)
+    raise ValueError(f"not a question of ours: {text!r}")
+
+
+@cache
+def _patterns() -> list[re.Pattern[str]]:
+    nouns = (*VALUES["shape"], "object")
+    adjectives = "".join(f"(?:(?:{'|'.join(VALUES[a])}) )?" for a in VALUES if a != "shape")
+    parts = {
+        "a": "|".join(VALUES),
+        "x": f"{adjectives}(?:{'|'.join(nouns)})",
+        "xs": f"{adjectives}(?:{'|'.join(n + 's' for n in nouns)})",
+        "c": "|".join(VALUES["color"]),
+        "ss": "|".join(f"{s}s" for s in VALUES["shape"]),
+    }
+    made = []
+    for _, _, template in FORMS:
+        pieces = re.split(r"\{(\w+)\}", template)
+        made.append(re.compile("".join(f"(?P<{p}>{parts[p]})" if i % 2 else re.escape(p) for i, p in enumerate(pieces))))
+    return made
+
+
+def _phrase(name: str) -> Phrase:
+    *adjectives, noun = name.split()
+    given = {value: attribute for attribute, values in VALUES.items() for value in values}
+    phrase = {given[value]: value for value in adjectives}
+    noun = noun if noun in given or noun == "object" else noun[:-1]
+    return phrase if noun == "object" else {**phrase, "shape": noun}
+
+
+# -- what may be true -----------------------------------------------------------------------------------------------------
+
+
+def possible_answers(query: Query, scene: Scene) -> tuple[str, ...]:
+    """The answers of all worlds that look like this picture: one where it can be told, none where nothing is spoken of.
+
+    "The ..." may mean any object it fits; each is a world of its own, since which one is meant is in the asker's head.
+    """
+    if query.ask in ("count", "exists", "neither", "either"):
+        return _of_the_scene(query, scene)
+    meant = those(scene, query.of)
+    return tuple(dict.fromkeys(answer for i in meant for answer in _of_one(query, scene["objects"][i])))
+
+
+def _of_one(query: Query, thing: dict[str, Any]) -> Iterator[str]:
+    if query.ask in UNSEEN:
+        yield from UNSEEN[query.ask]
+    elif query.ask in FACTS:
+        yield FACTS[query.ask][thing["shape"]]
+    elif query.when == "now":
+        yield thing[query.ask]
+    else:  # a thing may be painted or changed for another: every value fits
+        yield from VALUES[query.ask]
+
+
+def _of_the_scene(query: Query, scene: Scene) -> tuple[str, ...]:
+    if query.when != "now":  # things come and go
+        return ("yes", "no") if query.ask == "exists" else tuple(str(n) for n in range(10))
+    if query.ask in ("count", "exists"):
+        n = len(those(scene, query.of))
+        return (str(n) if query.ask == "count" else "yes" if n else "no",)
+    fits = [matches(thing, query.of) or matches(thing, query.other) for thing in scene["objects"]]
+    return (str(sum(fits) if query.ask == "either" else len(fits) - sum(fits)),)
+
+
+def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: Scene | None = None) -> str:
+    """Why a pair is what it says: in words, for the sample's record.
+
+    Args:
+        scene: what the answerable question is asked of.
+        answerable: its words.
+        answer: its answer.
+        unanswerable: the words of the other question.
+        other: what that one is asked of, where it is another picture.
+
+    Raises:
+        ValueError: the picture does not answer the first question so, or does answer the second.
+    """
+    first = possible_answers(understand(answerable), scene)
+    if first != (answer,):
+        raise ValueError(f"{answerable!r} was to be answered by {answer!r} alone; the scene allows {list(first)}")
+    query = understand(unanswerable)
+    there = other if other is not None else scene
+    second = possible_answers(query, there)
+    if len(second) == 1:
+        raise ValueError(f"{unanswerable!r} was to have no answer; the scene allows {second[0]!r} alone")
+    if not second:
+        return f"nothing here is a {words(query.of)}"
+    if query.when != "now" or query.ask in UNSEEN:
+        return f"{second[0]!r} and {second[1]!r} fit the same picture"
+    return f"{len(those(there, query.of))} things are meant: {' or '.join(second)}"
+
+
+# -- drawing --------------------------------------------------------------------------------------------------------------
+
+
+def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast | None:
+    """A pair of one category about one picture, proved; None where the scene offers none.
+
+    Raises:
+        KeyError: no such category, or `extraneous`, which takes two pictures.
+    """
+    second = _DRAW[category](rng, scene)
+    if second is None:
+        return None
+    first = answerable(rng, scene, category)
+    if first is None or first.answer is None:
+        return None
+    return Contrast(category, first, second, prove(scene, first.text, first.answer, second.text))
+
+
+def answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded | None:
+    """A question of a category's answerable kind, with its answer."""
+    ask, when, template = _pick(rng, _ANSWERABLE[category])
+    if ask in ("neither", "either"):
+        query = Query(ask, {"color": _pick(rng, _near(rng, scene, "color"))}, {"shape": _pick(rng, _near(rng, scene, "shape"))})
+        return _worded(query, template, scene)
+    if ask in ("count", "exists"):
+        return _worded(Query(ask, _some(rng, scene)), template, scene)
+    return _about_one(rng, scene, ask, when, template)
+
+
+def _about_one(rng: np.random.Generator, scene: Scene, ask: str, when: str, template: str) -> Worded | None:
+    attribute = _attribute(rng, scene) if ask == "attribute" else ""
+    hidden = attribute or ("shape" if ask in FACTS and rng.random() < 0.5 else "")
+    found = referents(scene, hidden)
+    if not found:
+        return None
+    return _worded(Query(attribute or ask, _pick(rng, found)[1], {}, when), template, scene)
+
+
+def _hidden(category: str) -> Callable[[np.random.Generator, Scene], Worded | None]:
+    def draw(rng: np.random.Generator, scene: Scene) -> Worded | None:
+        ask, when, template = _pick(rng, _UNANSWERABLE[category])
+        if ask in ("count", "exists"):
+            return _worded(Query(ask, _some(rng, scene), {}, when), template, scene)
+        return _about_one(rng, scene, ask, when, template)
+
+    return draw
+
+
+def _ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
+    """A question about "the ..." that fits several objects which differ in what is asked."""
+    names = LEVELS[scene["level"]].attributes
+    found = []
+    for asked in names:
+        told = [a for a in names if a != asked]
+        phrases: list[Phrase] = [{}, *({a: thing[a]} for thing in scene["objects"] for a in told)]
+        for phrase in phrases:
+            query = Query(asked, phrase)
+            if len(possible_answers(query, scene)) > 1 and query not in found:
+                found.append(query)
+    if not found:
+        return None
+    named = [q for q in found if q.of] or found
+    query = _pick(rng, found if rng.random() < 0.2 else named)
+    return _worded(query, _pick(rng, _ATTRIBUTE), scene)
+
+
+def about_thing(rng: np.random.Generator, scene: Scene, taken: Sequence[int] = ()) -> Worded | None:
+    """A question about one thing, for pairs whose second picture lacks it; `taken` are things not to ask about."""
+    attribute = _attribute(rng, scene)
+    found = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in taken]
+    return _worded(Query(attribute, _pick(rng, found)[1]), _pick(rng, _ATTRIBUTE), scene) if found else None
+
+
+_DRAW = {category: _hidden(category) for category in ("knowledge", "complexity", "temporal")} | {"ambiguity": _ambiguous}
+
+
+def _worded(query: Query, template: str, scene: Scene) -> Worded:
+    answers = possible_answers(query, scene)
+    about = (those(scene, query.of), those(scene, query.other)) if query.other else (those(scene, query.of),)
+    answer = answers[0] if len(answers) == 1 else None
+    return Worded(word(query, template), answer, about, query.ask, words(query.of, plural=True))
+
+
+def _attribute(rng: np.random.Generator, scene: Scene) -> str:
+    return str(_pick(rng, LEVELS[scene["level"]].attributes))
+
+
+def _near(rng: np.random.Generator, scene: Scene, attribute: str) -> Sequence[str]:
+    return VALUES[attribute] if rng.random() < 0.3 else [thing[attribute] for thing in scene["objects"]]
+
+
+def _some(rng: np.random.Generator, scene: Scene) -> Phrase:
+    """A phrase of one attribute, mostly one that fits something."""
+    attribute = _attribute(rng, scene)
+    return {attribute: str(_pick(rng, _near(rng, scene, attribute)))}
+
+
+def _pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
+    return items[int(rng.integers(len(items)))]
+
+
+# -- answers that decline ---------------------------------------------------------------------------------------------------
+
+REFUSALS: dict[str, tuple[str, ...]] = {
+    "knowledge": ("I don't know.", "That can't be told from the picture."),
+    "complexity": ("I don't know.", "There are too many to count."),
+    "extraneous": ("I don't know.", "I don't see any {xs}.", "There is no {x} in the image.", "I can't see any {xs}."),
+    "temporal": ("I don't know.", "Nobody can tell from one picture."),
+    "ambiguity": ("I don't know.", "Which one do you mean?"),
+}
+"""How declining is put, by category. Those of `extraneous` are the four of CertainlyUncertain's appendix F.1."""
+
+
+def refusals(category: str, question: str) -> tuple[str, ...]:
+    """The ways to decline a question of a category, in words about what it asks of."""
+    of = understand(question).of
+    return tuple(text.format(x=words(of), xs=words(of, plural=True)) for text in REFUSALS[category])
