@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -11,8 +11,10 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, Vali
 
 from compiler.errors import Problem, nearest, shown
 from compiler.load import Document, Path_
+from compiler.names import chosen_kind, takes_none
 from compiler.spec import NAME_PATTERN, whole
-from registry.plugins import REQUIRED, Artifact, DatasetName, ModelName, Parameter
+from registry import plugins
+from registry.plugins import REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -119,30 +121,23 @@ def takes_list(annotation: Any) -> bool:
     return get_origin(annotation) is list
 
 
-def names_of(annotation: Any, value: Any, kind: type) -> Iterator[str]:
-    """The names of one of our types (Artifact, DatasetName, ModelName) that stand in a parameter's value."""
-    if value is None:
-        return
-    if annotation is kind:
-        yield value
-    elif get_origin(annotation) in (Union, Annotated):
-        for inner in get_args(annotation):
-            yield from names_of(inner, value, kind)
-    elif get_origin(annotation) is list and isinstance(value, list):
-        for item in value:
-            yield from names_of(get_args(annotation)[0], item, kind)
-    elif get_origin(annotation) is dict and isinstance(value, dict):
-        for item in value.values():
-            yield from names_of(get_args(annotation)[1], item, kind)
-
-
 @cache
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(field_type(annotation), config=ConfigDict(strict=True))
 
 
-def value(annotation: Any, given: Any, document: Document, path: Path_, problems: list[Problem]) -> Any:
-    """One parameter's value, strictly checked and in canonical form (whole floats as int, ints as float where declared)."""
+def value(
+    annotation: Any, given: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
+) -> Any:
+    """One parameter's value, strictly checked and in canonical form (whole floats as int, ints as float where declared).
+
+    That of a nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
+    """
+    kind = chosen_kind(annotation)
+    if kind is not None and not (given is None and takes_none(annotation)):
+        return _chosen(kind, given, document, path, problems, fallbacks or {})
+    if get_origin(annotation) is list and isinstance(given, list) and chosen_kind(get_args(annotation)[0]):
+        return [value(get_args(annotation)[0], item, document, (*path, i), problems, fallbacks) for i, item in enumerate(given)]
     try:
         return _adapter(annotation).validate_python(_whole_numbers(annotation, given))
     except ValidationError as error:
@@ -151,6 +146,33 @@ def value(annotation: Any, given: Any, document: Document, path: Path_, problems
         expected = list(dict.fromkeys(_expected(d) for d in details))
         problems.append(document.problem((*path, *place), f"expected {' or '.join(expected)}, got {shown(details[0]['input'])}"))
         return None
+
+
+def _chosen(
+    kind: str, given: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """A nested plugin, `name` or `{name: {parameters}}`, with every parameter spelled out."""
+    named = isinstance(given, Mapping) and len(given) == 1
+    name, params = next(iter(given.items())) if named else (given, None)
+    if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
+        got = f"the parameters {shown(params)}" if named else shown(given)
+        problems.append(document.problem(path, f"expected one plugin of {kind}, as `name` or `{{name: {{parameters}}}}`, got {got}"))
+        return None
+    place = (*path, name) if named else path
+    try:
+        plugin = plugins.get(kind, name)
+    except PluginError as error:
+        problems.append(document.problem(place, str(error), key=named))
+        return None
+    annotations = {p.name: p.annotation for p in plugin.parameters}
+    for each, inner in (params or {}).items():
+        if isinstance(inner, list) and each in annotations and not takes_list(annotations[each]):
+            message = f"expected one value, got {shown(inner)}"
+            problems.append(document.problem((*place, each), message, f"a sweep goes over whole values of {kind}, not within one"))
+            return None
+    before = len(problems)
+    found = combinations(plugin.parameters, params or {}, document, place, problems, plugin.name, fallbacks)
+    return {"plugin": name, "args": found[0][1]} if found and len(problems) == before else None
 
 
 def _whole_numbers(annotation: Any, given: Any) -> Any:
@@ -170,9 +192,19 @@ def _leaf_types(annotation: Any) -> set[Any]:
 
 
 def combinations(
-    parameters: Sequence[Parameter], given: Mapping[str, Any], document: Document, path: Path_, problems: list[Problem], owner: str
+    parameters: Sequence[Parameter],
+    given: Mapping[str, Any],
+    document: Document,
+    path: Path_,
+    problems: list[Problem],
+    owner: str,
+    fallbacks: Mapping[str, Any] | None = None,
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every combination of swept values: pairs of (the swept parameters, all parameters with defaults filled in)."""
+    """Every combination of swept values: pairs of (the swept parameters, all parameters with defaults filled in).
+
+    `fallbacks` holds what params.yaml says in place of a parameter's own default.
+    """
+    given = {**{name: fallback for name, fallback in (fallbacks or {}).items() if name in {p.name for p in parameters}}, **given}
     known = {p.name: p for p in parameters}
     for name in given:
         if name not in known:
@@ -184,26 +216,35 @@ def combinations(
             if parameter.default is REQUIRED:
                 problems.append(document.problem(path, f"{owner} needs the parameter '{name}' ({parameter.text})", f"`{name}: ...`"))
             else:
-                fixed[name] = _default(parameter)
+                fixed[name] = _default(parameter, document, path, problems, fallbacks)
         elif isinstance(given[name], list) and not takes_list(parameter.annotation):
             if not given[name]:
                 problems.append(document.problem((*path, name), "expected at least one value in a sweep, got an empty list"))
-            axes[name] = [value(parameter.annotation, v, document, (*path, name, i), problems) for i, v in enumerate(given[name])]
+            places = [(*path, name, i) for i in range(len(given[name]))]
+            axes[name] = [
+                value(parameter.annotation, v, document, at, problems, fallbacks) for v, at in zip(given[name], places, strict=True)
+            ]
             if len({repr(v) for v in axes[name]}) < len(axes[name]):
                 problems.append(document.problem((*path, name), "expected different values in a sweep, got one of them twice"))
         else:
-            fixed[name] = value(parameter.annotation, given[name], document, (*path, name), problems)
+            fixed[name] = value(parameter.annotation, given[name], document, (*path, name), problems, fallbacks)
     order = [p.name for p in parameters]
     found = []
-    for values in itertools.product(*axes.values()):
-        swept = dict(zip(axes, values, strict=True))
-        everything = {**fixed, **swept}
+    nested = {name for name in axes if chosen_kind(known[name].annotation)}
+    for chosen in itertools.product(*(range(len(values)) for values in axes.values())):
+        point = dict(zip(axes, chosen, strict=True))
+        everything = {**fixed, **{name: axes[name][i] for name, i in point.items()}}
+        swept = {name: given[name][i] if name in nested else axes[name][i] for name, i in point.items()}
         found.append((swept, {n: everything[n] for n in order if n in everything}))
     return found
 
 
-def _default(parameter: Parameter) -> Any:
-    """The default in the type's canonical form: `= 2` of a float is 2.0."""
+def _default(
+    parameter: Parameter, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
+) -> Any:
+    """The default in the type's canonical form: `= 2` of a float is 2.0, a nested plugin has all its parameters."""
+    if chosen_kind(parameter.annotation):
+        return value(parameter.annotation, parameter.default, document, path, problems, fallbacks)
     try:
         return _adapter(parameter.annotation).validate_python(parameter.default)
     except ValidationError:
@@ -214,8 +255,17 @@ def label(name: str, chosen: Mapping[str, Any]) -> str:
     """`blur` with radius 2.0 chosen -> `blur@radius=2`."""
     if not chosen:
         return name
-    return name + "@" + ",".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={_text(v)}" for k, v in chosen.items())
+    return f"{name}@{_listed(chosen)}"
+
+
+def _listed(chosen: Mapping[str, Any]) -> str:
+    return ",".join(f"{k}={_text(v)}" for k, v in chosen.items())
 
 
 def _text(value: Any) -> str:
+    """A value in a label; a nested plugin as the spec names it, `hf(artifact=llm)`."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}({_listed(inner)})" if isinstance(inner, Mapping) and inner else str(name) for name, inner in value.items())
+    if isinstance(value, float):
+        return f"{value:g}"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -15,7 +15,7 @@ from typing import Any
 
 from compiler.closure import closure
 from compiler.errors import Mark, Problem, SpecError
-from compiler.resolve import DatasetUse, FinetuneUse, ModelUse, Ref, Resolved, slug
+from compiler.resolve import DATA, DatasetUse, FinetuneUse, ModelUse, Ref, Resolved, slug
 from registry import CLEAN
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
@@ -171,7 +171,11 @@ class _Planner:
         used: Any = (),
         kept_in_git: frozenset[str] = frozenset(),
     ) -> PlannedStage:
-        plugins: list[Plugin] = [u.plugin if isinstance(u, Ref) else u for u in used]
+        plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
+        known = set(leaves(inputs))
+        artifacts = {path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in known}
+        if artifacts:
+            inputs = {**inputs, "artifacts": artifacts}
         files = [f"runners/{kind}.py", *(_relative(p, self.root) for p in plugins)]
         code = closure([f for f in files if f], self.root)
         for key in _keys([params, inputs, outputs]) & DVC_IGNORES:

@@ -17,6 +17,7 @@ from annotated_types import Gt, Lt
 from compiler import check
 from compiler.errors import Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
+from compiler.names import names_in, names_of, nested_plugins, replaced_in
 from compiler.spec import About, RunWide, Spec
 from registry import cards, plugins
 from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
@@ -32,6 +33,16 @@ class Ref:
     label: str
     plugin: Plugin
     args: dict[str, Any]
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """The plugin and those that its arguments name."""
+        return (self.plugin, *nested_plugins(self.plugin, self.args))
+
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """Paths of what it reads from registry/data/."""
+        return tuple(names_in(self.plugin, self.args, Artifact))
 
     def as_json(self) -> dict[str, Any]:
         return {"label": self.label, "plugin": self.plugin.name, "args": self.args}
@@ -129,6 +140,16 @@ def read_run_wide(root: Path) -> RunWide:
     return found
 
 
+def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with every Artifact, also those of nested plugins, as the path that the runner opens."""
+    return replaced_in(plugin, args, Artifact, artifact_path)
+
+
+def artifact_path(name: str) -> str:
+    """Where an artifact lies, from the root."""
+    return f"{DATA}/{name}"
+
+
 def slug(label: str) -> str:
     """A label as a part of a path or stage name."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", label)
@@ -202,10 +223,9 @@ class _Resolver:
             if one is None:
                 continue
             plugin, given, at = one
-            given = self._run_wide_dtype(plugin, given)
             for swept, args in self._combinations(plugin, given, at):
-                sources = [a for p in plugin.parameters for a in check.names_of(p.annotation, args.get(p.name), Artifact)]
-                ref = Ref(check.label(name, swept), plugin, self._located(plugin, args))
+                sources = names_in(plugin, args, Artifact)
+                ref = Ref(check.label(name, swept), plugin, located(plugin, args))
                 source = f"{DATA}/{sources[0]}" if sources else None
                 found.append(ModelUse(ref, source, about, frozenset(plugin.declares.get("GIVES", ()))))
         for tuned in finetunes:
@@ -234,16 +254,16 @@ class _Resolver:
             if one is None:
                 continue
             plugin, given, at = one
-            for swept, args in self._combinations(plugin, self._run_wide_dtype(plugin, given), at):
+            for swept, args in self._combinations(plugin, given, at):
                 uses: dict[type, list[str]] = {DatasetName: [], ModelName: []}
                 for kind, known in ((DatasetName, self.spec.datasets), (ModelName, {**self.spec.models, **self.spec.finetunes})):
                     for parameter in plugin.parameters:
-                        for used in check.names_of(parameter.annotation, args.get(parameter.name), kind):
+                        for used in names_of(parameter.annotation, args.get(parameter.name), kind):
                             uses[kind].append(used)
                             if used not in known:
                                 what = "dataset" if kind is DatasetName else "model"
                                 self._problem((*at, parameter.name), f"expected a {what} of this spec, got '{used}'", nearest(used, known))
-                ref = Ref(check.label(name, swept), plugin, args)
+                ref = Ref(check.label(name, swept), plugin, located(plugin, args))
                 found.append(FinetuneUse(ref, tuple(sorted(set(uses[DatasetName]))), tuple(sorted(set(uses[ModelName])))))
         return tuple(sorted(found, key=lambda f: f.ref.label))
 
@@ -314,7 +334,7 @@ class _Resolver:
                 label = check.label(plugin.name, shown_args)
                 if label in found:
                     self._problem((*at, i), f"'{label}' is named twice")
-                found[label] = Ref(label, plugin, args)
+                found[label] = Ref(label, plugin, located(plugin, args))
         return tuple(sorted(found.values(), key=lambda r: r.label))
 
     def _single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
@@ -340,17 +360,9 @@ class _Resolver:
 
     def _combinations(self, plugin: Plugin, given: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         before = len(self.problems)
-        found = check.combinations(plugin.parameters, given, self.document, path, self.problems, plugin.name)
+        fallbacks = {"dtype": self.run_wide.dtype}
+        found = check.combinations(plugin.parameters, given, self.document, path, self.problems, plugin.name, fallbacks)
         return found if len(self.problems) == before else []
-
-    def _located(self, plugin: Plugin, args: dict[str, Any]) -> dict[str, Any]:
-        """Arguments with every Artifact as the path that the runner opens."""
-        located = dict(args)
-        for parameter in plugin.parameters:
-            if parameter.name in args and list(check.names_of(parameter.annotation, args[parameter.name], Artifact)):
-                found = args[parameter.name]
-                located[parameter.name] = f"{DATA}/{found}" if isinstance(found, str) else [f"{DATA}/{n}" for n in found]
-        return located
 
     def _run_wide_dtype(self, plugin: Plugin, given: dict[str, Any]) -> dict[str, Any]:
         if "dtype" not in given and any(p.name == "dtype" for p in plugin.parameters):

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from compiler.check import field_type, takes_list
+from compiler.names import chosen_kind, takes_none
 from compiler.plan import canonical
 from compiler.spec import NAME_PATTERN, About, Spec
 from registry import cards, plugins
@@ -90,7 +91,7 @@ def _datasets(base: dict[str, Any]) -> dict[str, Any]:
 def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for parameter in parameters:
-        one = TypeAdapter(field_type(parameter.annotation)).json_schema()
+        one = _value(parameter.annotation)
         if not takes_list(parameter.annotation):
             one = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "description": "A sweep: one variant per value."}]}
         if parameter.default is not REQUIRED:
@@ -99,3 +100,13 @@ def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, An
     required = [p.name for p in parameters if p.default is REQUIRED]
     result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
     return {**result, "required": required} if required else result
+
+
+def _value(annotation: Any) -> dict[str, Any]:
+    """The schema of one value; that of a nested plugin is its name, or its name with parameters."""
+    kind = chosen_kind(annotation)
+    if kind is None:
+        return TypeAdapter(field_type(annotation)).json_schema()
+    names = [{"const": n, "description": plugins.get(kind, n).summary} for n in plugins.names(kind)]
+    found: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
+    return {"anyOf": [*found, {"type": "null"}] if takes_none(annotation) else found}

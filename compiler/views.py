@@ -14,7 +14,7 @@ from compiler.emit import Changes
 from compiler.explain import Forecast
 from compiler.project import ProjectError
 from registry import plugins
-from registry.plugins import KINDS, REQUIRED, Plugin, PluginError
+from registry.plugins import KINDS, NESTED, REQUIRED, Plugin, PluginError
 from registry.printing import print_json
 
 _SIGNS = {
@@ -107,7 +107,12 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
         out.print(f"\n[bold]{key}[/] {escape(str(value))}")
     out.print("\n[bold]In a spec[/]")
     needed = ", ".join(f"{p.name}: ..." for p in plugin.parameters if p.default is REQUIRED)
-    out.print(f"  {kind}: " + escape(f"[{name}: {{{needed}}}]" if needed else f"[{name}]"))
+    if kind in NESTED:
+        out.print(
+            f"  as the value of a parameter that takes a plugin of {kind}: " + escape(f"{{{name}: {{{needed}}}}}" if needed else name)
+        )
+    else:
+        out.print(f"  {kind}: " + escape(f"[{name}: {{{needed}}}]" if needed else f"[{name}]"))
 
 
 def _plugin_json(plugin: Plugin) -> dict[str, Any]:

@@ -17,9 +17,9 @@ import importlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
@@ -38,8 +38,16 @@ KINDS = {
     "estimators": "runners/estimators",
     "conformal": "runners/conformal",
     "metrics": "runners/metrics",
+    "generators": "runners/generators",
+    "saliency": "runners/saliency",
+    "masks": "runners/masks",
+    "inpainters": "runners/inpainters",
+    "abstentions": "runners/abstentions",
 }
-"""Spec key -> plugin folder."""
+"""Spec key -> plugin folder. A folder that is not there has no plugins."""
+
+NESTED = ("generators", "saliency", "masks", "inpainters")
+"""Kinds that are no section of a spec: their plugins are named as a parameter of another plugin."""
 
 DVC_IGNORES = frozenset({"size", "nfiles"})
 """DVC leaves every key of these names out of its run cache's keys: a parameter called so would bring back wrong results."""
@@ -67,6 +75,21 @@ class DatasetName(str):
 
 class ModelName(str):
     """A parameter of this type names a model of the same spec; the stage then reads that model."""
+
+
+Chosen = str | Mapping[str, Any]
+"""A parameter of type `Annotated[Chosen, Kind("generators")]` itself names a plugin, of that kind.
+
+A spec says `name`, or `name: {parameters}` in braces; the plugin receives `{"plugin": name, "args": {every parameter}}`
+and turns it into a function by `load_chosen`.
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Of which kind the plugin is that a `Chosen` parameter names."""
+
+    name: str
 
 
 class PluginError(Exception):
@@ -128,6 +151,20 @@ def load(kind: str, name: str) -> Callable[..., Any]:
     found = get(kind, name)
     function: Callable[..., Any] = getattr(importlib.import_module(found.module), name)
     return function
+
+
+def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
+    """The function that a `Chosen` parameter names, its keyword arguments bound. Only runners call this.
+
+    Args:
+        kind: the kind that stands in the parameter's annotation.
+        value: what the plugin received: `{"plugin": name, "args": {...}}`; or a bare name, for the plugin's own defaults.
+    """
+    if isinstance(value, str):
+        return load(kind, value)
+    if set(value) != {"plugin", "args"}:
+        raise PluginError(f"expected a name or {{'plugin': ..., 'args': ...}} of {kind}, got {dict(value)!r}")
+    return partial(load(kind, value["plugin"]), **value["args"])
 
 
 @cache
@@ -193,7 +230,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
         if _mixes_numbers(annotation):
             raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
         value = REQUIRED if default is None else _literal(default, where)
-        parameters.append(Parameter(argument.arg, annotation, value, ast.unparse(argument.annotation)))
+        parameters.append(Parameter(argument.arg, annotation, value, _text(argument.annotation)))
     reads = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
     doc = ast.get_docstring(functions[name]) or ""
     return Plugin(kind, name, path, module, doc, reads, tuple(parameters), constants)
@@ -227,12 +264,24 @@ def _type(node: ast.expr, where: str) -> Any:
             return list[_type(inner, where)]  # type: ignore[misc]
         case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
             return dict[_type(key, where), _type(value, where)]  # type: ignore[misc]
+        case ast.Subscript(
+            value=ast.Name(id="Annotated"),
+            slice=ast.Tuple(elts=[ast.Name(id="Chosen"), ast.Call(func=ast.Name(id="Kind"), args=[ast.Constant(value=str(kind))])]),
+        ):
+            if kind not in KINDS:
+                raise PluginError(f"{where}: no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+            return Annotated[Chosen, Kind(kind)]
         case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
             return Annotated[(_type(inner, where), *(_bound(b, where) for b in bounds))]  # type: ignore[return-value]
     raise PluginError(
         f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, "
-        "Literal[...], list[...], dict[str, ...], X | Y or Annotated[..., Ge(0), Lt(1)]"
+        'Literal[...], list[...], dict[str, ...], X | Y, Annotated[..., Ge(0), Lt(1)] or Annotated[Chosen, Kind("generators")]'
     )
+
+
+def _text(annotation: ast.expr) -> str:
+    """The annotation for a person: that of a nested plugin says its kind only."""
+    return re.sub(r"Annotated\[Chosen, Kind\('([a-z]+)'\)\]", r"plugin of \1", ast.unparse(annotation))
 
 
 def _bound(node: ast.expr, where: str) -> Any:

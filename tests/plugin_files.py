@@ -1,0 +1,40 @@
+"""Plugins made up for a test, as another package would add them: files of their own, found without being installed."""
+
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from registry import plugins
+
+AddPlugin = Callable[[str, str, str], Path]
+
+
+@contextmanager
+def made_up(folder: Path) -> Iterator[AddPlugin]:
+    """A function `(kind, name, source) -> file` whose plugins exist until the end of the block."""
+    ours = plugins._files
+    added: dict[str, dict[str, tuple[Path, str]]] = {}
+
+    def files(kind: str) -> dict[str, tuple[Path, str]]:
+        return {**ours(kind), **added.get(kind, {})}
+
+    def add(kind: str, name: str, source: str) -> Path:
+        module = f"made_up_{kind}_{name}"
+        path = folder / f"{module}.py"
+        path.write_text(textwrap.dedent(source))
+        added.setdefault(kind, {})[name] = (path, module)
+        return path
+
+    plugins._files = files  # type: ignore[assignment]
+    sys.path.insert(0, str(folder))
+    plugins._read.cache_clear()
+    try:
+        yield add
+    finally:
+        plugins._files = ours
+        sys.path.remove(str(folder))
+        plugins._read.cache_clear()
+        for module in [m for m in sys.modules if m.startswith("made_up_")]:
+            del sys.modules[module]
