@@ -231,6 +231,8 @@ class _Planner:
         wanted = {"option_logits"} | {c for e in self.r.estimators for c in e.plugin.reads}
         if self.r.judges or wanted & set(GREEDY_SIGNALS):
             wanted |= set(GREEDY_SIGNALS)
+        if self.r.spec.inference.confidence == "verify":
+            wanted.add("p_yes")
         return sorted(wanted & model.gives)
 
     def _score(self, tables: dict[str, Any], made: dict[str, str]) -> PlannedStage:

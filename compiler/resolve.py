@@ -299,6 +299,10 @@ class _Resolver:
                     gives = ", ".join(sorted(model.gives)) or "nothing"
                     message = f"{ref.label} needs {', '.join(missing)}, which the model '{model.ref.label}' cannot give (it gives {gives})"
                     self._problem(("estimators", min(i, len(spec.estimators) - 1)), message)
+        if spec.inference.confidence == "verify":
+            for model in (m for m in resolved.models if "p_yes" not in m.gives):
+                message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"
+                self._problem(("inference", "confidence"), message, "use `sequence`")
         for i, given in enumerate(spec.metrics):
             ref_name = given if isinstance(given, str) else next(iter(given), "") if isinstance(given, dict) else ""
             for ref in (r for r in resolved.metrics if r.plugin.name == ref_name):

@@ -61,7 +61,11 @@ class Inference(_Strict):
     """How models answer."""
 
     max_new_tokens: Whole = Field(16, gt=0, description="Longest answer in tokens.")
-    confidence: Literal["sequence"] = Field("sequence", description="Confidence of an open answer: `sequence` = its probability.")
+    confidence: Literal["sequence", "verify"] = Field(
+        "sequence",
+        description="Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when the model is "
+        "asked whether its own answer is right.",
+    )
 
 
 class Calibration(_Strict):

@@ -93,7 +93,7 @@ class Asker:
                 continue
             request = self._request(dataset, row, variant, image)
             key, seen = self._key(request)
-            needs = (self.needs | {"text"}) - (set() if request.options else {"option_logits"})
+            needs = (self.needs | {"text"}) - ({"p_yes"} if request.options else {"option_logits"})
             cells.append(Cell(number, row, index, request.options, request.image is not None, needs, key, seen))
         return cells
 
@@ -105,7 +105,7 @@ class Asker:
             prompt = self.model.render(messages(question, choices, image=picture is not None))
         except ValueError as error:
             raise StageError(f"{dataset.name}: sample '{sample['sample_id']}': {error}") from error
-        return Request(prompt, picture, len(choices))
+        return Request(prompt, picture, len(choices), question)
 
     def _key(self, request: Request) -> tuple[bytes, str]:
         """The key of the answer, and the digest of what the model sees."""

@@ -20,6 +20,8 @@ CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
 OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
 SET_COLUMNS = frozenset({"covered", "set_size"})
+CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
+"""What the confidence of an open answer is read from."""
 
 
 @dataclass
@@ -93,7 +95,7 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
         if samples.name not in files:
             continue
         path = files[samples.name]
-        for variant, table in greedy_by_variant(path, ["option_logits", "token_logprobs"]).items():
+        for variant, table in greedy_by_variant(path, ["option_logits", *CONFIDENCE[stage.params["confidence"]]]).items():
             key = (model, samples.name, variant)
             yield Cell(
                 model,
@@ -125,11 +127,15 @@ def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: 
 
 
 def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats, where: str) -> None:
-    """Of open answers: the probability of the whole answer, exp(sum of token log-probabilities)."""
+    """Of open answers: P(yes) when asked to verify them, or the whole answer's probability, exp(sum of token log-probabilities)."""
     rows = samples.rows_of(table["sample_id"], where)
+    is_open = samples.n_options[rows] == 0
+    if "p_yes" in table.column_names:
+        confidence[rows[is_open]] = numbers(table["p_yes"])[is_open]
+        return
     values, lengths = flat(table["token_logprobs"])
     total = np.bincount(np.repeat(np.arange(len(rows)), lengths), values, len(rows))
-    told = (lengths > 0) & (samples.n_options[rows] == 0)
+    told = (lengths > 0) & is_open
     confidence[rows[told]] = np.minimum(np.exp(total[told]), 1.0)
 
 

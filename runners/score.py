@@ -31,8 +31,6 @@ def run(stage: Stage) -> None:
 
 
 def _run(stage: Stage) -> None:
-    if stage.params["confidence"] != "sequence":
-        raise StageError(f"confidence: expected 'sequence', got {stage.params['confidence']!r}")
     metrics = read_metrics(stage.params["metrics"])
     interval = stage.params["interval"]
     datasets = [read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]

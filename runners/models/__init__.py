@@ -61,6 +61,8 @@ class Request:
     """RGB, after any perturbation."""
     options: int = 0
     """How many lettered options to read logits of; 0 for an open-ended question."""
+    question: str = ""
+    """The question as the prompt has it, for conversations that go on after the answer."""
 
 
 @dataclass
@@ -77,6 +79,7 @@ class Answer:
     """Raw logits of the options' letters at the answer's first position."""
     p_true: float | None = None
     p_yes: float | None = None
+    """P(yes) / (P(yes) + P(no)) when asked whether this answer is right; None where both are impossible."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from runners.models import Answer, Encoded, ModelContext, ModelError, Request
+from runners.models._own_answer import weigh
 from runners.models._still_images import still_images_only
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from registry.plugins import Artifact
 
-GIVES = ["text", "token_logprobs", "token_entropies", "option_logits"]
+GIVES = ["text", "token_logprobs", "token_entropies", "option_logits", "p_yes"]
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -146,11 +147,8 @@ class HfVlm:
         import torch
         from transformers import LogitsProcessorList
 
+        tensors = self.on_device(encoded)
         device = self.module.device
-        tensors = {
-            name: value.to(device, self.module.dtype if value.is_floating_point() else None) if isinstance(value, torch.Tensor) else value
-            for name, value in encoded.tensors.items()
-        }
         count = encoded.requests[0].options
         options = max(r.options for r in encoded.requests)
         watch = _Watch("token_entropies" in needs, torch.tensor(self.option_ids(options), device=device) if count else None)
@@ -158,7 +156,27 @@ class HfVlm:
         with torch.inference_mode():
             out = self.module.generate(**tensors, do_sample=False, max_new_tokens=steps, logits_processor=LogitsProcessorList([watch]))
         tokens = out[:, tensors["input_ids"].shape[1] :].tolist()
-        return watch.answers(tokens, self._stops, encoded.requests, self._decode)
+        answers = watch.answers(tokens, self._stops, encoded.requests, self._decode)
+        if "p_yes" in needs and not count:
+            for answer, share in zip(answers, weigh(self, encoded.requests, answers), strict=True):
+                answer.p_yes = share
+        return answers
+
+    def on_device(self, encoded: Encoded) -> dict[str, Any]:
+        """The tensors of a batch where the weights are, in their dtype."""
+        import torch
+
+        return {
+            name: value.to(self.module.device, self.module.dtype if value.is_floating_point() else None)
+            if isinstance(value, torch.Tensor)
+            else value
+            for name, value in encoded.tensors.items()
+        }
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of a rendered prompt as it stands."""
+        with self._lock:
+            return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _decode(self, tokens: list[int]) -> str:
         with self._lock:
@@ -185,13 +203,14 @@ class HfVlm:
         prompt = self.render([user])
         with self._lock:
             whole = str(self.processor.apply_chat_template([user, assistant], tokenize=False))
-            gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
-            tried = {}
-            for between in dict.fromkeys((gap if gap.isspace() else "", "", " ")):
-                before, after = (self.tokenizer(t, add_special_tokens=False)["input_ids"] for t in (prompt, prompt + between + letter))
-                tried[between + letter] = after[len(before) :]
-                if after[:-1] == before and after[-1] != self.tokenizer.unk_token_id:
-                    return int(after[-1])
+        gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
+        tried = {}
+        before = self.tokenize(prompt)
+        for between in dict.fromkeys((gap if gap.isspace() else "", "", " ")):
+            after = self.tokenize(prompt + between + letter)
+            tried[between + letter] = after[len(before) :]
+            if after[:-1] == before and after[-1] != self.tokenizer.unk_token_id:
+                return int(after[-1])
         raise ModelError(f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}")
 
 

@@ -115,6 +115,11 @@ def change(old: str, new: str) -> str:
             "{recorded: {source: vlm_uncertainty_bench, run: x}}",
             "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives option_logits)",
         ),
+        (
+            "{hf_vlm: {artifact: scene-vlm-base}}",
+            "{recorded: {source: vlm_uncertainty_bench, run: x}}\ninference: {confidence: verify}",
+            "t.yaml:7:25: inference.confidence: `verify` asks every model to verify its answers, which 'base' (recorded) cannot (use `sequence`)",
+        ),
         ("  base:", "  scenes:", "t.yaml:6:3: models.scenes: the name 'scenes' is given to two of datasets, models and finetunes"),
         ("  base:", "  'a/b':", "t.yaml:6:"),
     ],

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import accuracy_score, roc_auc_score
+from torchmetrics.classification import BinaryCalibrationError
 
 from registry.sample import CONFORMAL_SETS, CONFORMAL_THRESHOLDS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
 from runners import calibrate, estimate, judge, score
@@ -288,16 +290,25 @@ def test_metrics_file_and_plots(world):
     assert {r["setting"] for r in rows} == {"ours", ""}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"slices": ["nonsense"]}, "slices: no sample has 'nonsense'"),
-        ({"confidence": "verify"}, "confidence: expected 'sequence', got 'verify'"),
-    ],
-)
-def test_wrong_parameters(world, changes, message):
-    with pytest.raises(StageError, match=message):
-        world.run_all(**changes)
+def test_verified_answers_have_their_own_yes_as_confidence(world):
+    """ECE with confidence `verify` is that of p_yes; an answer without one is unscored."""
+    path = Path(world.inputs["generations"]["m1"]["open"])
+    rng = np.random.default_rng(3)
+    rows = [row | {"p_yes": float(rng.random())} for row in world.answers["m1", "open"].values()]
+    rows[0]["p_yes"] = None
+    write_table(path, rows, GENERATIONS)
+    world.run_all(confidence="verify")
+    kept = [row for row in rows if row["variant"] == "clean" and row["p_yes"] is not None]
+    right = [float(row["text"] == ("red" if world.open[int(row["sample_id"][1:])]["answerable"] else "I don't know")) for row in kept]
+    expected = BinaryCalibrationError(n_bins=15)(torch.tensor([r["p_yes"] for r in kept]).double(), torch.tensor(right))
+    found = world.scores()["m1", "open", "clean", "all", "ece"]
+    assert found["value"] == pytest.approx(float(expected), abs=1e-6)
+    assert found["n"] == len(kept)
+
+
+def test_wrong_parameters(world):
+    with pytest.raises(StageError, match="slices: no sample has 'nonsense'"):
+        world.run_all(slices=["nonsense"])
 
 
 def test_answers_to_other_samples(world):
