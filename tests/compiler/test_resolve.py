@@ -118,7 +118,8 @@ def change(old: str, new: str) -> str:
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
             "{recorded: {source: vlm_uncertainty_bench, run: x}}\ninference: {confidence: verify}",
-            "t.yaml:7:25: inference.confidence: `verify` asks every model to verify its answers, which 'base' (recorded) cannot (use `sequence`)",
+            "t.yaml:7:25: inference.confidence: `verify` asks every model to verify its answers, which 'base' (recorded) cannot "
+            "(use `sequence`)",
         ),
         ("  base:", "  scenes:", "t.yaml:6:3: models.scenes: the name 'scenes' is given to two of datasets, models and finetunes"),
         ("  base:", "  'a/b':", "t.yaml:6:"),
