@@ -1,0 +1,101 @@
+"""How sure a share is, and how far people agree: Wilson's interval, raw agreement and three chance-corrected coefficients.
+
+Pure functions over plain numbers. What is not defined is None, never 0 or 1: agreement "beyond chance" does not exist where
+chance alone explains everything, as when all reviewers called everything valid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+
+Votes = Sequence[Sequence[str]]
+"""Per item the labels it was given, one by each of its raters."""
+
+
+def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float] | None:
+    """Wilson's score interval of a share: (p + z²/2n ± z·sqrt(p(1-p)/n + z²/4n²)) / (1 + z²/n). None for n = 0.
+
+    It stays within [0, 1] and is sensible near 0 and 1, where shares of valid questions lie. Items are taken as independent.
+    (Wilson, "Probable inference, the law of succession, and statistical inference", JASA 1927)
+    """
+    if not 0 <= successes <= n:
+        raise ValueError(f"expected 0 <= successes <= n, got {successes} of {n}")
+    if n == 0:
+        return None
+    from statistics import NormalDist
+
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    p = successes / n
+    middle = p + z * z / (2 * n)
+    spread = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def raw(votes: Votes) -> float | None:
+    """Share of pairs of raters that agree, the mean over items with at least two raters, in [0, 1]; None without such an item."""
+    shares = [_agreeing(v) for v in votes if len(v) > 1]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _agreeing(labels: Sequence[str]) -> float:
+    n = len(labels)
+    return sum(c * (c - 1) for c in Counter(labels).values()) / (n * (n - 1))
+
+
+def cohen_kappa(first: Sequence[str], second: Sequence[str]) -> float | None:
+    """Cohen's kappa of two raters: (p_o - p_e) / (1 - p_e), p_e from each rater's own shares, in [-1, 1], 0 = as by chance.
+
+    None without items, or where p_e = 1: both gave one and the same label throughout.
+    (Cohen, "A coefficient of agreement for nominal scales", 1960)
+    """
+    if len(first) != len(second):
+        raise ValueError(f"expected one label of each rater per item, got {len(first)} and {len(second)}")
+    n = len(first)
+    if n == 0:
+        return None
+    a, b = Counter(first), Counter(second)
+    by_chance = sum(a[label] * b[label] for label in a) / (n * n)
+    observed = sum(x == y for x, y in zip(first, second, strict=True)) / n
+    return None if math.isclose(by_chance, 1.0) else (observed - by_chance) / (1 - by_chance)
+
+
+def fleiss_kappa(votes: Votes) -> float | None:
+    """Fleiss' kappa: as Cohen's, for items that were all given the same number of labels (by whomever), p_e from pooled shares.
+
+    None without items, with fewer than two labels each, or where every label is the same.
+    (Fleiss, "Measuring nominal scale agreement among many raters", 1971)
+    """
+    sizes = {len(v) for v in votes}
+    if len(sizes) > 1:
+        raise ValueError(f"expected equally many labels for every item, got {min(sizes)} to {max(sizes)}")
+    if not votes or min(sizes) < 2:
+        return None
+    pooled = Counter(label for v in votes for label in v)
+    total = sum(pooled.values())
+    by_chance = sum((c / total) ** 2 for c in pooled.values())
+    observed = sum(_agreeing(v) for v in votes) / len(votes)
+    return None if math.isclose(by_chance, 1.0) else (observed - by_chance) / (1 - by_chance)
+
+
+def krippendorff_alpha(votes: Votes) -> float | None:
+    """Krippendorff's alpha for nominal labels: 1 - D_o / D_e over pairable labels; items may have any number of raters.
+
+    With m_u labels on item u, the disagreeing ordered pairs within items weigh 1/(m_u - 1) each (D_o), and are compared with those
+    among all pairable labels (D_e). Items with one label tell nothing and are left out. None where only one label occurs.
+    (Krippendorff, "Content Analysis", 4th edition, chapter 12)
+    """
+    pairable = [v for v in votes if len(v) > 1]
+    pooled = Counter(label for v in pairable for label in v)
+    n = sum(pooled.values())
+    expected = sum(a * b for (_, a), (_, b) in combinations(sorted(pooled.items()), 2))
+    if not expected:
+        return None
+    observed = 0.0
+    for labels in pairable:
+        counts = list(Counter(labels).values())
+        observed += sum(a * b for a, b in combinations(counts, 2)) / (len(labels) - 1)
+    return 1 - (n - 1) * observed / expected
