@@ -111,27 +111,67 @@ def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
     return light
 
 
-def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
-    """Trace the window around one object and lay it over what is already drawn."""
+def silhouettes(scene: Scene) -> Array:
+    """How much of each pixel shows each object, (objects, pixels, pixels), 0 to 1; what nearer objects hide is taken off."""
+    view = _view(scene["level"])
+    things = scene["objects"]
+    seen = np.zeros((len(things), view.pixels, view.pixels))
+    for i in sorted(range(len(things)), key=lambda i: -float(things[i]["pixel_coords"][2])):
+        look = _look(view, things[i])
+        if look is None:
+            continue
+        seen[:, look.rows, look.columns] *= 1.0 - look.cover
+        seen[i, look.rows, look.columns] += look.cover
+    return seen
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One object traced alone: its window of the picture, and where the window's rays meet it."""
+
+    rows: slice
+    columns: slice
+    rays: Array
+    hit: Array
+    points: Array
+    normals: Array
+    centre: Array
+    split: tuple[int, int, int, int]
+    """Shape of the rays as (rows, rays a row, columns, rays a column)."""
+
+    @property
+    def cover(self) -> Array:
+        """Share of each pixel that the object covers."""
+        share: Array = self.hit.reshape(self.split).mean((1, 3), dtype=np.float64)
+        return share
+
+
+def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
+    """None where the object's window is outside the picture."""
     px, py, depth = thing["pixel_coords"]
     reach = SIZES[thing["size"]] * (1.5 if thing["shape"] != "sphere" else 1.12) * view.focal / depth + 1.5
     left, right = max(0, math.floor(px - reach)), min(view.pixels, math.ceil(px + reach))
     top, bottom = max(0, math.floor(py - reach)), min(view.pixels, math.ceil(py + reach))
     if left >= right or top >= bottom:
-        return
+        return None
     k = view.over
-    window = view.rays[top * k : bottom * k, left * k : right * k]
-    rays = window.reshape(-1, 3)
+    rays = view.rays[top * k : bottom * k, left * k : right * k].reshape(-1, 3)
     centre = np.array(thing["3d_coords"], np.float64)
     hit, points, normals = _TRACE[thing["shape"]](view.eye - centre, rays, thing)
-    colors = np.zeros_like(rays)
-    colors[hit] = _light(rays[hit], points, normals, centre, thing)
-    shape = ((bottom - top), k, (right - left), k)
-    cover = hit.reshape(shape).mean((1, 3), dtype=np.float64)[..., None]
-    paint = colors.reshape(*shape, 3).mean((1, 3), dtype=np.float64)
-    part = canvas[top:bottom, left:right]
-    part *= 1.0 - cover
-    part += paint
+    split = ((bottom - top), k, (right - left), k)
+    return _Look(slice(top, bottom), slice(left, right), rays, hit, points, normals, centre, split)
+
+
+def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
+    """Trace the window around one object and lay it over what is already drawn."""
+    look = _look(view, thing)
+    if look is None:
+        return
+    colors = np.zeros_like(look.rays)
+    colors[look.hit] = _light(look.rays[look.hit], look.points, look.normals, look.centre, thing)
+    part = canvas[look.rows, look.columns]
+    part *= 1.0 - look.cover[..., None]
+    part += colors.reshape(*look.split, 3).mean((1, 3), dtype=np.float64)
 
 
 def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:

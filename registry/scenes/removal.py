@@ -1,0 +1,36 @@
+"""A scene without some of its things: what the world would be, and what the picture would show, had they not been there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import numpy as np
+
+from registry.scenes.render import render, silhouettes
+from registry.scenes.world import Scene, relationships
+
+
+def without(scene: Scene, taken: Collection[int]) -> Scene:
+    """The same scene without the objects at these places; relations are between those that are left.
+
+    Raises:
+        IndexError: a place that the scene does not have.
+    """
+    unknown = [i for i in taken if not 0 <= i < len(scene["objects"])]
+    if unknown:
+        raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects; there is no number {unknown[0]}")
+    left = [thing for i, thing in enumerate(scene["objects"]) if i not in taken]
+    return {**scene, "objects": left, "relationships": relationships([thing["3d_coords"] for thing in left])}
+
+
+def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
+    """The pixels that show any of these objects, if only at an edge: (pixels, pixels) bool."""
+    found: np.ndarray = silhouettes(scene)[list(objects)].max(axis=0, initial=0.0) > 0
+    return found
+
+
+def traces(scene: Scene, objects: Collection[int], levels: int = 8) -> np.ndarray:
+    """The pixels that would be another by more than `levels` of 255 without these objects: themselves and their shadows."""
+    before, after = (render(s).astype(np.int16) for s in (scene, without(scene, objects)))
+    found: np.ndarray = (np.abs(before - after).max(axis=-1) > levels) | silhouette(scene, objects)
+    return found
