@@ -24,6 +24,7 @@ from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin
 
 DATA = "registry/data"
 SET_COLUMNS = {"covered", "set_size"}
+RATED_BY = "rated_by_"
 
 
 @dataclass(frozen=True)
@@ -309,6 +310,12 @@ class _Resolver:
                 reads = set(ref.plugin.reads)
                 if reads & SET_COLUMNS and not resolved.conformal:
                     self._problem(("metrics", i), f"{ref_name} reads conformal sets, and this spec has none", "add a `conformal:` section")
+                judges = {c.removeprefix(RATED_BY) for c in reads if c.startswith(RATED_BY)}
+                if absent := judges - {j.label for j in resolved.judges}:
+                    name = min(absent)
+                    self._problem(
+                        ("metrics", i), f"{ref_name} reads ratings by the judge '{name}', which this spec has not", f"`judges: [{name}]`"
+                    )
                 if "uncertainty" in reads and not resolved.estimators:
                     self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
         if spec.metrics and not (spec.models or spec.finetunes):

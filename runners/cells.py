@@ -19,6 +19,8 @@ Key = tuple[str, str, str]
 CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
 OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
+RATED_BY = "rated_by_"
+"""A column of this prefix holds the ratings of the judge of that label; it is of open answers only."""
 SET_COLUMNS = frozenset({"covered", "set_size"})
 CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 """What the confidence of an open answer is read from."""
@@ -109,7 +111,7 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
 
 def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: str | None, where: str) -> dict[str, Floats]:
     n, choice = samples.n, samples.n_options > 0
-    columns = {"correct": np.full(n, np.nan), "confidence": np.full(n, np.nan)}
+    columns = {"correct": np.full(n, np.nan), "confidence": np.full(n, np.nan), "answerable": samples.answerable, "fold": samples.fold}
     if choice.any():
         probs = option_probabilities(samples, table, where)
         scored = ~np.isnan(probs).all(axis=1)
@@ -143,13 +145,18 @@ def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correc
     """Fill in `correct` of open answers from their judge; give what the judge said of refusals."""
     if judged is None or judge is None:
         return {}
-    judged = judged.filter(pc.and_(pc.equal(judged["judge"], judge), pc.equal(judged["draw"], GREEDY)))
-    rows = samples.rows_of(judged["sample_id"], f"judgements of {where}")
-    correct[rows] = numbers(judged["rating"])
-    columns = {}
-    for name in ("pred_is_idk", "gt_is_idk"):
-        columns[name] = np.full(samples.n, np.nan)
-        columns[name][rows] = numbers(judged[name])
+    columns: dict[str, Floats] = {}
+    for (label,), part in split(judged.filter(pc.equal(judged["draw"], GREEDY)), ["judge"]):  # type: ignore[misc]
+        rows = samples.rows_of(part["sample_id"], f"judgements by '{label}' of {where}")
+        columns[RATED_BY + label] = np.full(samples.n, np.nan)
+        columns[RATED_BY + label][rows] = numbers(part["rating"])
+        if label != judge:
+            continue
+        correct[rows] = numbers(part["rating"])
+        columns["pred_is_idk"] = np.full(samples.n, np.nan)
+        columns["pred_is_idk"][rows] = numbers(part["pred_is_idk"])
+        # known of every open question, answered or not, so that what was not answered counts as unscored in the right place
+        columns["gt_is_idk"] = np.where(samples.n_options == 0, 1 - samples.answerable, np.nan)
     return columns
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry import plugins
-from runners.cells import CHOICE_ONLY, OPEN_ONLY, SET_COLUMNS, Cell
+from runners.cells import CHOICE_ONLY, OPEN_ONLY, RATED_BY, SET_COLUMNS, Cell
 from runners.frames import Floats
 from runners.resampling import Bootstrap, Recorder, Replay
 from runners.stage import StageError
@@ -33,6 +33,8 @@ class Metric:
     """Its columns, `weights` left out."""
     function: Callable[..., Floats]
     args: dict[str, Any]
+    over: str | None = None
+    """The metric is over rows where this column is 1."""
 
     @property
     def of_test_rows(self) -> bool:
@@ -41,16 +43,17 @@ class Metric:
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     """Load the metric plugins of a stage and check what they read."""
-    known = {"correct", "confidence", "is_calibration", "uncertainty"} | CHOICE_ONLY | OPEN_ONLY
+    known = {"correct", "confidence", "answerable", "fold", "is_calibration", "uncertainty"} | CHOICE_ONLY | OPEN_ONLY
     found = []
     for ref in refs:
         plugin = plugins.get("metrics", ref["plugin"])
-        if not plugin.reads or plugin.reads[-1] != "weights" or not set(plugin.reads[:-1]) <= known:
+        if not plugin.reads or plugin.reads[-1] != "weights" or not {c for c in plugin.reads[:-1] if not c.startswith(RATED_BY)} <= known:
             raise StageError(
                 f"{plugin.path}: {plugin.name} reads {', '.join(plugin.reads) or 'nothing'}; expected columns of "
-                f"{', '.join(sorted(known))}, then weights"
+                f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, then weights"
             )
-        found.append(Metric(ref["label"], plugin.reads[:-1], plugins.load("metrics", ref["plugin"]), ref["args"]))
+        over = plugin.declares.get("OVER")
+        found.append(Metric(ref["label"], plugin.reads[:-1], plugins.load("metrics", ref["plugin"]), ref["args"], over))
     return found
 
 
@@ -101,7 +104,7 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[s
         universe = part.rows
         if reads & CHOICE_ONLY:
             universe = universe[cell.samples.n_options[universe] > 0]
-        if reads & OPEN_ONLY:
+        if reads & OPEN_ONLY or any(c.startswith(RATED_BY) for c in reads):
             universe = universe[cell.samples.n_options[universe] == 0]
         for name, columns, names_of_each in _columns_for(metric, cell, reads):
             made = [_task(metric, each, universe, np.searchsorted(part.rows, universe)) for each in columns]
@@ -133,6 +136,8 @@ def _task(metric: Metric, columns: dict[str, Floats], universe: NDArray[np.int64
     taken = {name: columns[name][universe] for name in metric.reads}
     scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
     counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
+    if metric.over:
+        counted &= taken[metric.over] == 1
     n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
     arrays = [values[scored] for values in taken.values()]
     weights = Recorder(int(scored.sum()))

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from registry.sample import GENERATIONS, GREEDY, SAMPLES
+from runners.conformal_sets import calibration_rows
 from runners.records import read_table
 from runners.stage import StageError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+FOLD_SEED = 42
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,18 @@ class Samples:
         """A code per group; a sample without a group is one of its own."""
         names = [group or f"\0{name}" for group, name in zip(self.table["group"].to_pylist(), self.ids.to_pylist(), strict=True)]
         return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def answerable(self) -> Floats:
+        """1 where the question can be answered; what says nothing can."""
+        return np.asarray(pc.fill_null(self.table["answerable"], True).to_numpy(), dtype=np.float64)
+
+    @cached_property
+    def fold(self) -> Floats:
+        """0 or 1: which half of the groups each row is in, the same for every model. All 0 where there is one group only."""
+        if len(np.unique(self.groups)) < 2:
+            return np.zeros(self.n)
+        return calibration_rows(self.groups, 0.5, FOLD_SEED, "groups").astype(np.float64)
 
     def values(self, field: str) -> list[str | None]:
         """A column or a meta key as text, None where a sample has none."""

@@ -3,6 +3,7 @@
 The contract of a plugin `NAME.py`:
 
     HIGHER_IS_BETTER = True          # or False; None where neither direction is better
+    OVER = "gt_is_idk"               # optional: the metric is over rows where this column is 1, and n counts those
 
     def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
 
@@ -11,12 +12,15 @@ The contract of a plugin `NAME.py`:
   | column | meaning |
   |---|---|
   | correct | 0..1: right option chosen, or the judge's rating of an open answer |
-  | confidence | 0..1: largest softmax over the options, or exp(sum of token log-probabilities) of an open answer |
+  | confidence | 0..1: largest softmax over the options; of an open answer what `inference.confidence` says |
+  | answerable | 1 where the question can be answered |
+  | fold | 0 or 1: which half of the dataset's groups the row is in, for metrics that choose something on other rows |
   | predicted, n_options | index of the likeliest option, number of options (multiple choice only) |
   | is_calibration | 1 where a conformal setting calibrates on the row, else 0; all 0 without a setting |
   | covered, set_size | of a row's prediction set, for one conformal setting and score |
   | uncertainty | of one estimator, HIGHER = MORE UNCERTAIN, may be infinite |
   | pred_is_idk, gt_is_idk | 1 where the answer declines, where declining is right (open answers only) |
+  | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
 
 - Every column is float64 (n,) without NaN: rows that lack one of the columns a metric reads are left out by the caller
   and counted as unscored.

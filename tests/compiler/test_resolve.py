@@ -106,6 +106,11 @@ def change(old: str, new: str) -> str:
             "t.yaml:15:5: metrics[3]: set_size reads conformal sets, and this spec has none (add a `conformal:` section)",
         ),
         (
+            "  - accuracy\n",
+            "  - accuracy\n  - vqa_accuracy\n",
+            "t.yaml:15:5: metrics[1]: vqa_accuracy reads ratings by the judge 'vqa', which this spec has not (`judges: [vqa]`)",
+        ),
+        (
             "judges:",
             "compare: {baseline: bsae}\njudges:",
             "t.yaml:9:21: compare.baseline: expected a model of this spec, got 'bsae' (did you mean 'base'?)",

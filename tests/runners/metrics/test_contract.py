@@ -24,6 +24,9 @@ def columns():
         "uncertainty": rng.normal(size=N),
         "pred_is_idk": rng.integers(0, 2, N) * 1.0,
         "gt_is_idk": rng.integers(0, 2, N) * 1.0,
+        "answerable": rng.integers(0, 2, N) * 1.0,
+        "fold": np.arange(N) // 3 % 2 * 1.0,
+        "rated_by_vqa": rng.integers(0, 11, N) / 10,
     }
 
 
