@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from runners.models import Answer, Encoded, ModelContext, ModelError, Request
+from runners.models._folder import folder_digest, folder_fault
 from runners.models._own_answer import weigh
 from runners.models._still_images import still_images_only
 
@@ -60,7 +61,9 @@ def hf_vlm(
     if trust_remote_code and hub is None:
         raise ModelError(f"model '{context.label}': trust_remote_code is for a hub model with a revision, not for the folder {folder}")
     if folder is not None:
-        _check_folder(context.label, folder)
+        fault = folder_fault(folder)
+        if fault:
+            raise ModelError(f"model '{context.label}': {fault}")
     return HfVlm(context.label, folder, hub, revision, dtype or context.dtype or "float32", trust_remote_code)
 
 
@@ -80,7 +83,7 @@ class HfVlm:
             "trust_remote_code": remote_code,
             "local_files_only": hub is None,
         }
-        identity = f"{hub}@{revision}" if hub else _folder_digest(folder or Path())
+        identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
         self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code]).encode()).hexdigest()
         try:
             with still_images_only():
@@ -252,22 +255,3 @@ class _Watch:
                 answer.option_logits = self.option_logits[row][: requests[row].options]
             made.append(answer)
         return made
-
-
-def _check_folder(label: str, folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"model '{label}': {folder}: expected config.json of a transformers model; `dvc pull {folder}.dvc` may bring it")
-    if not any(folder.glob("*.safetensors")):
-        raise ModelError(f"model '{label}': {folder}: expected weights as *.safetensors; pickled weights are not read, convert them")
-
-
-def _folder_digest(folder: Path) -> str:
-    """SHA-256 over names and content of every file of the model but its prose."""
-    total = hashlib.sha256()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        name = path.relative_to(folder).as_posix()
-        if name.startswith(".") or path.suffix == ".md":
-            continue
-        with path.open("rb") as handle:
-            total.update(f"{name}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode())
-    return total.hexdigest()
