@@ -167,3 +167,22 @@ def tiny_idefics3(folder: Path, seed: int = 0) -> Path:
 
 
 FAMILIES = {"llava": tiny_llava, "qwen2_vl": tiny_qwen2_vl, "idefics3": tiny_idefics3}
+
+
+def tiny_llm(folder: Path, seed: int = 0) -> Path:
+    """A causal language model that reads text only: a Llama of two layers with a chat template."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(seed)
+    special = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
+    tokenizer = bytes_tokenizer(special, "<|im_end|>", "<|pad|>")
+    tokenizer.chat_template = (
+        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        max_position_embeddings=4096, bos_token_id=1, eos_token_id=2, pad_token_id=0, initializer_range=0.3, tie_word_embeddings=False,
+    )  # fmt: skip
+    return save(LlamaForCausalLM(config), tokenizer, folder)

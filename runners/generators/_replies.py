@@ -107,7 +107,8 @@ class Replies:
                 self.damaged += 1
                 continue
             found = json.loads(body)
-            self._known[bytes.fromhex(found.pop("key"))] = Reply(**found)
+            key = bytes.fromhex(found.pop("key"))
+            self._known[key] = Reply(**found)
 
 
 def _line(key: bytes, reply: Reply) -> bytes:
