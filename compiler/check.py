@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -92,6 +93,11 @@ def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
         else:
             current = (get_args(current) or (None,))[-1]
     return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+
+
+def is_name(text: str) -> bool:
+    """Whether it can name a thing of a spec."""
+    return re.match(NAME_PATTERN, text) is not None
 
 
 def field_type(annotation: Any) -> Any:

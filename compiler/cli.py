@@ -48,7 +48,7 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     facts = {
         "ok": True,
         "spec": resolved.spec.name,
-        "datasets": len(resolved.datasets),
+        "datasets": len(resolved.datasets) + len(resolved.pairs),
         "models": len(resolved.models),
         "variants": 1 + len(resolved.perturbations),
         "estimators": len(resolved.estimators),

@@ -10,6 +10,8 @@ from compiler.project import ProjectError
 Edges = list[tuple[str, str]]
 _COLOURS = {
     "data": "#4c78a8",
+    "pair": "#e377c2",
+    "assemble": "#17becf",
     "finetune": "#b279a2",
     "infer": "#f58518",
     "judge": "#72b7b2",

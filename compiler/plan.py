@@ -15,7 +15,9 @@ from typing import Any
 
 from compiler.closure import closure
 from compiler.errors import Mark, Problem, SpecError
-from compiler.resolve import DATA, DatasetUse, FinetuneUse, ModelUse, Ref, Resolved, slug
+from compiler.pairsets import PairSetUse, RecipeUse
+from compiler.refs import DATA, Ref, slug
+from compiler.resolve import DatasetUse, FinetuneUse, ModelUse, Resolved
 from registry import CLEAN
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
@@ -29,7 +31,7 @@ LATER_STAGES = 5
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
 
-SEEDED = ("data", "finetune", "infer", "score", "report")
+SEEDED = ("data", "pair", "finetune", "infer", "score", "report")
 
 
 @dataclass(frozen=True)
@@ -112,20 +114,23 @@ def _place(resolved: Resolved, *parts: str) -> str:
 class _Planner:
     def __init__(self, resolved: Resolved, root: Path) -> None:
         self.r, self.root = resolved, root
-        self.evaluated = [d for d in resolved.datasets if d.evaluate]
-        self.data = {d.label: _place(resolved, "data", d.label) for d in resolved.datasets}
+        self.evaluated = resolved.evaluated
+        self.data = {d.label: _place(resolved, "data", d.label) for d in resolved.data}
         self.generations = {
             m.ref.label: {d.label: f"{_place(resolved, 'generations', m.ref.label, d.label)}.parquet" for d in self.evaluated}
             for m in resolved.models
         }
-        pairs = len(resolved.models) * len(self.evaluated)
-        self.coarse = len(resolved.datasets) + len(resolved.finetunes) + pairs + LATER_STAGES > MAX_STAGES
+        makes = len(self.data) + sum(len(s.recipes) for s in resolved.pairs) + len(resolved.finetunes)
+        self.coarse = makes + len(resolved.models) * len(self.evaluated) + LATER_STAGES > MAX_STAGES
         places = {_place(resolved, "generations", m.ref.label) for m in resolved.models}
         self.folders = frozenset(places if self.coarse else ())
 
     def stages(self) -> list[PlannedStage]:
         r = self.r
-        found = [*map(self._data, r.datasets), *map(self._finetune, r.finetunes)]
+        found = [*map(self._data, r.datasets)]
+        for pairs in r.pairs:
+            found += [*(self._pair(pairs, recipe) for recipe in pairs.recipes), self._assemble(pairs)]
+        found += map(self._finetune, r.finetunes)
         if not r.models or not self.evaluated:
             return found
         found += self._infer_stages()
@@ -190,9 +195,33 @@ class _Planner:
             f"data-{slug(d.label)}", "data", f"Samples of {d.label}", params, inputs, {"dataset": self.data[d.label]}, [d.adapter]
         )
 
+    def _pair(self, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
+        ref = recipe.ref
+        params = {**ref.as_json(), "about": recipe.about}
+        inputs = {"datasets": {name: self.data[name] for name in recipe.datasets}}
+        name = f"pair-{slug(pairs.label)}-{slug(ref.label)}"
+        outputs = {"pairs": _place(self.r, "pairs", pairs.label, ref.label)}
+        return self._stage(name, "pair", f"Pairs of {pairs.label}: {ref.label}", params, inputs, outputs, [ref])
+
+    def _assemble(self, pairs: PairSetUse) -> PlannedStage:
+        params: dict[str, Any] = {
+            "dataset": pairs.label,
+            "recipes": [recipe.ref.label for recipe in pairs.recipes],
+            "near_duplicates": pairs.near_duplicates,
+        }
+        inputs: dict[str, Any] = {
+            "recipes": {recipe.ref.label: _place(self.r, "pairs", pairs.label, recipe.ref.label) for recipe in pairs.recipes},
+            "datasets": {name: self.data[name] for name in pairs.sources},
+        }
+        if pairs.reviews is not None:
+            inputs["reviews"] = pairs.reviews
+            params["unreviewed"] = pairs.unreviewed
+        outputs = {"dataset": self.data[pairs.label]}
+        return self._stage(f"data-{slug(pairs.label)}", "assemble", f"Assemble the pairs of {pairs.label}", params, inputs, outputs)
+
     def _finetune(self, f: FinetuneUse) -> PlannedStage:
         r, ref = self.r, f.ref
-        inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in r.datasets if d.label.split("@")[0] in f.datasets}}
+        inputs: dict[str, Any] = {"datasets": {label: place for label, place in self.data.items() if label.split("@")[0] in f.datasets}}
         bases = {m.ref.label: m.source for m in r.models if m.ref.label.split("@")[0] in f.models and m.source}
         if bases:
             inputs["models"] = bases
@@ -209,7 +238,7 @@ class _Planner:
                 for d in self.evaluated:
                     yield self._infer(model, [d], f"infer-{slug(model.ref.label)}-{slug(d.label)}")
 
-    def _infer(self, model: ModelUse, datasets: list[DatasetUse], name: str) -> PlannedStage:
+    def _infer(self, model: ModelUse, datasets: list[DatasetUse | PairSetUse], name: str) -> PlannedStage:
         r = self.r
         variants: list[dict[str, Any]] = [{"variant": CLEAN, "plugin": None, "args": {}}]
         for p in r.perturbations:

@@ -7,7 +7,21 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from compiler.spec import About, Calibration, Category, Compare, Conformal, Dataset, Inference, Interval, Report, RunWide, Spec
+from compiler.spec import (
+    About,
+    Calibration,
+    Category,
+    Compare,
+    Conformal,
+    Dataset,
+    Inference,
+    Interval,
+    NearDuplicates,
+    PairSet,
+    Report,
+    RunWide,
+    Spec,
+)
 from registry import cards, plugins
 from registry.plugins import KINDS, REQUIRED, Parameter
 
@@ -27,6 +41,12 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("Top level", Spec, ""),
     ("`taxonomy.MAIN.CATEGORY`", Category, ""),
     ("`datasets.NAME`", Dataset, "Beside these keys stand the parameters of the card's adapter."),
+    (
+        "`pairs.NAME`",
+        PairSet,
+        "A set's name can stand wherever that of a data set can: it is answered, trained on, or made into pairs again.",
+    ),
+    ("`pairs.NAME.near_duplicates`", NearDuplicates, ""),
     ("`models.NAME.about`", About, "Beside `about` stands exactly one plugin of `runners/models/`."),
     ("`inference`", Inference, ""),
     ("`conformal.NAME`", Conformal, ""),

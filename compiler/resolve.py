@@ -6,7 +6,6 @@ that mean the same give the same plan.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,36 +16,15 @@ from annotated_types import Gt, Lt
 from compiler import check
 from compiler.errors import Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
-from compiler.names import names_in, names_of, nested_plugins, replaced_in
+from compiler.names import names_in, names_of
+from compiler.pairsets import PairResolver, PairSetUse
+from compiler.refs import DATA, Ref, located, slug
 from compiler.spec import About, RunWide, Spec
 from registry import cards, plugins
 from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
 
-DATA = "registry/data"
 SET_COLUMNS = {"covered", "set_size"}
 RATED_BY = "rated_by_"
-
-
-@dataclass(frozen=True)
-class Ref:
-    """One plugin with all its parameters."""
-
-    label: str
-    plugin: Plugin
-    args: dict[str, Any]
-
-    @property
-    def plugins(self) -> tuple[Plugin, ...]:
-        """The plugin and those that its arguments name."""
-        return (self.plugin, *nested_plugins(self.plugin, self.args))
-
-    @property
-    def artifacts(self) -> tuple[str, ...]:
-        """Paths of what it reads from registry/data/."""
-        return tuple(names_in(self.plugin, self.args, Artifact))
-
-    def as_json(self) -> dict[str, Any]:
-        return {"label": self.label, "plugin": self.plugin.name, "args": self.args}
 
 
 @dataclass(frozen=True)
@@ -60,6 +38,7 @@ class DatasetUse:
     limit: int | None
     source: str | None
     evaluate: bool
+    splits: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -98,6 +77,7 @@ class Resolved:
     seed: int
     files: tuple[Path, ...]
     datasets: tuple[DatasetUse, ...]
+    pairs: tuple[PairSetUse, ...]
     models: tuple[ModelUse, ...]
     finetunes: tuple[FinetuneUse, ...]
     perturbations: tuple[Ref, ...]
@@ -106,10 +86,19 @@ class Resolved:
     conformal: tuple[ConformalUse, ...]
     metrics: tuple[Ref, ...]
 
+    @property
+    def data(self) -> list[DatasetUse | PairSetUse]:
+        """Data sets and pair sets."""
+        return [*self.datasets, *self.pairs]
+
+    @property
+    def evaluated(self) -> list[DatasetUse | PairSetUse]:
+        """What models answer, sorted by label."""
+        return sorted((d for d in self.data if d.evaluate), key=lambda d: d.label)
+
     def cells(self) -> int:
         """Models x data sets x variants x estimators (at least one of each)."""
-        evaluated = sum(d.evaluate for d in self.datasets)
-        return len(self.models) * evaluated * (1 + len(self.perturbations)) * max(1, len(self.estimators))
+        return len(self.models) * len(self.evaluated) * (1 + len(self.perturbations)) * max(1, len(self.estimators))
 
 
 def resolve_file(path: Path, root: Path, run_wide: RunWide) -> Resolved:
@@ -141,21 +130,6 @@ def read_run_wide(root: Path) -> RunWide:
     return found
 
 
-def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with every Artifact, also those of nested plugins, as the path that the runner opens."""
-    return replaced_in(plugin, args, Artifact, artifact_path)
-
-
-def artifact_path(name: str) -> str:
-    """Where an artifact lies, from the root."""
-    return f"{DATA}/{name}"
-
-
-def slug(label: str) -> str:
-    """A label as a part of a path or stage name."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", label)
-
-
 class _Resolver:
     def __init__(self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem]) -> None:
         self.document, self.spec, self.run_wide, self.problems = document, spec, run_wide, problems
@@ -164,13 +138,15 @@ class _Resolver:
         spec = self.spec
         self._own_values()
         finetunes = self._finetunes()
-        datasets = self._datasets({d for f in finetunes for d in f.datasets})
+        pairs = PairResolver(spec, self._problem, self._single, self._combinations).resolve()
+        datasets = self._datasets({d for f in finetunes for d in f.datasets} | {d for s in pairs for d in s.sources})
         models = self._models(finetunes)
         resolved = Resolved(
             spec=spec,
             seed=spec.seed if spec.seed is not None else self.run_wide.seed,
             files=tuple(self.document.files),
             datasets=datasets,
+            pairs=pairs,
             models=models,
             finetunes=finetunes,
             perturbations=self._refs("perturbations", spec.perturbations, always_label=True),
@@ -179,18 +155,17 @@ class _Resolver:
             conformal=self._conformal(),
             metrics=self._refs("metrics", spec.metrics),
         )
-        self._refs("pairs", spec.pairs)
         self._references(resolved)
         return resolved
 
     # -- sections ---------------------------------------------------------------------------------------------------
 
     def _own_values(self) -> None:
-        known = [s for section in ("datasets", "models", "finetunes") for s in getattr(self.spec, section)]
-        for section in ("models", "finetunes"):
+        known = [s for section in ("datasets", "pairs", "models", "finetunes") for s in getattr(self.spec, section)]
+        for section in ("pairs", "models", "finetunes"):
             for name in getattr(self.spec, section):
                 if known.count(name) > 1:
-                    self._problem((section, name), f"the name '{name}' is given to two of datasets, models and finetunes", key=True)
+                    self._problem((section, name), f"the name '{name}' is given to two of datasets, pairs, models and finetunes", key=True)
 
     def _datasets(self, trained_on: set[str]) -> tuple[DatasetUse, ...]:
         found: list[DatasetUse] = []
@@ -212,7 +187,8 @@ class _Resolver:
             limit = entry.limit if entry.limit is not None else self.run_wide.limit
             evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
             for swept, args in self._combinations(adapter, given, path):
-                found.append(DatasetUse(check.label(name, swept), card.name, adapter, args, limit, source, evaluate))
+                splits = tuple(sorted(set(entry.splits))) if entry.splits is not None else None
+                found.append(DatasetUse(check.label(name, swept), card.name, adapter, args, limit, source, evaluate, splits))
         return tuple(sorted(found, key=lambda d: d.label))
 
     def _models(self, finetunes: tuple[FinetuneUse, ...]) -> tuple[ModelUse, ...]:
@@ -257,7 +233,10 @@ class _Resolver:
             plugin, given, at = one
             for swept, args in self._combinations(plugin, given, at):
                 uses: dict[type, list[str]] = {DatasetName: [], ModelName: []}
-                for kind, known in ((DatasetName, self.spec.datasets), (ModelName, {**self.spec.models, **self.spec.finetunes})):
+                for kind, known in (
+                    (DatasetName, {**self.spec.datasets, **self.spec.pairs}),
+                    (ModelName, {**self.spec.models, **self.spec.finetunes}),
+                ):
                     for parameter in plugin.parameters:
                         for used in names_of(parameter.annotation, args.get(parameter.name), kind):
                             uses[kind].append(used)
@@ -320,7 +299,16 @@ class _Resolver:
                     self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
         if spec.metrics and not (spec.models or spec.finetunes):
             self._problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
-        self._same_paths([*(("datasets", d.label) for d in resolved.datasets), *(("models", m.ref.label) for m in resolved.models)])
+        self._recipes_read_one_dataset_each(resolved)
+        self._same_paths([*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
+
+    def _recipes_read_one_dataset_each(self, resolved: Resolved) -> None:
+        labels = {d.label for d in resolved.data}
+        for pairs in resolved.pairs:
+            for name in (n for n in pairs.sources if n in self.spec.datasets and n not in labels):
+                if points := sorted(label for label in labels if label.split("@")[0] == name):
+                    message = f"recipes read one dataset, and '{name}' is a sweep of {len(points)}: {', '.join(points)}"
+                    self._problem(("pairs", pairs.label), message, "give each of them a name of its own under `datasets:`", key=True)
 
     def _same_paths(self, named: Iterable[tuple[str, str]]) -> None:
         seen: dict[tuple[str, str], str] = {}

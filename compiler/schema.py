@@ -8,12 +8,13 @@ from pydantic import TypeAdapter
 
 from compiler.check import field_type, takes_list
 from compiler.names import chosen_kind, takes_none
+from compiler.pairsets import NAME_KEY
 from compiler.plan import canonical
 from compiler.spec import NAME_PATTERN, About, Spec
 from registry import cards, plugins
 from registry.plugins import KINDS, REQUIRED, Parameter, Plugin
 
-LIST_SECTIONS = ("pairs", "perturbations", "judges", "estimators", "metrics")
+LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 
 
 def schema() -> dict[str, Any]:
@@ -34,6 +35,7 @@ def schema() -> dict[str, Any]:
     names = [{"const": n, "description": plugins.get("conformal", n).summary} for n in plugins.names("conformal")]
     definitions["Conformal"]["properties"]["scores"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/conformal_plugins"}]}
     definitions["About"] = About.model_json_schema()
+    definitions["PairSet"]["properties"]["recipes"]["items"] = _recipe()
     for section in ("models", "finetunes"):
         properties[section]["patternProperties"] = {NAME_PATTERN: _entry(section)}
     properties["datasets"]["patternProperties"] = {NAME_PATTERN: _datasets(definitions["Dataset"])}
@@ -60,6 +62,18 @@ def _named(plugin: Plugin) -> dict[str, Any]:
     parameters = _object(plugin.parameters, plugin.doc)
     value = parameters if parameters.get("required") else {"anyOf": [parameters, {"type": "null"}]}
     return {"type": "object", "properties": {plugin.name: value}, "required": [plugin.name], "additionalProperties": False}
+
+
+def _recipe() -> dict[str, Any]:
+    """A pair recipe: its name, or the plugin with parameters and perhaps a name of its own beside it."""
+    own = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
+    found: list[dict[str, Any]] = []
+    for name in plugins.names("pairs"):
+        plugin = plugins.get("pairs", name)
+        one = _named(plugin)
+        one["properties"][NAME_KEY] = own
+        found += [{"const": name, "description": plugin.summary}, one]
+    return {"oneOf": found} if found else {}
 
 
 def _entry(section: str) -> dict[str, Any]:

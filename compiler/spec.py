@@ -35,6 +35,9 @@ class Category(_Strict):
     examples: list[str] = Field([], description="A few questions of this kind.")
 
 
+_SPLITS = "Which splits models are scored on; by default `test` if there is one, else all but `train`."
+
+
 class Dataset(BaseModel):
     """One data set: a card of `registry/cards/`, and parameters of the card's adapter beside it."""
 
@@ -45,7 +48,34 @@ class Dataset(BaseModel):
     limit: Whole | None = Field(
         None, gt=0, description="At most so many samples, drawn by seed, stratified by category; a larger limit only adds."
     )
-    evaluate: bool | None = Field(None, description="Whether models answer it; by default yes, unless a fine-tune trains on it.")
+    evaluate: bool | None = Field(
+        None, description="Whether models answer it; by default yes, unless a fine-tune trains on it or pairs are made of it."
+    )
+    splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
+
+
+class NearDuplicates(_Strict):
+    """Pictures of different groups that look alike, one of them in the train split and one in another."""
+
+    distance: Whole = Field(
+        4, ge=0, le=16, description="Alike = at most so many of the 64 bits of their perceptual hashes differ; 0 = equal hashes."
+    )
+    drop: bool = Field(False, description="Leave out the train split's pairs on such pictures; else they are counted only.")
+
+
+class PairSet(_Strict):
+    """A data set made of contrastive pairs: for every question that can be answered a close one that cannot."""
+
+    recipes: list[Any] = Field(
+        description="How pairs are made: plugins of runners/pairs/; `as: NAME` beside one gives it a name of its own."
+    )
+    curated: Name | None = Field(
+        None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the test split."
+    )
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="What becomes of test questions that nobody has decided on.")
+    near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Pictures that look alike across splits.")
+    evaluate: bool = Field(True, description="Whether models answer it.")
+    splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
 
 
 class About(_Strict):
@@ -125,7 +155,7 @@ class Spec(_Strict):
     seed: Whole | None = Field(None, ge=0, description="Seed of everything random; params.yaml's by default.")
     taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
     datasets: dict[Name, Dataset] = Field(description="What is asked.")
-    pairs: list[Any] = Field([], description="Contrastive pairs made from data sets: plugins of runners/pairs/.")
+    pairs: dict[Name, PairSet] = Field({}, description="Data sets of contrastive pairs, made from other data sets.")
     perturbations: list[Any] = Field(
         [], description="Variants of every sample: plugins of runners/perturbations/; lists of strengths are sweeps."
     )

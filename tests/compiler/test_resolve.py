@@ -126,7 +126,7 @@ def change(old: str, new: str) -> str:
             "t.yaml:7:25: inference.confidence: `verify` asks every model to verify its answers, which 'base' (recorded) cannot "
             "(use `sequence`)",
         ),
-        ("  base:", "  scenes:", "t.yaml:6:3: models.scenes: the name 'scenes' is given to two of datasets, models and finetunes"),
+        ("  base:", "  scenes:", "t.yaml:6:3: models.scenes: the name 'scenes' is given to two of datasets, pairs, models and finetunes"),
         ("  base:", "  'a/b':", "t.yaml:6:"),
     ],
 )

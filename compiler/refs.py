@@ -1,0 +1,50 @@
+"""One plugin with all its parameters, and where what it names lies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.names import names_in, nested_plugins, replaced_in
+from registry.plugins import Artifact, Plugin
+
+DATA = "registry/data"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """One plugin with all its parameters."""
+
+    label: str
+    plugin: Plugin
+    args: dict[str, Any]
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """The plugin and those that its arguments name."""
+        return (self.plugin, *nested_plugins(self.plugin, self.args))
+
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """Paths of what it reads from registry/data/."""
+        return tuple(names_in(self.plugin, self.args, Artifact))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"label": self.label, "plugin": self.plugin.name, "args": self.args}
+
+
+def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with every Artifact, also those of nested plugins, as the path that the runner opens."""
+    return replaced_in(plugin, args, Artifact, artifact_path)
+
+
+def artifact_path(name: str) -> str:
+    """Where an artifact lies, from the root."""
+    return f"{DATA}/{name}"
+
+
+def slug(label: str) -> str:
+    """A label as a part of a path or stage name."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", label)
