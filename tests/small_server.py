@@ -1,0 +1,83 @@
+"""A small real HTTP server that speaks as much of OpenAI's protocol as a client needs, and misbehaves on demand."""
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+NONSENSE = [
+    "<html>busy</html>",
+    "",
+    '{"choices": []}',
+    '{"choices": [{"message": "x"}]}',
+    '{"choices": [{"message": {"content": 7}}]}',
+    "[]",
+]
+
+
+def completion(text, finish="stop", usage=(10, 5)):
+    answer = {"id": "c", "object": "chat.completion", "created": 0, "model": "m"}
+    answer["choices"] = [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text}}]
+    if usage:
+        answer["usage"] = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
+    return json.dumps(answer)
+
+
+class Server:
+    """Says what `script(body, nth)` says: a text to answer with, or (status, body, headers), or a number of seconds to be silent."""
+
+    def __init__(self, script):
+        self.script, self.bodies, self.keys, self.most, self._now, self._lock = script, [], [], 0, 0, threading.Lock()
+        self.closing = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                outer.handle(self)
+
+            def log_message(self, *_):
+                return
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+
+    def handle(self, handler):
+        body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
+        with self._lock:
+            nth = sum(b["messages"] == body["messages"] for b in self.bodies)
+            self.bodies.append(body)
+            self.keys.append(handler.headers.get("authorization"))
+            self._now += 1
+            self.most = max(self.most, self._now)
+        said = self.script(body, nth)
+        if isinstance(said, float):
+            self.closing.wait(said)
+            said = (200, completion("late"), {})
+        time.sleep(0.005)
+        with self._lock:
+            self._now -= 1
+        status, text, headers = said if isinstance(said, tuple) else (200, completion(said), {})
+        raw = text.encode()
+        handler.send_response(status)
+        for name, value in {"content-type": "application/json", "content-length": str(len(raw)), **headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(raw)
+
+
+@contextmanager
+def serving(script):
+    server = Server(script)
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.closing.set()
+        server.http.shutdown()
+        server.http.server_close()
+        thread.join(5)
