@@ -11,6 +11,7 @@ import unicodedata
 from typing import Literal
 
 from runners.judges import Judgement
+from runners.judges._refusals import is_refusal
 
 
 def rules(
@@ -18,17 +19,18 @@ def rules(
 ) -> list[Judgement]:
     """Right if the answer equals a reference up to case, punctuation, articles and number words.
 
-    Rating 1 or 0, never half. Refusals are found by phrases such as "I don't know" or "cannot be determined", unless an
-    answer follows them ("not sure, but I think blue").
+    Rating 1 or 0, never half. Refusals are found by their phrases, which see the question too: "there is no car" declines to say
+    what color the car is, and answers whether there is one. "Not sure, but I think blue" is an answer. On the half of our labelled
+    set that was set aside (tests/data/refusals.csv) 97% are told right.
 
     Args:
         match: `exact`: the whole answer is the reference. `contained`: the reference's words occur in it, in a row.
     """
-    return [_judge(refs, text, match) for _, refs, text in zip(questions, references, predictions, strict=True)]
+    return [_judge(*row, match) for row in zip(questions, references, predictions, strict=True)]
 
 
-def _judge(references: list[str], prediction: str, match: str) -> Judgement:
-    declines = is_refusal(prediction)
+def _judge(question: str, references: list[str], prediction: str, match: str) -> Judgement:
+    declines = is_refusal(prediction, question)
     if not references or declines:
         return Judgement(rating=float(declines and not references), pred_is_idk=declines)
     said = normalise(prediction)
@@ -60,38 +62,3 @@ def normalise(text: str) -> str:
     words = re.sub(r"[^\w.\s]|_", " ", plain).split()
     kept = [w for w in words if w not in _ARTICLES] or words
     return " ".join(_NUMBERS.get(w, w) for w in kept)
-
-
-_SEE = r"(?:tell|say|know|see|answer|determine|identify|judge|discern|make out)"
-_REFUSALS = re.compile(
-    "|".join(
-        (
-            r"^(?:sorry,? )?(?:i )?(?:really )?(?:do not|don't|dont) (?:really |actually )?know\b",
-            r"^(?:sorry,? )?i(?: am|'m) (?:really )?(?:not (?:sure|certain)|unsure|uncertain)\b",
-            r"^not (?:sure|certain)\b",
-            r"^(?:i have )?no idea\b",
-            rf"\bi(?: cannot| can't| can not| am unable to|'m unable to| am not able to|'m not able to) {_SEE}\b",
-            rf"^(?:it |this |that )?(?:cannot|can't|can not) {_SEE}\b",
-            r"\b(?:cannot|can't|can not) be (?:told|said|known|seen|answered|determined|identified)\b",
-            rf"\b(?:impossible|not possible) to {_SEE}\b",
-            r"\b(?:not enough|insufficient|too little) (?:information|context|detail)\b",
-            r"^(?:the question is |this question is |it is |it's )?(?:unanswerable|unknowable|indeterminate)\W*$",
-            r"^(?:it is |it's |the answer is )?(?:unknown|unclear)\W*$",
-        )
-    )
-)
-_ANSWERS_AFTER_ALL = re.compile(
-    r"\b(?:but|however|though|although|still)\b.{0,40}?\b(?:think|guess|probably|likely|maybe|perhaps|looks?|seems?|appears?|"
-    r"may be|might be|could be|would be|is|are)\b"
-)
-
-
-def is_refusal(text: str) -> bool:
-    """Does the answer decline to answer? Where in doubt, no.
-
-    >>> is_refusal("I don't know."), is_refusal("I am not sure, but I think blue"), is_refusal("Nothing")
-    (True, False, False)
-    """
-    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().replace("’", "'").split())
-    found = _REFUSALS.search(plain)
-    return found is not None and _ANSWERS_AFTER_ALL.search(plain, found.end()) is None

@@ -1,6 +1,13 @@
+import csv
+from pathlib import Path
+
+import numpy as np
 import pytest
 
-from runners.judges.rules import is_refusal, normalise, rules
+from registry.scenes.contrast import CATEGORIES, contrast, refusals
+from registry.scenes.world import make_scene
+from runners.judges._refusals import is_refusal
+from runners.judges.rules import normalise, rules
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,8 @@ def test_normalise(text, expected):
         "unknown",
         "It is unclear.",
         "Sorry, I'm not certain.",
+        "Nothing",
+        "Nothing.",
     ],
 )
 def test_refusals(text):
@@ -55,7 +64,6 @@ def test_refusals(text):
     [
         "",
         "red",
-        "Nothing",
         "No",
         "I know",
         "unknown soldier",
@@ -89,3 +97,55 @@ def test_contained():
 
 def test_a_reference_of_nothing_matches_nothing_in_contained():
     assert rules(["?"], [["..."]], ["red"], match="contained")[0].rating == 0
+
+
+LABELLED = list(csv.DictReader((Path(__file__).parents[2] / "data" / "refusals.csv").open(encoding="utf-8")))
+
+
+def test_the_labelled_set():
+    assert len(LABELLED) >= 260
+    assert len({(r["question"], r["prediction"]) for r in LABELLED}) == len(LABELLED)
+    for split in ("dev", "held_out"):
+        part = [r for r in LABELLED if r["split"] == split]
+        assert len(part) > 130
+        assert {r["kind"] for r in part} == {r["kind"] for r in LABELLED}
+
+
+def test_refusals_of_the_half_that_was_set_aside():
+    part = [r for r in LABELLED if r["split"] == "held_out"]
+    right = sum(is_refusal(r["prediction"], r["question"]) == (r["is_refusal"] == "1") for r in part)
+    assert right / len(part) >= 0.97
+
+
+def test_the_paper_s_examples():
+    """The seven by which CertainlyUncertain's prompt draws the line, in our words where they are sentences."""
+    color = "What is the color of the car?"
+    for question, said, declines in [
+        ("What is the capital of France?", "I don't know", True),
+        (color, "I don't see a car.", True),
+        ("What is the person holding?", "Nothing", True),
+        (color, "The color of the car cannot be told from the image. However, cars are commonly white or black", True),
+        (color, "I am not sure, but I think blue", False),
+        ("What is the person holding?", "an apple, but I am not confident", False),
+        ("What is the man wearing?", "A hat that looks like a pineapple.", False),
+    ]:
+        assert is_refusal(said, question) == declines, said
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_every_refusal_of_the_scenes(category):
+    for question in ("What color is the small red cube?", "What is the shape of the gray object?", "How heavy is the cube?"):
+        for said in refusals(category, question):
+            assert is_refusal(said, question), said
+    if category != "extraneous":
+        for index in range(40):
+            pair = contrast(np.random.default_rng(index), make_scene(1, "easy", "test", index), category)
+            for said in refusals(category, pair.unanswerable.text) if pair else ():
+                assert is_refusal(said, pair.unanswerable.text), (pair.unanswerable.text, said)
+            assert pair is None or not is_refusal(pair.answerable.answer, pair.answerable.text)
+
+
+def test_a_denial_answers_where_the_question_asks_for_it():
+    (asked, told) = rules(["What color is the car?", "Is there a car?"], [[], ["There is no car."]], ["There is no car."] * 2)
+    assert (asked.rating, asked.pred_is_idk) == (1, True)
+    assert (told.rating, told.pred_is_idk) == (1, False)
