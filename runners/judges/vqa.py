@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from runners.judges import Judgement
-from runners.judges.rules import is_refusal
+from runners.judges._refusals import is_refusal
 
 
 def vqa(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
@@ -16,11 +16,11 @@ def vqa(questions: list[str], references: list[list[str]], predictions: list[str
     answer "Yes" is wrong. A refusal is compared like any other text (some of VizWiz's people wrote "unanswerable"); without
     references it is right. With a single reference there is nobody else to agree with, and the answer is unscored.
     """
-    return [_judge(refs, text) for _, refs, text in zip(questions, references, predictions, strict=True)]
+    return [_judge(*row) for row in zip(questions, references, predictions, strict=True)]
 
 
-def _judge(references: list[str], prediction: str) -> Judgement:
-    declines = is_refusal(prediction)
+def _judge(question: str, references: list[str], prediction: str) -> Judgement:
+    declines = is_refusal(prediction, question)
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
     return Judgement(rating=accuracy(prediction, references), pred_is_idk=declines)
