@@ -117,20 +117,21 @@ def _paired(project: Project, one: Side, other: Side, a: str, b: str) -> dict[st
 def _cells(project: Project, planned: PlannedStage, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
     """(name, dataset) -> the clean cell of the model that stands for the name."""
     from runners.cells import Tables, read_cells
-    from runners.frames import read_samples
     from runners.records import RecordError
+    from runners.splits import read_scored
     from runners.stage import StageError
 
     stage = _run_time(project, planned, set(models.values()))
     found = {}
     try:
-        tables = Tables(stage)
-        for dataset, folder in stage.inputs["datasets"].items():
-            for cell in read_cells(stage, read_samples(dataset, folder), tables):
+        datasets = [read_scored(stage, name, folder) for name, folder in stage.inputs["datasets"].items()]
+        tables = Tables(stage, datasets)
+        for samples in datasets:
+            for cell in read_cells(stage, samples, tables):
                 if cell.variant == "clean":
                     main = main_setting(list(cell.settings))
                     cell.settings = {name: s for name, s in cell.settings.items() if name == main}
-                    found.update({(name, dataset): cell for name, model in models.items() if model == cell.model})
+                    found.update({(name, samples.name): cell for name, model in models.items() if model == cell.model})
     except (RecordError, StageError) as error:
         raise ProjectError(f"{error}; `qualm plan` shows what is missing, `dvc pull` fetches what others have computed") from error
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,7 @@ class _Planner:
             yield self._stage("estimate", "estimate", "Estimate uncertainty", params, inputs, outputs, r.estimators)
         if r.conformal:
             outputs = {"sets": f"{place}/conformal_sets.parquet", "thresholds": f"{place}/conformal_thresholds.parquet"}
-            params = {"settings": self._settings()}
+            params = {"settings": self._settings(), **self._splits(self.evaluated)}
             used = [s for c in r.conformal for s in c.scores]
             yield self._stage("calibrate", "calibrate", "Calibrate conformal sets", params, tables, outputs, used)
 
@@ -248,6 +248,7 @@ class _Planner:
             "variants": variants,
             "needs": self._needs(model),
             "max_new_tokens": r.spec.inference.max_new_tokens,
+            **self._splits(datasets),
         }
         inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in datasets}}
         if model.source:
@@ -255,6 +256,12 @@ class _Planner:
         outputs = {"generations": {d.label: self.generations[model.ref.label][d.label] for d in datasets}}
         desc = f"Answers of {model.ref.label} to {', '.join(d.label for d in datasets)}"
         return self._stage(name, "infer", desc, params, inputs, outputs, [model.ref, *r.perturbations])
+
+    @staticmethod
+    def _splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
+        """The splits that the spec names; nothing for data sets where it leaves the choice to `runners.splits`."""
+        found = {d.label: list(d.splits) for d in datasets if d.splits is not None}
+        return {"splits": found} if found else {}
 
     def _needs(self, model: ModelUse) -> list[str]:
         wanted = {"option_logits"} | {c for e in self.r.estimators for c in e.plugin.reads}
@@ -274,6 +281,7 @@ class _Planner:
             "judge": r.judges[0].label if r.judges else None,
             "confidence": r.spec.inference.confidence,
             "baseline": r.spec.compare.baseline,
+            **self._splits(self.evaluated),
         }
         inputs = {**tables, **{k: v for k, v in made.items() if k != "thresholds"}}
         plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
@@ -292,6 +300,7 @@ class _Planner:
             "metrics": [m.as_json() for m in r.metrics],
             "settings": self._settings(),
             "published": None,
+            **self._splits(self.evaluated),
         }
         if r.spec.report.published:
             params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"

@@ -11,8 +11,9 @@ import pyarrow as pa
 from registry import plugins
 from registry.sample import CLEAN, CONFORMAL_SETS, CONFORMAL_THRESHOLDS
 from runners.conformal_sets import Bools, Floats, calibration_rows, prediction_sets, threshold
-from runners.frames import Samples, greedy_by_variant, option_probabilities, read_samples
+from runners.frames import Samples, greedy_by_variant, option_probabilities
 from runners.records import write_table
+from runners.splits import read_scored
 from runners.stage import Stage, StageError
 
 MOST_OPTIONS = 64
@@ -20,7 +21,7 @@ MOST_OPTIONS = 64
 
 def run(stage: Stage) -> None:
     """Apply every conformal setting to every model on every multiple-choice dataset; write sets and thresholds."""
-    datasets = {name: read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
+    datasets = {name: read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
     splits = {(s["label"], d.name): _split(s, d) for s in stage.params["settings"] for d in datasets.values() if d.n_options.any()}
     sets: list[pa.Table] = []
     limits: list[dict[str, Any]] = []
@@ -31,7 +32,7 @@ def run(stage: Stage) -> None:
                 stage.count(open_ended_skipped=1)
                 continue
             variants = greedy_by_variant(path, ["option_logits"])
-            probs = {v: option_probabilities(samples, t, f"{path}: {v}") for v, t in variants.items()}
+            probs = {v: option_probabilities(samples, samples.kept(t), f"{path}: {v}") for v, t in variants.items()}
             for setting in stage.params["settings"]:
                 calibrates = splits[setting["label"], dataset]
                 for ref in setting["scores"]:

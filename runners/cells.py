@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,19 +57,21 @@ class Cell:
 class Tables:
     """The stage's whole-spec tables, split by cell once."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
+        """`datasets` are those of which only some rows are wanted."""
+        self._datasets = {d.name: d for d in datasets}
         judge = stage.params["judge"]
         self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "gt_is_idk", "judge", "draw"])
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"])
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
         self.judge = judge
 
-    @staticmethod
-    def _split(stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
+    def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
         if name not in stage.inputs:
             return {}
         table = read_table(Path(stage.inputs[name]), schema, ["model", "dataset", "variant", "sample_id", *columns])
-        return {key: part for key, part in split(table, ["model", "dataset", "variant"])}
+        parts = split(table, ["model", "dataset", "variant"])
+        return {key: self._datasets[key[1]].kept(part) if key[1] in self._datasets else part for key, part in parts}
 
 
 def split(table: pa.Table, names: list[str]) -> Iterator[tuple[Key, pa.Table]]:
@@ -99,6 +101,7 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
         path = files[samples.name]
         for variant, table in greedy_by_variant(path, ["option_logits", *CONFIDENCE[stage.params["confidence"]]]).items():
             key = (model, samples.name, variant)
+            table = samples.kept(table)
             yield Cell(
                 model,
                 samples,

@@ -32,6 +32,12 @@ class Samples:
 
     name: str
     table: pa.Table
+    others: pa.Array | None = None
+    """Ids of rows of the dataset that are not among these, if there are any (`runners.splits`)."""
+
+    def kept(self, table: pa.Table) -> pa.Table:
+        """A table without its rows about samples of the dataset that are not among these."""
+        return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
 
     @property
     def n(self) -> int:

@@ -21,6 +21,7 @@ from runners.inputs import Dataset, Variant, read_variants
 from runners.models import COLUMNS, ModelContext, ModelError
 from runners.predict import answer_all
 from runners.records import write_table
+from runners.splits import rule
 from runners.stage import LOCAL, Stage, StageError
 from runners.store import Store
 
@@ -37,7 +38,7 @@ def run(stage: Stage) -> None:
         raise StageError(
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"
         )
-    datasets = [Dataset(name, Path(folder)) for name, folder in stage.inputs["datasets"].items()]
+    datasets = [Dataset(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
     folder = stage.inputs.get("model")
     context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"))
     try:

@@ -23,6 +23,7 @@ from registry.plugins import get, load
 from registry.sample import IMAGES, SAMPLES
 from runners.perturbations import MODALITIES, generator
 from runners.records import read_table
+from runners.splits import Rule
 from runners.stage import StageError
 
 
@@ -75,9 +76,12 @@ def read_variants(entries: Sequence[Mapping[str, Any]]) -> list[Variant]:
 class Dataset:
     """The samples of a dataset folder in order, and their pictures on demand, from any thread."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, rule: Rule | None = None) -> None:
+        """All its rows, or those that `rule` has models asked."""
         self.name = name
         self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
+        if rule is not None:
+            self.table = self.table.filter(rule.asked(name, self.table["split"]))
         self.samples: list[dict[str, Any]] = self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist()
         needed = {s["image_id"] for s in self.samples} - {None}
         self._pictures = _Pictures(folder / "images", needed) if needed else None

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from registry.sample import CLEAN, SCORES
 from runners.cells import Tables, read_cells
 from runners.curves import FIELDS, Curves
 from runners.evaluate import Slice, evaluate, intervals, read_metrics
-from runners.frames import Samples, read_samples
+from runners.frames import Samples
 from runners.records import write_table
 from runners.resampling import Bootstrap
+from runners.splits import read_scored
 from runners.stage import Stage, StageError
 
 ALL = "all"
@@ -33,9 +35,9 @@ def run(stage: Stage) -> None:
 def _run(stage: Stage) -> None:
     metrics = read_metrics(stage.params["metrics"])
     interval = stage.params["interval"]
-    datasets = [read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
+    datasets = [read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
     _check_slices(stage.params["slices"], datasets)
-    tables, curves = Tables(stage), Curves()
+    tables, curves = Tables(stage, datasets), Curves()
     rows: list[dict[str, Any]] = []
     for samples in datasets:
         slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
@@ -60,9 +62,7 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> l
     """
     parts = [(ALL, np.arange(samples.n))]
     for field in fields:
-        values = np.array([v if v is not None else "" for v in samples.values(field)], dtype=object)
-        present = np.array([v is not None for v in samples.values(field)])
-        parts += [(f"{field}={value}", np.flatnonzero(present & (values == value))) for value in sorted(set(values[present]))]
+        parts += [(f"{field}={value}", rows) for value, rows in _values(samples, field).items()]
     slices, budget = [], KEEP
     for label, rows in parts:
         bootstrap = Bootstrap(samples.groups[rows], times, seed, samples.name, label)
@@ -70,6 +70,20 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> l
         bootstrap.keep = budget >= 0
         slices.append(Slice(label, rows, bootstrap))
     return slices
+
+
+def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
+    """Each value of a field and its rows; of categories, which are paths, also every part of the taxonomy above them.
+
+    `epistemic` comes before `epistemic/knowledge` and holds its rows.
+    """
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for i, value in enumerate(samples.values(field)):
+        if value is not None:
+            path = tuple(value.split("/")) if field == "category" else (value,)
+            for depth in range(1, len(path) + 1):
+                rows.setdefault(path[:depth], []).append(i)
+    return {"/".join(path): np.array(rows[path], dtype=np.int64) for path in sorted(rows)}
 
 
 def _check_slices(fields: list[str], datasets: list[Samples]) -> None:

@@ -13,6 +13,7 @@ import polars as pl
 from registry.sample import CLEAN, CONFORMAL_THRESHOLDS, GENERATIONS, GREEDY, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
 from runners.records import read_provenance, read_table
 from runners.reporting.text import Label, read_label
+from runners.splits import rule
 from runners.stage import Stage, StageError
 
 SHARE = "share@"
@@ -110,7 +111,7 @@ def read_results(stage: Stage) -> Results:
     scores = _frame(inputs["scores"], SCORES)
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
-    samples = {name: _frame(Path(folder) / "samples.parquet", SAMPLES) for name, folder in inputs.get("datasets", {}).items()}
+    samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
     judgements, judge = _judgements(inputs.get("judgements"), stage.params.get("judge"))
     answers = [
         _answers(model, name, path, samples[name], judgements)
@@ -145,6 +146,14 @@ def _frame(path: str | Path | None, schema: Any, columns: list[str] | None = Non
     if path is None:
         return pl.DataFrame(schema.empty_table())
     frame = pl.from_arrow(read_table(Path(path), schema, columns))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _samples(stage: Stage, name: str, folder: str) -> pl.DataFrame:
+    """The scored rows of a data set."""
+    table = read_table(Path(folder) / "samples.parquet", SAMPLES)
+    frame = pl.from_arrow(table.filter(rule(stage.params, name).scored(name, table["split"])))
     assert isinstance(frame, pl.DataFrame)
     return frame
 

@@ -54,7 +54,7 @@ class Checkout:
             path = folder / f"{model}.parquet"
             write_table(self.root / path, rows, GENERATIONS)
             generations[model] = {"d": str(path)}
-        params = {"metrics": metrics, "interval": {"bootstrap": 2000, "level": 0.95}, "judge": None}
+        params = {"metrics": metrics, "interval": {"bootstrap": 2000, "level": 0.95}, "judge": None, "confidence": "sequence"}
         inputs = {"datasets": {"d": str(folder / "data")}, "generations": generations}
         outputs = {"scores": str(folder / "scores.parquet")}
         self.plans[spec] = Plan(spec, spec, (PlannedStage("score", "score", "", params, inputs, outputs, 7, ()),))

@@ -256,3 +256,14 @@ def test_a_longer_circle_of_sets_is_met(tmp_path: Path) -> None:
 def test_a_taxonomy_without_pairs_is_a_description_of_the_data(tmp_path: Path) -> None:
     text = GOOD[: GOOD.index("pairs:")] + GOOD[GOOD.index("models:") :]
     assert resolve(tmp_path, text).pairs == ()
+
+
+def test_splits_of_the_spec_reach_every_stage_that_asks_or_scores(tmp_path: Path) -> None:
+    text = change("  ours:\n", "  ours:\n    splits: [val, test]\n").replace("test: 10}", "test: 10, evaluate: true}")
+    plan = make(tmp_path, text)
+    assert {s.name: s.params["splits"] for s in plan.stages if "splits" in s.params} == {
+        "infer-base-ours": {"ours": ["test", "val"]},
+        "score": {"ours": ["test", "val"]},
+        "report": {"ours": ["test", "val"]},
+    }
+    assert not any("splits" in s.params for s in make(tmp_path).stages), "where the spec is silent the runners' rule holds"
