@@ -69,11 +69,11 @@ class Card(_Strict):
     """What is known of a dataset or model before its files are looked at."""
 
     name: str
-    kind: Literal["dataset", "model"]
+    kind: Literal["dataset", "model", "reviews"]
     title: str
     description: str
     adapter: str | None = None
-    """The plugin that reads it, in registry/adapters/; None for a model."""
+    """The plugin that reads it, in registry/adapters/; None for a model and for reviews."""
     source: str
     """Where the official files are, as a URL, or `generated`."""
     licence: str
@@ -94,7 +94,7 @@ class Card(_Strict):
         if not SLUG.fullmatch(self.name):
             raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', got '{self.name}'")
         if (self.kind == "dataset") != (self.adapter is not None):
-            raise ValueError("adapter: a dataset names one and a model none")
+            raise ValueError("adapter: a dataset names one, a model and reviews none")
         if not self.layout and self.source != "generated":
             raise ValueError("layout: official files need one; only what is 'generated' goes without")
         return self
