@@ -81,7 +81,7 @@ class Chromium:
                 str(told["exceptionDetails"].get("exception", {}).get("description") or told["exceptionDetails"]["text"])
             )
         elif message.get("method") == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.complaints.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
+            self.complaints.append(str(told["entry"]["text"]))
         elif message.get("method") == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
 

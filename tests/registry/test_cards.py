@@ -71,7 +71,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
     assert all(line.startswith("registry/cards/x.yaml: ") for line in lines)
     for expected in (
         "title: missing; every card has it",
-        "kind: Input should be 'dataset' or 'model', got 'thing'",
+        "kind: Input should be 'dataset', 'model' or 'reviews', got 'thing'",
         "layout.0.files: expected a path inside the entry, with '/' and without '..', got '../up'",
         "layout.0.count: Input should be a valid integer, got '2'",
         "licens: unknown key; did you mean 'licence'?",
@@ -86,7 +86,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
     [
         ({"name": "y"}, "name: expected 'x' as the file is called, got 'y'"),
         ({"name": "A b"}, "name: expected lower-case letters"),
-        ({"kind": "model"}, "a dataset names one and a model none"),
+        ({"kind": "model"}, "a dataset names one, a model and reviews none"),
         ({"layout": []}, "official files need one"),
     ],
 )

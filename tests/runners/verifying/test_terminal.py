@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import os
-import pty
 import re
-import select
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,9 +15,9 @@ from runners.verifying import terminal
 from runners.verifying.journal import Journal
 from runners.verifying.pool import Pool, read_pool
 from runners.verifying.session import Session
+from tests.pseudo_terminal import Terminal
 from tests.tiny_pairs import write_pairs
 
-ROOT = Path(__file__).resolve().parents[3]
 HOSTILE = "[red]What[/] \x1b]0;evil\x07\x1b[2J \u202eis it?"
 CODE = """
 import sys
@@ -37,46 +32,9 @@ terminal.run(Session(pool, Journal(root, "reviews", "ann")))
 """
 
 
-class Terminal:
-    """A reviewer's process in a pseudo-terminal of its own."""
-
-    def __init__(self, root: Path, term: str = "xterm-256color") -> None:
-        self.master, slave = pty.openpty()
-        environment = {**os.environ, "TERM": term, "COLUMNS": "100", "LINES": "50"}
-        environment.pop("NO_COLOR", None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(root)],
-            cwd=ROOT,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=environment,
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.seen = ""
-        self.decode = codecs.getincrementaldecoder("utf-8")().decode
-
-    def until(self, text: str, seconds: float = 60) -> str:
-        """What is printed up to and with a text."""
-        end = time.monotonic() + seconds
-        while text not in self.seen:
-            assert time.monotonic() < end, f"'{text}' not seen in {self.seen!r}"
-            if select.select([self.master], [], [], 0.2)[0]:
-                try:
-                    self.seen += self.decode(os.read(self.master, 65536))
-                except OSError:  # the process has ended
-                    assert text in self.seen, self.seen
-        before, _, self.seen = self.seen.partition(text)
-        return before + text
-
-    def press(self, keys: str) -> None:
-        os.write(self.master, keys.encode())
-
-
 def test_keys_decide_and_quit(tmp_path: Path, pool: Pool) -> None:
     order = pool.order("ann")
-    reviewer = Terminal(tmp_path)
+    reviewer = Terminal([sys.executable, "-c", CODE, str(tmp_path)])
     first = reviewer.until("[q]uit")
     assert "Question 1 of 12" in first and order[0] in first and "▀" in first and "picture: " in first
     reviewer.press("v")
@@ -106,13 +64,13 @@ def test_keys_decide_and_quit(tmp_path: Path, pool: Pool) -> None:
 
 
 def test_a_killed_session_goes_on(tmp_path: Path, pool: Pool) -> None:
-    reviewer = Terminal(tmp_path)
+    reviewer = Terminal([sys.executable, "-c", CODE, str(tmp_path)])
     reviewer.until("[q]uit")
     reviewer.press("vvv")
     reviewer.until("Question 4 of 12")
     os.kill(reviewer.process.pid, signal.SIGKILL)
     reviewer.process.wait()
-    again = Terminal(tmp_path)
+    again = Terminal([sys.executable, "-c", CODE, str(tmp_path)])
     again.until("Question 4 of 12")
     again.press("\x03")
     again.until("3 valid, 0 invalid")

@@ -1,0 +1,124 @@
+"""`qualm verify` on a project: which pair set, which entry, a review in a terminal, and the registry afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compiler.project import Project, ProjectError
+from compiler.verify import Target, Wanted, find_target, merge, verify
+from registry.entries import find
+from runners.curation import Decision, read_decisions, write_decisions
+from tests.plugin_files import made_up
+from tests.pseudo_terminal import Terminal
+from tests.tiny_pairs import write_pairs
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = """
+from registry.plugins import DatasetName
+def inpainted(context, *, dataset: DatasetName, category: str = "epistemic/extraneous"): ...
+"""
+SPEC = """\
+qualm: 1
+name: s
+taxonomy: {epistemic: {extraneous: {}}}
+datasets:
+  scenes: {card: synthetic_scenes, test: 10}
+pairs:
+  ours:
+    recipes: [inpainted: {dataset: scenes}]
+"""
+CODE = """
+import sys
+from pathlib import Path
+from compiler.project import Project
+from compiler.verify import Wanted, verify
+from tests.plugin_files import made_up
+with made_up(Path(sys.argv[1])) as add:
+    add("pairs", "inpainted", sys.argv[2])
+    verify(Project(Path(sys.argv[1])), "s", Wanted(reviewer="ann", sample=2))
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "s.yaml").write_text(SPEC)
+    (tmp_path / "params.yaml").write_text("default: s\n")
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc" / "config").write_text("[core]\n    no_scm = true\n    analytics = false\n")
+    (tmp_path / "registry").mkdir()
+    for part in [ROOT / "runners", *(p for p in (ROOT / "registry").iterdir() if p.name != "data")]:  # whose imports a plan lists
+        (tmp_path / part.relative_to(ROOT)).symlink_to(part)
+    with made_up(tmp_path) as add:
+        add("pairs", "inpainted", RECIPE)
+        yield Project(tmp_path)
+
+
+def respell(project: Project, old: str, new: str) -> Project:
+    (project.root / "specs" / "s.yaml").write_text(SPEC.replace(old, new))
+    return Project(project.root)
+
+
+def target(project: Project, pairs: str | None = None) -> Target:
+    return find_target(project.resolve("s"), project.plan("s"), pairs, project.root)
+
+
+def test_the_entry_is_the_curated_one_or_a_name_that_says_what_it_is(project: Project) -> None:
+    assert (target(project).entry, target(project).curated) == ("s-ours-reviews", False)
+    named = target(respell(project, "    recipes", "    curated: ours-reviews\n    recipes"))
+    assert (named.entry, named.curated) == ("ours-reviews", True)
+    assert [s.name for s in named.recipes] == ["pair-ours-inpainted"]
+    assert named.sources == (project.root / "results/s/data/scenes",)
+
+
+def test_which_set_is_asked_for_must_be_clear(project: Project) -> None:
+    with pytest.raises(ProjectError, match="no pair set 'our'; did you mean 'ours'"):
+        target(project, "our")
+    with pytest.raises(ProjectError, match="several pair sets; say which with --set: ours, more"):
+        target(two(project))
+    with pytest.raises(ProjectError, match="has no pair sets to verify"):
+        target(respell(project, SPEC[SPEC.index("pairs:") :], ""))
+
+
+def two(project: Project) -> Project:
+    return respell(project, "scenes}]\n", "scenes}]\n  more:\n    recipes: [inpainted: {dataset: scenes}]\n")
+
+
+def test_pairs_that_are_not_made_yet_come_with_the_command_that_makes_them(project: Project) -> None:
+    with pytest.raises(ProjectError, match=r"are not made yet; make them: dvc repro --pull specs/s/dvc\.yaml:pair-ours-inpainted"):
+        verify(project, "s", Wanted())
+
+
+def test_no_terminal_is_said(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write_pairs(project.root)
+    monkeypatch.setattr("sys.stdin", (tmp_path / "in").open("w+"))
+    with pytest.raises(ProjectError, match="needs a terminal; --page"):
+        verify(project, "s", Wanted(reviewer="ann"))
+
+
+def test_a_review_enters_the_registry(project: Project) -> None:
+    write_pairs(project.root)
+    reviewer = Terminal([sys.executable, "-c", CODE, str(project.root), RECIPE])
+    reviewer.until("Question 1 of 4")
+    reviewer.until("[q]uit")
+    reviewer.press("vviq")
+    reviewer.until("2 valid, 1 invalid, 0 skipped, 1 left")
+    said = reviewer.until("under pairs.ours of the spec")
+    assert "registry/data/s-ours-reviews: added, version" in said and "git add registry/data/s-ours-reviews.dvc" in said
+    assert "write `curated: s-ours-reviews`" in said
+    assert reviewer.process.wait(30) == 0
+    entry = find(project.root, "s-ours-reviews")
+    assert (entry.card, entry.where) == ("reviews", "here")
+    decisions = read_decisions(entry.path)
+    assert sorted(d.decision for d in decisions) == ["invalid", "valid", "valid"]
+
+    write_decisions(project.root / "bob.csv", [Decision(d.sample_id, d.content, "bob", "valid") for d in decisions])
+    assert "replaced, version" in merge(project, "s", None, [project.root / "bob.csv"])
+    assert merge(project, "s", None, [project.root / "bob.csv"]).endswith("nothing new")
+    assert len(read_decisions(find(project.root, "s-ours-reviews").path)) == 6
+    with pytest.raises(ProjectError, match=r"no such file; --merge takes a decisions\.csv"):
+        merge(project, "s", None, [project.root / "eve.csv"])
