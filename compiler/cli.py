@@ -214,6 +214,14 @@ def show(
 
 
 @app.command()
+def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
+    """Count pictures and questions by category and split, for every data set of a spec, and what pair recipes made and dropped."""
+    from compiler.stats import show_statistics
+
+    show_statistics(Project(), spec, as_json)
+
+
+@app.command()
 def compare(
     a: Annotated[str, typer.Argument(help="A model of the spec, a spec, or a scores.parquet.")],
     b: Annotated[str, typer.Argument(help="What to compare it with.")],

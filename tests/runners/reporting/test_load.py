@@ -18,7 +18,7 @@ from runners.reporting.load import read_results
 def test_answers_are_those_that_were_scored(fabricate: Callable[..., Any]) -> None:
     stage = fabricate(n=60).stage()
     results = read_results(stage)
-    scoring = replace(stage, params={"judge": "rules"})
+    scoring = replace(stage, params={"judge": "rules", "confidence": "sequence"})
     compared = 0
     for dataset, folder in stage.inputs["datasets"].items():
         samples = read_samples(dataset, folder)

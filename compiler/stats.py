@@ -1,0 +1,120 @@
+"""`qualm stats`: what each data set of a spec holds, laid out as CertainlyUncertain's Table 1, and what recipes made and dropped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from compiler.project import Project, ProjectError
+from registry.printing import print_json
+
+ALL = "all"
+MOST_COLUMNS = 7
+"""With more categories than this they go down the side."""
+_PICTURES, _QUESTIONS = "pictures (perturbed/clean)", "questions (IDK/answerable)"
+
+
+def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
+    """Count every data set and pair set of a spec that is on disk; the others are named.
+
+    Raises:
+        ProjectError: none of them is.
+    """
+    plan = project.plan(spec)
+    folders = {s.params["dataset"]: s.outputs["dataset"] for s in plan.stages if s.kind in ("data", "assemble")}
+    found = {name: read_statistics(project.root / folder) for name, folder in folders.items()}
+    there = {name: counts for name, counts in found.items() if counts is not None}
+    if not there:
+        raise ProjectError(
+            f"no data set of {plan.spec} is on disk; `dvc pull` fetches what others have made, `qualm run {plan.spec}` makes it"
+        )
+    if as_json:
+        print_json(there)
+        return
+    console = Console(highlight=False)
+    for name, counts in there.items():
+        print_statistics(name, counts, console)
+    for name in found.keys() - there.keys():
+        console.print(Text(f"{name}: not on disk; `dvc pull {folders[name]}` or `qualm run {plan.spec}`", style="dim"))
+
+
+def read_statistics(folder: Path) -> dict[str, Any] | None:
+    """The counts of a data set folder: those it was assembled with, else counted now; None where there is no such folder."""
+    from runners.records import RecordError
+    from runners.statistics import FILE, read_samples_of, statistics
+
+    try:
+        if (folder / FILE).is_file():
+            found: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            return found
+        return statistics(read_samples_of(folder)) if (folder / "samples.parquet").is_file() else None
+    except (RecordError, ValueError) as error:
+        raise ProjectError(f"{folder}: {error}; make it anew by `qualm run`") from error
+
+
+def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:
+    """One data set: pictures and questions by category and split, then recipes, then what looks alike."""
+    console.print(_counts(name, counts))
+    if counts.get("recipes"):
+        console.print(_recipes(counts))
+    for reason, n in counts.get("dropped", {}).items():
+        console.print(f"  left out of the set: {n:,} pair{'s' * (n != 1)}, {reason}")
+    alike = counts.get("near_duplicates")
+    if alike and alike["pairs"]:
+        between = ", ".join(f"{n:,} between {pair}" for pair, n in alike["between"].items())
+        fate = "pairs on them were left out" if alike["dropped"] else "kept"
+        console.print(f"  pictures that look alike across splits (at most {alike['distance']} of 64 bits differ): {between}; {fate}")
+    console.print()
+
+
+def _counts(name: str, counts: Mapping[str, Any]) -> Table:
+    cells, categories = counts["cells"], [*counts["categories"], ALL]
+    rows: list[tuple[str, str, dict[str, str]]] = []
+    for split in counts["splits"]:
+        here = cells[split]
+        rows.append((split, _PICTURES, {c: _pair(here[c]["perturbed"], here[c]["clean"]) for c in categories}))
+        rows.append((split, _QUESTIONS, {c: _pair(here[c]["idk"], here[c]["answerable"]) for c in categories}))
+    total = {c: cells[ALL][c] for c in categories}
+    both = {c: f"{t['perturbed'] + t['clean']:,}/{t['idk'] + t['answerable']:,}" for c, t in total.items()}
+    rows.append(("total", "pictures/questions", both))
+    table = Table(title=Text(name, style="bold"), title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    if len(categories) <= MOST_COLUMNS:
+        for column in ("split", ""):
+            table.add_column(column)
+        for category in categories:
+            table.add_column(_heading(category), justify="right")
+        for split, what, values in rows:
+            table.add_row(split if what != _QUESTIONS else "", what, *values.values())
+    else:
+        table.add_column("category")
+        for split, what, _ in rows:
+            table.add_column(f"{split}\n{what.replace(' (', chr(10) + '(')}", justify="right")
+        for category in categories:
+            table.add_row(Text(category or "(none)"), *(values[category] for _, _, values in rows))
+    return table
+
+
+def _pair(a: int, b: int) -> str:
+    return f"{a:,}/{b:,}" if a else f"-/{b:,}"
+
+
+def _heading(category: str) -> Text:
+    """`epistemic/knowledge` on two lines."""
+    return Text(category.replace("/", "\n", 1) if category else "(none)")
+
+
+def _recipes(counts: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("recipe")
+    table.add_column("pairs", justify="right")
+    table.add_column("dropped")
+    for recipe in counts["recipes"]:
+        dropped = ", ".join(f"{n:,} {reason}" for reason, n in recipe["dropped"].items()) or "-"
+        table.add_row(Text(recipe["label"]), f"{recipe['pairs']:,}", Text(dropped))
+    return table
