@@ -45,6 +45,14 @@ PLOTS: dict[str, dict[str, Any]] = {
         "title": "Sizes of the conformal sets",
         "template": "qualm_set_sizes",
     },
+    "metric_study": {
+        "x": "value",
+        "y": "confidence_weighted_accuracy",
+        "x_label": "the other metric",
+        "y_label": "confidence-weighted accuracy",
+        "title": "Confidence-weighted accuracy against other metrics",
+        "template": "qualm_metric_study",
+    },
     "log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"},
 }
 """How `dvc plots show` draws an output of that key; templates of ours lie in .dvc/plots/."""

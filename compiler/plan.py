@@ -25,11 +25,14 @@ from runners.params import to_mappings
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
 
-LATER_STAGES = 5
-"""judge, estimate, calibrate, score, report."""
+LATER_STAGES = 6
+"""judge, estimate, calibrate, abstain, score, report."""
 
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
+
+VALIDATION = "val"
+"""The split on which thresholds are chosen: answered, not scored."""
 
 SEEDED = ("data", "pair", "finetune", "infer", "score", "report")
 
@@ -136,6 +139,8 @@ class _Planner:
         found += self._infer_stages()
         tables = {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
         per_sample = list(self._per_sample_stages(tables))
+        if r.abstentions:
+            per_sample.append(self._abstain(tables, per_sample[0].outputs))
         found += per_sample
         if r.metrics:
             made = {key: path for stage in per_sample for key, path in stage.outputs.items()}
@@ -161,6 +166,20 @@ class _Planner:
             params = {"settings": self._settings(), **self._splits(self.evaluated)}
             used = [s for c in r.conformal for s in c.scores]
             yield self._stage("calibrate", "calibrate", "Calibrate conformal sets", params, tables, outputs, used)
+
+    def _abstain(self, tables: dict[str, Any], judged: dict[str, str]) -> PlannedStage:
+        r, place = self.r, _place(self.r)
+        params = {
+            "abstentions": [a.as_json() for a in r.abstentions],
+            "judge": r.judges[0].label,
+            "confidence": r.spec.inference.confidence,
+            **self._splits(self.evaluated),
+        }
+        of = {model for a in r.abstentions for model in a.of}
+        inputs = {**tables, **judged, "generations": {m: files for m, files in self.generations.items() if m in of}}
+        outputs = {"abstentions": f"{place}/abstentions.parquet", "abstention_rules": f"{place}/abstention_rules.parquet"}
+        used = [a.plugin for a in r.abstentions]
+        return self._stage("abstain", "abstain", "Choose when to decline", params, inputs, outputs, used)
 
     def _settings(self) -> list[dict[str, Any]]:
         return [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in self.r.conformal]
@@ -250,6 +269,8 @@ class _Planner:
             "max_new_tokens": r.spec.inference.max_new_tokens,
             **self._splits(datasets),
         }
+        if any(a.options["fit"] == VALIDATION and model.ref.label in a.of for a in r.abstentions):
+            params["also"] = [VALIDATION]
         inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in datasets}}
         if model.source:
             inputs["model"] = model.source
@@ -274,18 +295,24 @@ class _Planner:
     def _score(self, tables: dict[str, Any], made: dict[str, str]) -> PlannedStage:
         r, place = self.r, _place(self.r)
         interval = r.spec.compare.interval
-        params = {
+        params: dict[str, Any] = {
             "metrics": [m.as_json() for m in r.metrics],
             "slices": sorted(set(r.spec.slices)),
             "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
             "judge": r.judges[0].label if r.judges else None,
             "confidence": r.spec.inference.confidence,
-            "baseline": r.spec.compare.baseline,
             **self._splits(self.evaluated),
         }
-        inputs = {**tables, **{k: v for k, v in made.items() if k != "thresholds"}}
+        if r.spec.compare.baseline or r.spec.compare.pairs:
+            params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
+        inputs = {**tables, **{k: v for k, v in made.items() if k not in ("thresholds", "abstention_rules")}}
         plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
         outputs = {"scores": f"{place}/scores.parquet", "metrics": f"{place}/metrics.json", **plots}
+        if "compare" in params:
+            outputs["comparisons"] = f"{place}/comparisons.parquet"
+        if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:
+            plots["metric_study"] = f"{place}/plots/metric_study.csv"
+            outputs |= {"metric_study": plots["metric_study"], "correlations": f"{place}/correlations.parquet"}
         kept = frozenset({"metrics", *plots})
         return self._stage("score", "score", "Score everything, with intervals", params, inputs, outputs, r.metrics, kept)
 

@@ -9,6 +9,7 @@ from pydantic.fields import FieldInfo
 
 from compiler.spec import (
     About,
+    Abstention,
     Calibration,
     Category,
     Compare,
@@ -51,6 +52,7 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("`inference`", Inference, ""),
     ("`conformal.NAME`", Conformal, ""),
     ("`conformal.NAME.calibration`", Calibration, ""),
+    ("`abstentions.NAME`", Abstention, "Beside these keys stands exactly one plugin of `runners/abstentions/`."),
     ("`compare`", Compare, ""),
     ("`compare.interval`", Interval, ""),
     ("`report`", Report, ""),

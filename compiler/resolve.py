@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Lt
 
-from compiler import check
+from compiler import abstentions, check
+from compiler.abstentions import AbstentionUse
 from compiler.errors import Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
 from compiler.names import names_in, names_of
@@ -84,6 +85,7 @@ class Resolved:
     judges: tuple[Ref, ...]
     estimators: tuple[Ref, ...]
     conformal: tuple[ConformalUse, ...]
+    abstentions: tuple[AbstentionUse, ...]
     metrics: tuple[Ref, ...]
 
     @property
@@ -95,6 +97,11 @@ class Resolved:
     def evaluated(self) -> list[DatasetUse | PairSetUse]:
         """What models answer, sorted by label."""
         return sorted((d for d in self.data if d.evaluate), key=lambda d: d.label)
+
+    @property
+    def scored_models(self) -> list[str]:
+        """Every name that scores have: models, and models that abstain."""
+        return [*(m.ref.label for m in self.models), *(name for a in self.abstentions for name in a.models)]
 
     def cells(self) -> int:
         """Models x data sets x variants x estimators (at least one of each)."""
@@ -153,6 +160,7 @@ class _Resolver:
             judges=self._refs("judges", spec.judges),
             estimators=self._refs("estimators", spec.estimators),
             conformal=self._conformal(),
+            abstentions=abstentions.resolve(spec, [m.ref.label for m in models], self._single, self._combinations, self._problem),
             metrics=self._refs("metrics", spec.metrics),
         )
         self._references(resolved)
@@ -265,13 +273,7 @@ class _Resolver:
 
     def _references(self, resolved: Resolved) -> None:
         spec = self.spec
-        names = [m.ref.label for m in resolved.models]
-        if spec.compare.baseline is not None and spec.compare.baseline not in names:
-            self._problem(
-                ("compare", "baseline"),
-                f"expected a model of this spec, got '{spec.compare.baseline}'",
-                nearest(spec.compare.baseline, names),
-            )
+        self._compared(resolved.scored_models)
         for i, ref in enumerate(resolved.estimators):
             for model in resolved.models:
                 missing = sorted(set(ref.plugin.reads) - model.gives)
@@ -309,6 +311,17 @@ class _Resolver:
                 if points := sorted(label for label in labels if label.split("@")[0] == name):
                     message = f"recipes read one dataset, and '{name}' is a sweep of {len(points)}: {', '.join(points)}"
                     self._problem(("pairs", pairs.label), message, "give each of them a name of its own under `datasets:`", key=True)
+
+    def _compared(self, names: list[str]) -> None:
+        compare = self.spec.compare
+        places: list[tuple[Path_, str]] = [] if compare.baseline is None else [(("compare", "baseline"), compare.baseline)]
+        places += [(("compare", "pairs", i, k), name) for i, pair in enumerate(compare.pairs) for k, name in enumerate(pair)]
+        for path, name in places:
+            if name not in names:
+                self._problem(path, f"expected a model of this spec, got '{name}'", nearest(name, names))
+        for i, pair in enumerate(compare.pairs):
+            if pair[0] == pair[1]:
+                self._problem(("compare", "pairs", i), f"expected two different models, got '{pair[0]}' twice")
 
     def _same_paths(self, named: Iterable[tuple[str, str]]) -> None:
         seen: dict[tuple[str, str], str] = {}

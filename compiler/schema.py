@@ -34,6 +34,8 @@ def schema() -> dict[str, Any]:
         properties[section]["items"] = {"oneOf": [*names, {"$ref": f"#/$defs/{section}_plugins"}]} if names else {}
     names = [{"const": n, "description": plugins.get("conformal", n).summary} for n in plugins.names("conformal")]
     definitions["Conformal"]["properties"]["scores"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/conformal_plugins"}]}
+    properties["abstentions"]["patternProperties"] = {NAME_PATTERN: _abstention(definitions.pop("Abstention"))}
+    properties["abstentions"].pop("additionalProperties", None)
     definitions["About"] = About.model_json_schema()
     definitions["PairSet"]["properties"]["recipes"]["items"] = _recipe()
     for section in ("models", "finetunes"):
@@ -84,6 +86,15 @@ def _entry(section: str) -> dict[str, Any]:
         if section == "models":
             one["properties"]["about"] = {"$ref": "#/$defs/About"}
         found.append(one)
+    return {"oneOf": found} if found else {}
+
+
+def _abstention(base: dict[str, Any]) -> dict[str, Any]:
+    """Exactly one plugin, beside it the keys of every abstention."""
+    found = []
+    for name in plugins.names("abstentions"):
+        one = _named(plugins.get("abstentions", name))
+        found.append({**one, "properties": {**base["properties"], **one["properties"]}})
     return {"oneOf": found} if found else {}
 
 

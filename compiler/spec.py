@@ -122,6 +122,24 @@ class Conformal(_Strict):
     calibration: Calibration = Field(Calibration(), description="Which rows set the threshold.")
 
 
+class Abstention(BaseModel):
+    """One way for models to decline where they are unsure: a plugin of `runners/abstentions/` beside these keys."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    of: list[str] | None = Field(None, min_length=1, description="Models it is applied to; by default those under `models:`.")
+    fit: Literal["val", "half", "test"] = Field(
+        "val",
+        description="Which answers its threshold is chosen on: those to split `val`, which then are answered and not scored; one half of "
+        "the test split's groups, the other half scored; or `test` itself, as the paper did, and then it is called optimistic.",
+    )
+    per: Literal["all", "category"] = Field("all", description="One threshold, or one per category, as if categories were known.")
+    confidence: Literal["kept", "complement"] = Field(
+        "kept", description="Confidence of an answer that became a refusal: the one it had, or one minus it."
+    )
+    seed: Whole = Field(42, ge=0, description="Of the draw of halves.")
+
+
 class Interval(_Strict):
     """Uncertainty of the scores themselves."""
 
@@ -132,7 +150,19 @@ class Interval(_Strict):
 class Compare(_Strict):
     """How results are compared."""
 
-    baseline: str | None = Field(None, description="The model that others are compared with.")
+    baseline: str | None = Field(
+        None,
+        description="The model that every other is tested against, on every metric, dataset and slice; `base+METHOD` where it abstains.",
+    )
+    pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
+        [], description="Further pairs of models to test, as `[a, b]`: is b better than a?"
+    )
+    permutations: Whole = Field(
+        10_000, ge=0, description="Random exchanges of two models' answers, from which p-values come; a tenth for metrics made of ranks."
+    )
+    correction: Literal["holm", "benjamini_hochberg", "none"] = Field(
+        "holm", description="How p-values are corrected for all tests of one dataset and slice."
+    )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 
 
@@ -165,6 +195,7 @@ class Spec(_Strict):
     judges: list[Any] = Field([], description="Who says whether an open answer is right: plugins of runners/judges/.")
     estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/estimators/.")
     conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, by a name of yours.")
+    abstentions: dict[Name, Abstention] = Field({}, description="Ways for models to decline where they are unsure, by a name of yours.")
     metrics: list[Any] = Field([], description="What is computed: plugins of runners/metrics/.")
     slices: list[str] = Field([], description="Fields of samples by whose values every metric is computed too.")
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")

@@ -5,3 +5,13 @@ CLEAN = "clean"
 
 GREEDY = 0
 """The draw of the greedy answer; sampled answers are draws 1..N."""
+
+
+def method_name(label: str, fit: str) -> str:
+    """What a way of abstaining is called: one that was fitted on what it is scored on says so wherever it stands."""
+    return f"{label} (optimistic)" if fit == "test" else label
+
+
+def abstaining(model: str, method: str) -> str:
+    """What a model that abstains is called."""
+    return f"{model}+{method}"

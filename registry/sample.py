@@ -155,6 +155,36 @@ CONFORMAL_THRESHOLDS = pa.schema(
     ]
 )
 
+ABSTENTIONS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("sample_id", pa.string()),
+        ("variant", pa.string()),
+        ("method", pa.string()),  # the name of the spec's abstention, "(optimistic)" behind it where it saw what it is scored on
+        ("confidence", pa.float64()),  # of the answer as it then stands
+        ("threshold", pa.float64()),
+        ("abstains", pa.bool_()),  # an answer was turned into a refusal; null = no confidence, or nothing to fit on
+        ("is_fit", pa.bool_()),  # chosen on and therefore not scored
+    ]
+)
+
+ABSTENTION_RULES = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("method", pa.string()),
+        ("part", pa.string()),  # "all", or the category that the rule is for
+        ("threshold", pa.float64()),  # null: nothing to fit on
+        ("attained", pa.bool_()),  # false: what was asked for could not be had
+        ("statement", pa.string()),  # what the rule promises, in words
+        ("fit", pa.string()),  # val, half or test
+        ("n_fit", pa.int64()),
+        ("n_abstained", pa.int64()),  # of the clean answers it is applied to, those it was fitted on left out
+        ("n", pa.int64()),  # of how many
+    ]
+)
+
 SCORES = pa.schema(
     [
         ("model", pa.string()),
@@ -167,5 +197,40 @@ SCORES = pa.schema(
         ("high", pa.float64()),
         ("n", pa.int64()),
         ("n_unscored", pa.int64()),
+    ]
+)
+
+COMPARISONS = pa.schema(
+    [
+        ("a", pa.string()),  # the baseline, or the first of a pair
+        ("b", pa.string()),
+        ("dataset", pa.string()),
+        ("slice", pa.string()),
+        ("metric", pa.string()),
+        ("value_a", pa.float64()),  # both on the rows that both are scored on
+        ("value_b", pa.float64()),
+        ("difference", pa.float64()),  # b minus a
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("p", pa.float64()),  # two-sided, from exchanges of the two models' answers within groups
+        ("p_adjusted", pa.float64()),  # for all tests of this dataset and slice
+        ("n", pa.int64()),
+        ("higher_is_better", pa.bool_()),  # null: neither direction is
+    ]
+)
+
+CORRELATIONS = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("slice", pa.string()),
+        ("metric", pa.string()),  # what `studied` is set against, over the models of the spec
+        ("studied", pa.string()),
+        ("n_models", pa.int64()),
+        ("pearson", pa.float64()),
+        ("pearson_low", pa.float64()),
+        ("pearson_high", pa.float64()),
+        ("pearson_p", pa.float64()),
+        ("spearman", pa.float64()),
+        ("spearman_p", pa.float64()),
     ]
 )

@@ -1,16 +1,20 @@
-"""Cells: what one model did on one dataset under one variant, as the columns that metrics read."""
+"""Cells: what one model did on one dataset under one variant, as the columns that metrics read.
+
+A model that abstains by a method of the spec has cells of its own, named `MODEL+METHOD`, after those of the model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.sample import CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
+from registry import abstaining
+from registry.sample import ABSTENTIONS, CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
 from runners.frames import Floats, Samples, flat, greedy_by_variant, option_probabilities
 from runners.records import read_table
 from runners.stage import Stage, StageError
@@ -64,6 +68,7 @@ class Tables:
         self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "gt_is_idk", "judge", "draw"])
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"])
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
+        self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
         self.judge = judge
 
     def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
@@ -102,7 +107,7 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
         for variant, table in greedy_by_variant(path, ["option_logits", *CONFIDENCE[stage.params["confidence"]]]).items():
             key = (model, samples.name, variant)
             table = samples.kept(table)
-            yield Cell(
+            cell = Cell(
                 model,
                 samples,
                 variant,
@@ -110,6 +115,30 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
                 _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
                 _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
             )
+            yield cell
+            yield from _abstaining(cell, tables.abstentions.get(key), f"abstentions of {' / '.join(key)}")
+
+
+def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell]:
+    """The cell once more under each method of abstention.
+
+    A refusal that a threshold makes is right where declining is. Answers that the threshold was chosen on, and those it
+    cannot be applied to, are unscored. Estimators spoke of the answer that was turned, so they have no say here.
+    """
+    for (method,), part in split(table, ["method"]) if table is not None else ():  # type: ignore[misc]
+        rows = cell.samples.rows_of(part["sample_id"], where)
+        abstains = numbers(part["abstains"])
+        scored = (numbers(part["is_fit"]) == 0) & ~np.isnan(abstains)
+        changed = {
+            "confidence": numbers(part["confidence"]),
+            "correct": np.where(abstains == 1, cell.columns["gt_is_idk"][rows], cell.columns["correct"][rows]),
+            "pred_is_idk": np.where(abstains == 1, 1.0, cell.columns["pred_is_idk"][rows]),
+        }
+        columns = {name: values for name, values in cell.columns.items() if not name.startswith(RATED_BY)}
+        for name, values in changed.items():
+            columns[name] = np.where(cell.samples.n_options == 0, np.nan, columns[name])
+            columns[name][rows] = np.where(scored, values, np.nan)
+        yield replace(cell, model=abstaining(cell.model, method), columns=columns, uncertainties={})
 
 
 def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: str | None, where: str) -> dict[str, Floats]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from registry import plugins
 from runners.cells import CHOICE_ONLY, OPEN_ONLY, RATED_BY, SET_COLUMNS, Cell
 from runners.frames import Floats
-from runners.resampling import Bootstrap, Recorder, Replay
+from runners.resampling import Recorder, Replay, Resamples
 from runners.stage import StageError
 
 MEAN = "mean"
@@ -63,7 +63,7 @@ class Slice:
 
     label: str
     rows: NDArray[np.int64]
-    bootstrap: Bootstrap
+    bootstrap: Resamples
 
 
 @dataclass
@@ -95,6 +95,13 @@ class Task:
 
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
     """Every label of every metric that applies to this cell, with what was measured."""
+    tasks, labels = tasks_of(metrics, cell, part)
+    resample([task for task in tasks if task.measured.n], part.bootstrap)
+    return [(label, mean_of([task.measured for task in of])) for label, of in labels]
+
+
+def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[Task], list[tuple[str, list[Task]]]]:
+    """What there is to evaluate, not yet resampled; and every label with the tasks whose mean it is."""
     tasks: list[Task] = []
     labels: list[tuple[str, list[Task]]] = []
     for metric in metrics:
@@ -111,8 +118,7 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[s
             tasks += made
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, made, strict=False)]
             labels.append((f"{metric.label}[{name}]" if name else metric.label, made))
-    resample([task for task in tasks if task.measured.n], part.bootstrap)
-    return [(label, _mean([task.measured for task in of])) for label, of in labels]
+    return tasks, labels
 
 
 def _columns_for(metric: Metric, cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str]]]:
@@ -149,7 +155,7 @@ def _task(metric: Metric, columns: dict[str, Floats], universe: NDArray[np.int64
     return Task(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored))
 
 
-def resample(tasks: Sequence[Task], bootstrap: Bootstrap) -> None:
+def resample(tasks: Sequence[Task], bootstrap: Resamples) -> None:
     """Fill in every task's values in all resamples. Equal columns of all tasks are summed once, in one matrix product."""
     table: dict[bytes, int] = {}
     kept: list[Floats] = []
@@ -180,7 +186,7 @@ def _place(row: Floats, table: dict[bytes, int], kept: list[Floats]) -> int:
     return table[key]
 
 
-def _mean(parts: list[Measured]) -> Measured:
+def mean_of(parts: list[Measured]) -> Measured:
     """The arithmetic mean over scores, resample by resample."""
     if len(parts) == 1:
         return parts[0]

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-LABELLED = {"metrics": "label", "judges": "label", "estimators": "label", "settings": "label", "scores": "label", "variants": "variant"}
+LABELLED = {
+    **dict.fromkeys(("metrics", "judges", "estimators", "settings", "scores", "abstentions"), "label"),
+    "variants": "variant",
+}
 """Parameter -> the key by which its items are told apart. What plugins are given (`args`) is left as it is."""
 _FIRST = "clean"
 

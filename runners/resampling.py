@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,21 @@ class Replay(Weights):
         if columns.shape[1:] != sums.shape[1:] and not (columns.ndim == 1 and sums.shape[1] == 1):
             raise ValueError("a metric must sum the same columns for every resample; see runners/metrics/__init__.py")
         return sums if columns.ndim == 2 else sums[:, 0]
+
+
+class Resamples(Protocol):
+    """Some resamples of the rows of a slice, in blocks."""
+
+    groups: int
+    times: int
+
+    def seen_on(self, rows: NDArray[Any]) -> Weights:
+        """The groups of some rows, without any resample."""
+        ...
+
+    def blocks(self) -> Iterator[Weights]:
+        """The resamples, as many at a time as memory allows."""
+        ...
 
 
 class Bootstrap:

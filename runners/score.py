@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from registry.sample import CLEAN, SCORES
-from runners.cells import Tables, read_cells
+from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, SCORES
+from runners import comparing, metric_study
+from runners.cells import Cell, Tables, read_cells
 from runners.curves import FIELDS, Curves
-from runners.evaluate import Slice, evaluate, intervals, read_metrics
+from runners.evaluate import Metric, Slice, evaluate, intervals, read_metrics
 from runners.frames import Samples
 from runners.records import write_table
 from runners.resampling import Bootstrap
@@ -39,10 +41,15 @@ def _run(stage: Stage) -> None:
     _check_slices(stage.params["slices"], datasets)
     tables, curves = Tables(stage, datasets), Curves()
     rows: list[dict[str, Any]] = []
+    tests: list[dict[str, Any]] = []
+    compare = stage.params.get("compare")
     for samples in datasets:
+        clean: dict[str, Cell] = {}
         slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
         for cell in read_cells(stage, samples, tables):
             curves.add(cell)
+            if compare and cell.variant == CLEAN:
+                clean[cell.model] = cell
             for part in slices:
                 found = evaluate(metrics, cell, part)
                 limits = intervals([measured for _, measured in found], interval["level"], part.bootstrap.groups)
@@ -51,7 +58,39 @@ def _run(stage: Stage) -> None:
                     stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
                     numbers = {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
                     rows.append(same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored})
+        if compare:
+            tests += _compare(stage, metrics, clean, slices)
     _write(stage, rows, curves)
+    if compare:
+        _publish(stage, "comparisons", tests, COMPARISONS)
+    if "correlations" in stage.outputs:
+        _study(stage, rows)
+
+
+def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice]) -> list[dict[str, Any]]:
+    """Every pair of models that is asked for, on every slice of one dataset; p-values corrected within the slice."""
+    compare, found = stage.params["compare"], []
+    level = stage.params["interval"]["level"]
+    for part in slices:
+        here: list[dict[str, Any]] = []
+        for a, b in comparing.pairs_of(compare, list(cells)):
+            same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
+            for test in comparing.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
+                numbers = {name: _null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
+                here.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
+        raw = [np.nan if row["p"] is None else row["p"] for row in here]
+        for row, p in zip(here, comparing.adjusted(raw, compare["correction"]), strict=True):
+            found.append(row | {"p_adjusted": _null(p)})
+    stage.count(comparisons=len(found))
+    return found
+
+
+def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
+    points = metric_study.points(rows, {m["label"]: m["plugin"] for m in stage.params["metrics"]})
+    made = stage.scratch / "metric_study.csv"
+    metric_study.write_points(points, made)
+    stage.publish(made, stage.outputs["metric_study"])
+    _publish(stage, "correlations", list(metric_study.correlations(points, stage.params["interval"]["level"])), CORRELATIONS)
 
 
 def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> list[Slice]:
@@ -97,10 +136,14 @@ def _null(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
+def _publish(stage: Stage, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    made = stage.scratch / f"{name}.parquet"
+    write_table(made, rows, schema, stage.provenance)
+    stage.publish(made, stage.outputs[name])
+
+
 def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves) -> None:
-    made = stage.scratch / "scores.parquet"
-    write_table(made, rows, SCORES, stage.provenance)
-    stage.publish(made, stage.outputs["scores"])
+    _publish(stage, "scores", rows, SCORES)
     nested: dict[str, dict[str, dict[str, float]]] = {}
     for row in rows:
         if row["variant"] == CLEAN and row["slice"] == ALL and row["value"] is not None:

@@ -9,10 +9,16 @@ from typing import Any
 
 import pytest
 
-from runners.curves import FIELDS
+from runners import curves, metric_study
 
 FOLDER = Path(__file__).parents[2] / ".dvc" / "plots"
-AXES = {"reliability": ("confidence", "accuracy"), "risk_coverage": ("coverage", "risk"), "set_sizes": ("size", "count")}
+FIELDS = curves.FIELDS | {"metric_study": metric_study.FIELDS}
+AXES = {
+    "reliability": ("confidence", "accuracy"),
+    "risk_coverage": ("coverage", "risk"),
+    "set_sizes": ("size", "count"),
+    "metric_study": ("value", metric_study.STUDIED),
+}
 
 
 def rows(name: str) -> list[dict[str, Any]]:

@@ -78,7 +78,7 @@ def values(tmp_path_factory):
         outputs = {"sets": "results/sets.parquet", "thresholds": "results/thresholds.parquet"}
         calibrate.run(Stage("b/calibrate", "b", "calibrate", "calibrate", params, inputs, outputs, 7, Settings()))
         params = {"metrics": METRICS, "slices": [], "interval": {"bootstrap": 20, "level": 0.95}}
-        params |= {"judge": None, "confidence": "sequence", "baseline": None}
+        params |= {"judge": None, "confidence": "sequence"}
         names = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
         stage = Stage("b/score", "b", "score", "score", params, inputs | {"sets": outputs["sets"]}, {n: n for n in names}, 7, Settings())
         score.run(stage)

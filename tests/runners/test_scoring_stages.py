@@ -39,7 +39,6 @@ SCORE = {
     "interval": {"bootstrap": 50, "level": 0.9},
     "judge": "rules",
     "confidence": "sequence",
-    "baseline": None,
 }
 OUTPUTS = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
 

@@ -1,0 +1,80 @@
+"""The `abstentions:` section of a spec, spelled out: which method makes which model decline, and on which rows it is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from compiler import check
+from compiler.errors import nearest
+from compiler.load import Path_
+from compiler.spec import Spec
+from registry import abstaining, method_name
+from registry.plugins import Plugin
+
+OPTIONS = ("of", "fit", "per", "confidence", "seed")
+"""Keys that stand beside the plugin."""
+
+
+@dataclass(frozen=True)
+class AbstentionUse:
+    """One method (one point of its sweep) on the models that it makes decline."""
+
+    label: str
+    plugin: Plugin
+    args: dict[str, Any]
+    of: tuple[str, ...]
+    options: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"label": self.label, "plugin": self.plugin.name, "args": self.args, "of": list(self.of), **self.options}
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the models that it makes decline are called."""
+        return tuple(abstaining(model, method_name(self.label, self.options["fit"])) for model in self.of)
+
+
+class Problems(Protocol):
+    """How a problem is put down."""
+
+    def __call__(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None: ...
+
+
+Single = Callable[[Any, str, Path_], tuple[Plugin, dict[str, Any], Path_] | None]
+Combinations = Callable[[Plugin, Mapping[str, Any], Path_], list[tuple[dict[str, Any], dict[str, Any]]]]
+
+
+def resolve(spec: Spec, models: Sequence[str], single: Single, combinations: Combinations, problem: Problems) -> tuple[AbstentionUse, ...]:
+    """Every method with all its parameters.
+
+    Args:
+        models: labels of all models of the spec, those made here among them.
+        single: reads `{plugin: {parameters}}`.
+        combinations: expands the sweep of a plugin's parameters.
+        problem: takes what is wrong.
+    """
+    found: list[AbstentionUse] = []
+    for name, entry in spec.abstentions.items():
+        path: Path_ = ("abstentions", name)
+        if not spec.judges:
+            problem(path, "an abstention is chosen on judged answers, and this spec has no judges", "add `judges:`", key=True)
+        options = entry.model_dump(include=set(OPTIONS) - {"of"})
+        of = _models(spec, entry.of, models, (*path, "of"), problem)
+        one = single(entry.model_extra or {}, "abstentions", path)
+        if one is None:
+            continue
+        plugin, given, at = one
+        for swept, args in combinations(plugin, given, at):
+            found.append(AbstentionUse(check.label(name, swept), plugin, args, of, options))
+    return tuple(sorted(found, key=lambda use: use.label))
+
+
+def _models(spec: Spec, named: list[str] | None, models: Sequence[str], path: Path_, problem: Problems) -> tuple[str, ...]:
+    """Labels of the models meant; a name without its sweep means all points of it."""
+    wanted = list(spec.models) if named is None else named
+    for i, name in enumerate(named or ()):
+        if name not in models and name not in {m.split("@")[0] for m in models}:
+            problem((*path, i), f"expected a model of this spec, got '{name}'", nearest(name, models))
+    return tuple(m for m in sorted(models) if m in wanted or m.split("@")[0] in wanted)
