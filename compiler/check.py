@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from compiler.errors import Problem, nearest, shown
 from compiler.load import Document, Path_
 from compiler.names import chosen_kind, takes_none
 from compiler.spec import NAME_PATTERN, whole
 from registry import plugins
-from registry.plugins import REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError
+from registry.plugins import PROMPTS, REQUIRED, ROOT, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -104,6 +105,8 @@ def field_type(annotation: Any) -> Any:
     """A plugin's annotation as Pydantic can check it: our own name types become checked text."""
     if annotation in (Artifact, DatasetName, ModelName):
         return Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+    if annotation is Prompt:
+        return Annotated[str, StringConstraints(pattern=NAME_PATTERN), AfterValidator(_prompt)]
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *bounds = get_args(annotation)
@@ -116,6 +119,13 @@ def field_type(annotation: Any) -> Any:
         key, value = get_args(annotation)
         return dict[key, field_type(value)]  # type: ignore[valid-type,misc]
     return annotation
+
+
+def _prompt(name: str) -> str:
+    if not (ROOT / PROMPTS / f"{name}.md").is_file():
+        there = ", ".join(sorted(p.stem for p in (ROOT / PROMPTS).glob("*.md")))
+        raise PydanticCustomError("prompt", "{expected}", {"expected": f"the name of a file {PROMPTS}/NAME.md (there are: {there})"})
+    return name
 
 
 def takes_list(annotation: Any) -> bool:

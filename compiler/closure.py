@@ -6,6 +6,7 @@ A stage depends on exactly these files, so that editing one plugin re-executes t
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -54,7 +55,7 @@ def _imports(root: Path, file: str) -> tuple[str, ...]:
             for alias in node.names:
                 found += _module(root, f"{base}.{alias.name}")
         elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ASSETS" for t in node.targets):
-            found += [f"{Path(file).parent.as_posix()}/{asset}" for asset in ast.literal_eval(node.value)]
+            found += [posixpath.normpath(f"{Path(file).parent.as_posix()}/{asset}") for asset in ast.literal_eval(node.value)]
     return tuple(dict.fromkeys(found))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.names import names_in, nested_plugins, replaced_in
-from registry.plugins import Artifact, Plugin
+from registry.plugins import PROMPTS, Artifact, Plugin, Prompt
 
 DATA = "registry/data"
 
@@ -28,21 +28,26 @@ class Ref:
 
     @property
     def artifacts(self) -> tuple[str, ...]:
-        """Paths of what it reads from registry/data/."""
-        return tuple(names_in(self.plugin, self.args, Artifact))
+        """Paths of what it reads from registry/data/ and specs/prompts/."""
+        return tuple(path for kind in (Artifact, Prompt) for path in names_in(self.plugin, self.args, kind))
 
     def as_json(self) -> dict[str, Any]:
         return {"label": self.label, "plugin": self.plugin.name, "args": self.args}
 
 
 def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments with every Artifact, also those of nested plugins, as the path that the runner opens."""
-    return replaced_in(plugin, args, Artifact, artifact_path)
+    """Arguments with every Artifact and Prompt, also those of nested plugins, as the path that the runner opens."""
+    return replaced_in(plugin, replaced_in(plugin, args, Artifact, artifact_path), Prompt, prompt_path)
 
 
 def artifact_path(name: str) -> str:
     """Where an artifact lies, from the root."""
     return f"{DATA}/{name}"
+
+
+def prompt_path(name: str) -> str:
+    """Where a prompt lies, from the root."""
+    return f"{PROMPTS}/{name}.md"
 
 
 def slug(label: str) -> str:

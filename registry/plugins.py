@@ -49,6 +49,9 @@ KINDS = {
 NESTED = ("generators", "saliency", "masks", "inpainters")
 """Kinds that are no section of a spec: their plugins are named as a parameter of another plugin."""
 
+PROMPTS = "specs/prompts"
+"""Where prompts lie that are not part of the code."""
+
 DVC_IGNORES = frozenset({"size", "nfiles"})
 """DVC leaves every key of these names out of its run cache's keys: a parameter called so would bring back wrong results."""
 
@@ -71,6 +74,10 @@ class Artifact(str):
 
 class DatasetName(str):
     """A parameter of this type names a dataset of the same spec; the stage then reads that dataset."""
+
+
+class Prompt(str):
+    """A parameter of this type names a file `specs/prompts/NAME.md`; the stage then depends on that file."""
 
 
 class ModelName(str):
@@ -243,6 +250,7 @@ _SCALARS: dict[str, Any] = {
     "bool": bool,
     "None": None,
     "Artifact": Artifact,
+    "Prompt": Prompt,
     "DatasetName": DatasetName,
     "ModelName": ModelName,
 }
@@ -274,7 +282,7 @@ def _type(node: ast.expr, where: str) -> Any:
         case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
             return Annotated[(_type(inner, where), *(_bound(b, where) for b in bounds))]  # type: ignore[return-value]
     raise PluginError(
-        f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, "
+        f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, Prompt, "
         'Literal[...], list[...], dict[str, ...], X | Y, Annotated[..., Ge(0), Lt(1)] or Annotated[Chosen, Kind("generators")]'
     )
 

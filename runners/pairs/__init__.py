@@ -49,6 +49,8 @@ class PairContext:
     about: Mapping[str, Any] = field(default_factory=dict)
     """The category as the spec's taxonomy describes it: `definition`, `answer`, `examples`."""
     dropped: Counter[str] = field(default_factory=Counter)
+    counters: Counter[str] = field(default_factory=Counter)
+    """What this run did (asked, found in a cache...): printed, and not part of the result."""
     notes: dict[str, Any] = field(default_factory=dict)
     """Anything else worth keeping in recipe.json, as JSON: which model, which kernel, how well an inpainter removes."""
 

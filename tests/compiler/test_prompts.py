@@ -1,0 +1,58 @@
+"""Prompt files: named by a parameter, known when the spec is read, and a dependency of the stages that use them."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.errors import SpecError
+from compiler.plan import Plan, make_plan
+from compiler.resolve import resolve_file
+from compiler.spec import RunWide
+
+SPEC = """\
+qualm: 1
+name: t
+taxonomy:
+  epistemic: {knowledge: {definition: Facts., examples: [How old?]}}
+datasets:
+  scenes: {card: synthetic_scenes, test: 10}
+pairs:
+  ours:
+    recipes:
+      - from_caption: {dataset: scenes, category: epistemic/knowledge, generator: {openai: {model: m, key: null}}, prompt: ambiguity}
+"""
+
+
+def make(tmp_path: Path, text: str = SPEC) -> Plan:
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    return make_plan(resolve_file(path, tmp_path, RunWide(default="t")))
+
+
+def test_a_prompt_is_a_path_and_a_dependency(tmp_path: Path) -> None:
+    stage = make(tmp_path).stage("pair-ours-from_caption")
+    assert stage.params["args"]["prompt"] == "specs/prompts/ambiguity.md"
+    assert "specs/prompts/ambiguity.md" in stage.deps
+    assert "runners/generators/openai.py" in stage.deps
+    assert "runners/generators/hf.py" not in stage.deps
+    assert stage.params["about"]["definition"] == "Facts."
+
+
+def test_our_own_prompts_are_dependencies_where_none_is_named(tmp_path: Path) -> None:
+    stage = make(tmp_path, SPEC.replace(", prompt: ambiguity", "")).stage("pair-ours-from_caption")
+    assert stage.params["args"]["prompt"] is None
+    assert {f"specs/prompts/{name}.md" for name in ("knowledge", "complexity", "temporal", "ambiguity")} <= set(stage.deps)
+
+
+def test_a_prompt_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(tmp_path, SPEC.replace("ambiguity}", "ambiguous}"))
+    (problem,) = caught.value.problems
+    assert "prompt: expected the name of a file specs/prompts/NAME.md (there are: ambiguity, complexity," in str(problem)
+    assert "got the text 'ambiguous'" in str(problem)
+
+
+def test_a_key_in_a_spec_is_no_key(tmp_path: Path) -> None:
+    """Nothing of the environment reaches a stage's parameters."""
+    stage = make(tmp_path, SPEC.replace("key: null", "key: MY_KEY")).stage("pair-ours-from_caption")
+    assert stage.params["args"]["generator"]["args"]["key"] == "MY_KEY"
