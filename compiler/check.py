@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from compiler.errors import Problem, nearest, shown
 from compiler.load import Document, Path_
 from compiler.names import chosen_kind, takes_none
-from compiler.spec import NAME_PATTERN, whole
+from compiler.spec import ARTIFACT_PATTERN, NAME_PATTERN, whole
 from registry import plugins
 from registry.plugins import PROMPTS, REQUIRED, ROOT, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
 
@@ -103,7 +103,9 @@ def is_name(text: str) -> bool:
 
 def field_type(annotation: Any) -> Any:
     """A plugin's annotation as Pydantic can check it: our own name types become checked text."""
-    if annotation in (Artifact, DatasetName, ModelName):
+    if annotation is Artifact:
+        return Annotated[str, StringConstraints(pattern=ARTIFACT_PATTERN)]
+    if annotation in (DatasetName, ModelName):
         return Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
     if annotation is Prompt:
         return Annotated[str, StringConstraints(pattern=NAME_PATTERN), AfterValidator(_prompt)]

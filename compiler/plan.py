@@ -17,7 +17,8 @@ from compiler.closure import closure
 from compiler.errors import Mark, Problem, SpecError
 from compiler.pairsets import PairSetUse, RecipeUse
 from compiler.refs import DATA, Ref, slug
-from compiler.resolve import DatasetUse, FinetuneUse, ModelUse, Resolved
+from compiler.resolve import DatasetUse, Resolved
+from compiler.tuned import FinetuneUse, ModelUse
 from registry import CLEAN
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
@@ -241,13 +242,21 @@ class _Planner:
     def _finetune(self, f: FinetuneUse) -> PlannedStage:
         r, ref = self.r, f.ref
         inputs: dict[str, Any] = {"datasets": {label: place for label, place in self.data.items() if label.split("@")[0] in f.datasets}}
-        bases = {m.ref.label: m.source for m in r.models if m.ref.label.split("@")[0] in f.models and m.source}
+        bases = {m.ref.label: m.source for m in r.models if m.ref.label in f.models and m.source}
         if bases:
             inputs["models"] = bases
+        inputs |= _beneath([m for m in r.models if m.ref.label in f.models])
         outputs = {"model": _place(r, "models", ref.label), "log": f"{_place(r, 'training', ref.label)}.csv"}
-        params = {"name": ref.label, "plugin": ref.plugin.name, "args": ref.args, "max_new_tokens": r.spec.inference.max_new_tokens}
+        begun = [m.ref for m in r.models if m.ref.label in f.models]
+        params = {
+            "name": ref.label,
+            "plugin": ref.plugin.name,
+            "args": ref.args,
+            "models": {m.label: {"plugin": m.plugin.name, "args": m.args} for m in begun},
+            "max_new_tokens": r.spec.inference.max_new_tokens,
+        }
         name = f"finetune-{slug(ref.label)}"
-        return self._stage(name, "finetune", f"Train {ref.label}", params, inputs, outputs, [ref], frozenset({"log"}))
+        return self._stage(name, "finetune", f"Train {ref.label}", params, inputs, outputs, [ref, *begun], frozenset({"log"}))
 
     def _infer_stages(self) -> Iterator[PlannedStage]:
         for model in self.r.models:
@@ -274,6 +283,7 @@ class _Planner:
         inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in datasets}}
         if model.source:
             inputs["model"] = model.source
+        inputs |= _beneath([model])
         outputs = {"generations": {d.label: self.generations[model.ref.label][d.label] for d in datasets}}
         desc = f"Answers of {model.ref.label} to {', '.join(d.label for d in datasets)}"
         return self._stage(name, "infer", desc, params, inputs, outputs, [model.ref, *r.perturbations])
@@ -334,6 +344,12 @@ class _Planner:
         everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
         params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
         return self._stage("report", "report", "Report", params, inputs, {"report": f"{_place(r)}/report.html"}, r.metrics)
+
+
+def _beneath(models: list[ModelUse]) -> dict[str, Any]:
+    """The models under adapters, as inputs by path, where there are any."""
+    paths = sorted({path for m in models for path in m.beneath} - {m.source for m in models})
+    return {"beneath": {path.split("/", 1)[1]: path for path in paths}} if paths else {}
 
 
 def _keys(tree: Any) -> set[str]:

@@ -41,8 +41,9 @@ def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def artifact_path(name: str) -> str:
-    """Where an artifact lies, from the root."""
-    return f"{DATA}/{name}"
+    """Where an artifact lies, from the root: an entry of registry/data/, or `SPEC:MODEL`, a model that another spec makes."""
+    spec, _, model = name.partition(":")
+    return f"results/{spec}/models/{slug(model)}" if model else f"{DATA}/{name}"
 
 
 def prompt_path(name: str) -> str:

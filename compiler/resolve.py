@@ -19,8 +19,9 @@ from compiler.errors import Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
 from compiler.names import names_in, names_of
 from compiler.pairsets import PairResolver, PairSetUse
-from compiler.refs import DATA, Ref, located, slug
+from compiler.refs import Ref, artifact_path, located, slug
 from compiler.spec import About, RunWide, Spec
+from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models
 from registry import cards, plugins
 from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
 
@@ -40,25 +41,6 @@ class DatasetUse:
     source: str | None
     evaluate: bool
     splits: tuple[str, ...] | None
-
-
-@dataclass(frozen=True)
-class ModelUse:
-    """One model that answers, and what it is read from."""
-
-    ref: Ref
-    source: str | None
-    about: dict[str, Any]
-    gives: frozenset[str]
-
-
-@dataclass(frozen=True)
-class FinetuneUse:
-    """One model that is made here."""
-
-    ref: Ref
-    datasets: tuple[str, ...]
-    models: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -108,8 +90,14 @@ class Resolved:
         return len(self.models) * len(self.evaluated) * (1 + len(self.perturbations)) * max(1, len(self.estimators))
 
 
-def resolve_file(path: Path, root: Path, run_wide: RunWide) -> Resolved:
+def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...] = ()) -> Resolved:
     """Read, check and spell out a spec.
+
+    Args:
+        path: of the spec.
+        root: of the checkout.
+        run_wide: params.yaml.
+        within: specs that read models of this one, and are being resolved.
 
     Raises:
         SpecError: with every problem found.
@@ -121,7 +109,9 @@ def resolve_file(path: Path, root: Path, run_wide: RunWide) -> Resolved:
         raise SpecError(problems, document.sources)
     if spec.name != path.stem:
         problems.append(document.problem(("name",), f"expected the file's own name '{path.stem}', got '{spec.name}'"))
-    resolved = _Resolver(document, spec, run_wide, problems).resolve()
+    inner = (*within, spec.name)
+    elsewhere = Elsewhere(root / "specs", inner, lambda other: resolve_file(other, root, run_wide, inner))
+    resolved = _Resolver(document, spec, run_wide, problems, elsewhere).resolve()
     if problems:
         raise SpecError(problems, document.sources)
     return resolved
@@ -138,8 +128,9 @@ def read_run_wide(root: Path) -> RunWide:
 
 
 class _Resolver:
-    def __init__(self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem]) -> None:
+    def __init__(self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem], elsewhere: Elsewhere) -> None:
         self.document, self.spec, self.run_wide, self.problems = document, spec, run_wide, problems
+        self._elsewhere = elsewhere
 
     def resolve(self) -> Resolved:
         spec = self.spec
@@ -211,16 +202,21 @@ class _Resolver:
             for swept, args in self._combinations(plugin, given, at):
                 sources = names_in(plugin, args, Artifact)
                 ref = Ref(check.label(name, swept), plugin, located(plugin, args))
-                source = f"{DATA}/{sources[0]}" if sources else None
-                found.append(ModelUse(ref, source, about, frozenset(plugin.declares.get("GIVES", ()))))
-        for tuned in finetunes:
-            loader = self._plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
-            if loader is not None:
-                place = f"results/{self.spec.name}/models/{slug(tuned.ref.label)}"
-                defaults = {p.name: p.default for p in loader.parameters}
-                args = {**defaults, **self._run_wide_dtype(loader, {}), "artifact": place}
-                found.append(ModelUse(Ref(tuned.ref.label, loader, args), place, {}, frozenset(loader.declares.get("GIVES", ()))))
+                source = artifact_path(sources[0]) if sources else None
+                beneath = tuple(b for a in sources for b in self._elsewhere.beneath(a))
+                found.append(ModelUse(ref, source, about, frozenset(plugin.declares.get("GIVES", ())), beneath))
+        found += tuned_models(self.spec.name, finetunes, found, self._loader)
+        for tuned, name in swept_bases(finetunes, found):
+            message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
+            self._problem(("finetunes", tuned), message, "name each value of the sweep as a model of its own")
         return tuple(sorted(found, key=lambda m: m.ref.label))
+
+    def _loader(self, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
+        """What loads a tuned model, and its parameters where nothing else is known."""
+        loader = self._plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
+        if loader is None:
+            return None
+        return loader, {**{p.name: p.default for p in loader.parameters}, **self._run_wide_dtype(loader, {})}
 
     def _about(self, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
         if entry.get("about") is None:
@@ -374,6 +370,10 @@ class _Resolver:
         before = len(self.problems)
         fallbacks = {"dtype": self.run_wide.dtype}
         found = check.combinations(plugin.parameters, given, self.document, path, self.problems, plugin.name, fallbacks)
+        for name in dict.fromkeys(a for _, args in found for a in names_in(plugin, args, Artifact) if len(self.problems) == before):
+            message, hint = self._elsewhere.fault(name)
+            if message:
+                self._problem(path, message, hint)
         return found if len(self.problems) == before else []
 
     def _run_wide_dtype(self, plugin: Plugin, given: dict[str, Any]) -> dict[str, Any]:

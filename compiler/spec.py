@@ -12,6 +12,8 @@ from annotated_types import Gt, Lt
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+ARTIFACT_PATTERN = rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$"
+"""An entry of registry/data/, or `SPEC:MODEL`."""
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 

@@ -34,6 +34,7 @@ KINDS = {
     "perturbations": "runners/perturbations",
     "models": "runners/models",
     "finetunes": "runners/finetunes",
+    "tunings": "runners/tunings",
     "judges": "runners/judges",
     "estimators": "runners/estimators",
     "conformal": "runners/conformal",
@@ -46,7 +47,7 @@ KINDS = {
 }
 """Spec key -> plugin folder. A folder that is not there has no plugins."""
 
-NESTED = ("generators", "saliency", "masks", "inpainters")
+NESTED = ("tunings", "generators", "saliency", "masks", "inpainters")
 """Kinds that are no section of a spec: their plugins are named as a parameter of another plugin."""
 
 PROMPTS = "specs/prompts"

@@ -36,13 +36,16 @@ def main(arguments: list[str]) -> int:
 
     from registry.plugins import PluginError
     from runners.records import RecordError
-    from runners.settings import SettingsError, read_settings
+    from runners.settings import SettingsError, is_first, read_settings
     from runners.stage import StageError, only_writer, read_stage, write_record
 
     key = arguments[0]
     try:
         stage = read_stage(key, read_settings())
         module = importlib.import_module(f"runners.{stage.kind}")
+        if not is_first():  # another process of the same training: the first one holds the lock and publishes
+            module.run(stage)
+            return 0
         with only_writer(stage):
             start = time.monotonic()
             module.run(stage)

@@ -27,6 +27,18 @@ class Settings:
     """Prompts in one forward pass."""
     workers: int = 0
     """Processes that make data; 0 = one per core."""
+    devices: int = 1
+    """How many devices a fine-tune runs on, on each machine."""
+    nodes: int = 1
+    """How many machines it runs on; torchrun or SLURM starts one process per device there."""
+    strategy: str = "auto"
+    """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy."""
+    micro_batch: int = 0
+    """Examples of a fine-tune's step that go through a device at once, gradients adding up; 0 = all at once."""
+    gradient_checkpointing: bool = False
+    """Compute activations twice instead of keeping them: less memory, more time, the same numbers."""
+    checkpoint_every: int = 100
+    """Steps of a fine-tune after which it can go on if it is killed."""
     progress: bool = True
     """Progress bars on standard error."""
 
@@ -59,6 +71,17 @@ def read_settings(file: Path = FILE) -> Settings:
         except ValueError:
             raise SettingsError(f"QUALM_{key.upper()}: expected {kind.__name__}, got '{text}'") from None
     settings = Settings(**values)
+    for name in ("devices", "nodes", "checkpoint_every"):
+        if getattr(settings, name) < 1:
+            raise SettingsError(f"{name} must be at least 1, got {getattr(settings, name)}")
+    if settings.micro_batch < 0:
+        raise SettingsError(f"micro_batch must be at least 0, got {settings.micro_batch}")
     if settings.batch_size < 1 or settings.workers < 0:
         raise SettingsError(f"batch_size must be at least 1 and workers at least 0, got {settings.batch_size} and {settings.workers}")
     return settings
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes outputs: the only one, or the first of those that torchrun, SLURM or Lightning started."""
+    ranks = (os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK"))
+    return next((rank for rank in ranks if rank is not None), "0") == "0"

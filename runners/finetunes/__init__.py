@@ -2,16 +2,19 @@
 
 A recipe is one file here holding one function of the file's name:
 
-    def scratch_vlm(context: FinetuneContext, *, train: list[DatasetName], steps: int = 3000) -> Recipe: ...
+    def sft(context: FinetuneContext, *, base: ModelName, train: list[DatasetName], rate: float = 2e-4, ...) -> Recipe: ...
 
 What the `finetune` stage relies on:
 
 - `Recipe.batches(step)` depends on its argument and the seed alone, so that training goes on after a kill as if nothing
-  had happened. Nothing random happens in the module's `training_step`.
+  had happened. Chance in the module's `training_step` (dropout) is seeded by the step.
+- `Recipe.share(step, part, parts)`, where there is one, gives one of several shares of that batch, for several devices or for
+  gradient accumulation; their losses are scaled so that their mean is the batch's loss. So what is trained on in a step
+  never depends on how many devices there are.
 - `Recipe.module` is a LightningModule. Its `training_step` returns the loss and logs what is worth a curve with
   `self.log(name, value)`; its `configure_optimizers` says everything about learning rates.
-- `Recipe.save(folder)` writes the model as `save_pretrained` does, processor and tokenizer included, weights as
-  safetensors: what `models: hf_vlm` loads.
+- `Recipe.save(folder, state)` writes the model as `save_pretrained` does, processor and tokenizer included, weights as
+  safetensors: what `models: hf_vlm` loads. `state` is the module's state dict, gathered from all devices.
 """
 
 from __future__ import annotations
@@ -21,9 +24,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from registry.plugins import load
+from runners.models import ModelContext
+from runners.settings import Settings
+
 
 class FinetuneError(Exception):
     """Data or a base model that a recipe cannot train on. The message says what was expected, what came, what to do."""
+
+
+def _count(**numbers: int) -> None:
+    """Counts nothing: for a recipe that is made outside a stage."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +44,15 @@ class FinetuneContext:
     datasets: Mapping[str, Path]
     """Folders of the `data` stages, by the spec's name."""
     seed: int
-    base: Path | None = None
-    """The model to start from; None for a recipe that starts from nothing."""
-    dtype: str = "float32"
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Models of the spec to start from: name -> plugin and args."""
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    """Where those of them lie that have files of their own."""
+    max_new_tokens: int = 16
+    """Of an answer, as the spec's `inference` says."""
+    settings: Settings = field(default_factory=Settings)
+    count: Callable[..., None] = _count
+    """Adds to the stage's counters: `count(dropped=3)`."""
 
     def dataset(self, name: str) -> Path:
         """The folder of a dataset of the spec.
@@ -47,6 +64,18 @@ class FinetuneContext:
             raise FinetuneError(f"dataset '{name}' is not among this stage's inputs: {', '.join(sorted(self.datasets)) or 'none'}")
         return self.datasets[name]
 
+    def model(self, name: str) -> Any:
+        """A model of the spec, its weights not yet read.
+
+        Raises:
+            FinetuneError: the stage was not given it.
+            ModelError: it cannot be made.
+        """
+        if name not in self.models:
+            raise FinetuneError(f"model '{name}' is not among this stage's inputs: {', '.join(sorted(self.models)) or 'none'}")
+        chosen = self.models[name]
+        return load("models", chosen["plugin"])(ModelContext(name, self.folders.get(name)), **chosen["args"])
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -57,7 +86,15 @@ class Recipe:
     batches: Callable[[int], Any]
     """The batch of a step, 0 <= step < steps."""
     steps: int
-    save: Callable[[Path], None]
+    save: Callable[[Path, Mapping[str, Any]], None]
     """Write the trained model into an existing, empty folder."""
     evaluate: Callable[[], Mapping[str, float]] = field(default=dict)
     """Measures on held-out data, written to the log now and then; none by default."""
+    share: Callable[[int, int, int], Any] | None = None
+    """A share of a step's batch; None for a recipe that trains on one device, a whole batch at a time."""
+    batch_size: int = 1
+    """Examples in a step's batch, by which accumulation divides it."""
+    log_every: int | None = None
+    """Steps per row of the log; None takes the trainer's."""
+    precision: str = "32-true"
+    """Lightning's word for the arithmetic; what the weights' dtype asks for."""

@@ -81,7 +81,7 @@ def scratch_vlm(
     teacher = Teacher(pictures, tokenizer, context.seed, (pixels // patch) ** 2, looking, steps, batch, questions, options)
     exam = Exam(learner, teacher, {name: context.dataset(name) for name in heldout or []})
 
-    def save(folder: Path) -> None:
+    def save(folder: Path, state: Mapping[str, Any]) -> None:
         model.save_pretrained(folder)
         build_processor(tokenizer, pixels=pixels, patch=patch).save_pretrained(folder)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import string
 import threading
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from runners.models import Answer, Encoded, ModelContext, ModelError, Request
+from runners.models._adapters import COMMIT, Base, merge, unfold
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._own_answer import weigh
 from runners.models._still_images import still_images_only
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 GIVES = ["text", "token_logprobs", "token_entropies", "option_logits", "p_yes"]
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
 
 def hf_vlm(
     context: ModelContext,
@@ -39,44 +37,48 @@ def hf_vlm(
     revision: str | None = None,
     dtype: Literal["float32", "bfloat16", "float16"] | None = None,
     trust_remote_code: bool = False,
+    adapter: Artifact | None = None,
 ) -> HfVlm:
     """A transformers image-text-to-text model: safetensors, processor and chat template in one folder or hub repository.
 
     Args:
         context: label and folder of the model.
-        artifact: the entry of registry/data/ that holds it.
+        artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes. A folder with
+            adapter_config.json is a peft adapter, which is merged into the model it names.
         hub: or its name on the Hugging Face hub, which needs `revision`.
         revision: commit hash (40 hexadecimal digits) of the hub repository; a branch or tag may move, so neither is accepted.
         dtype: of the weights; null takes the run's.
         trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
+        adapter: a peft adapter to be merged into these weights: an entry of registry/data/, or `SPEC:MODEL`.
 
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
     """
-    folder = context.folder or (Path(artifact) if artifact else None)
+    folder = Path(artifact) if artifact else context.folder if hub is None else None
     if (folder is None) == (hub is None):
         raise ModelError(f"model '{context.label}': name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
-    if hub is not None and not _COMMIT.fullmatch(revision or ""):
+    if hub is not None and not COMMIT.fullmatch(revision or ""):
         raise ModelError(f"model '{context.label}': revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
     if trust_remote_code and hub is None:
         raise ModelError(f"model '{context.label}': trust_remote_code is for a hub model with a revision, not for the folder {folder}")
-    if folder is not None:
-        fault = folder_fault(folder)
-        if fault:
-            raise ModelError(f"model '{context.label}': {fault}")
-    return HfVlm(context.label, folder, hub, revision, dtype or context.dtype or "float32", trust_remote_code)
+    base = unfold(context.label, Base(folder, hub, revision, (Path(adapter),) if adapter else ()))
+    fault = folder_fault(base.folder) if base.folder is not None else ""
+    if fault:
+        raise ModelError(f"model '{context.label}': {fault}")
+    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code)
 
 
 class HfVlm:
     """See `runners.models.Model`."""
 
-    def __init__(self, label: str, folder: Path | None, hub: str | None, revision: str | None, dtype: str, remote_code: bool) -> None:
+    def __init__(self, label: str, base: Base, dtype: str, remote_code: bool) -> None:
         from transformers import AutoProcessor
         from transformers.utils import logging
 
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        self.label, self.folder, self.dtype = label, folder, dtype
+        folder, hub, revision = base.folder, base.hub, base.revision
+        self.label, self.base, self.dtype = label, base, dtype
         self._from: dict[str, Any] = {
             "pretrained_model_name_or_path": hub or str(folder),
             "revision": revision or "main",
@@ -84,7 +86,8 @@ class HfVlm:
             "local_files_only": hub is None,
         }
         identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
-        self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code]).encode()).hexdigest()
+        merged = [folder_digest(a) for a in base.adapters]
+        self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code, *merged]).encode()).hexdigest()
         try:
             with still_images_only():
                 self.processor = AutoProcessor.from_pretrained(**self._from, backend="pil")
@@ -101,6 +104,11 @@ class HfVlm:
         self._stops: set[int] = set()
         self.module: Any = None
 
+    @property
+    def origin(self) -> str:
+        """What an adapter to be put on this model names as its base: a folder, or a hub model."""
+        return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
+
     def render(self, messages: list[dict[str, Any]]) -> str:
         with self._lock:
             return str(self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
@@ -116,8 +124,11 @@ class HfVlm:
             batch = self.processor(text=prompts, images=images, padding=True, return_tensors="pt", **special)
         return Encoded(dict(batch), tuple(requests))
 
-    def load(self) -> torch.nn.Module:
-        """Read the weights.
+    def load(self, dtype: str | None = None) -> torch.nn.Module:
+        """Read the weights, adapters merged in.
+
+        Args:
+            dtype: another than the model's own, for training.
 
         Raises:
             ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
@@ -127,7 +138,7 @@ class HfVlm:
 
         try:
             module, found = AutoModelForImageTextToText.from_pretrained(
-                **self._from, dtype=getattr(torch, self.dtype), use_safetensors=True, output_loading_info=True
+                **self._from, dtype=getattr(torch, dtype or self.dtype), use_safetensors=True, output_loading_info=True
             )
         except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
             raise ModelError(f"model '{self.label}': its weights cannot be read: {error}") from error
@@ -138,6 +149,8 @@ class HfVlm:
             )
         if module.config.is_encoder_decoder:
             raise ModelError(f"model '{self.label}': {type(module).__name__} is an encoder-decoder; expected a decoder-only model")
+        for adapter in self.base.adapters:
+            module = merge(self.label, module, adapter)
         ends = module.generation_config.eos_token_id
         stops = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id} - {None}
         # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the logits.
@@ -184,6 +197,26 @@ class HfVlm:
     def _decode(self, tokens: list[int]) -> str:
         with self._lock:
             return str(self.tokenizer.decode(tokens, skip_special_tokens=True)).strip()
+
+    def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
+        """Token ids that this conversation's rendered prompt would have to be followed by: the answer, then the end of the turn.
+
+        Raises:
+            ModelError: the chat template writes something else when the answer is there than what it prompts with.
+        """
+        prompt = self.render(messages)
+        turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+        with self._lock:
+            whole = str(self.processor.apply_chat_template([*messages, turn], tokenize=False))
+        if not whole.startswith(prompt):
+            raise ModelError(
+                f"model '{self.label}': its chat template does not continue the prompt {prompt[-40:]!r} when the answer is known, but "
+                f"writes {whole[-60:]!r}; without that a model would be trained on another prompt than it is asked"
+            )
+        before, after = self.tokenize(prompt), self.tokenize(whole)
+        ids = after[len(before) :] if after[: len(before)] == before else self.tokenize(whole[len(prompt) :])
+        end = next((i for i, token in enumerate(ids) if token in self._stops), None)
+        return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]
 
     def option_ids(self, n: int) -> list[int]:
         """Token ids of the first n letters as they follow a rendered prompt, found once per tokenizer.

@@ -45,8 +45,8 @@ def recipe(killed_at=None, asked=None):
             raise Killed
         return batch(step)
 
-    def save(folder):
-        torch.save(line.state_dict(), folder / "model.pt")
+    def save(folder, state):
+        torch.save(state, folder / "model.pt")
 
     return Recipe(line, batches, 25, save, lambda: {"heldout/x": 0.5})
 
@@ -57,7 +57,9 @@ def stage(tmp_path, monkeypatch):
     monkeypatch.setattr(finetune, "LEG", 10)
     params = {"name": "line", "plugin": "scratch_vlm", "args": {}, "max_new_tokens": 8}
     outputs = {"model": "results/s/models/line", "log": "results/s/training/line.csv"}
-    return Stage("s/line", "s", "line", "finetune", params, {"datasets": {}}, outputs, 7, Settings(device="cpu", progress=False))
+    return Stage(
+        "s/line", "s", "line", "finetune", params, {"datasets": {}}, outputs, 7, Settings(device="cpu", progress=False, checkpoint_every=10)
+    )
 
 
 def train(stage, monkeypatch, **arguments):
@@ -86,7 +88,7 @@ def test_log_and_model_are_published(stage, monkeypatch, tmp_path):
     assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
     assert rows[-1]["heldout/x"] == "0.5"
     assert (tmp_path / "results/s/models/line/model.pt").is_file()
-    assert stage.counters == {"steps": 25, "parameters": 5}
+    assert stage.counters == {"steps": 25, "parameters": 5, "trained": 5}
     assert not any(p.is_dir() for p in stage.scratch.iterdir())
 
 

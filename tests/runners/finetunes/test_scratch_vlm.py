@@ -91,7 +91,7 @@ def test_watched_attention_is_the_model_s_own(recipe):
 def test_saved_model_is_a_plain_transformers_vlm(recipe, tmp_path):
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    recipe.save(tmp_path)
+    recipe.save(tmp_path, {})
     assert (tmp_path / "model.safetensors").is_file()
     processor, model = AutoProcessor.from_pretrained(tmp_path), AutoModelForImageTextToText.from_pretrained(tmp_path).eval()
     assert type(model).__name__ == "LlavaForConditionalGeneration"

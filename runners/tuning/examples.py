@@ -1,0 +1,122 @@
+"""Rows of datasets as examples: a conversation, the answer that is to be learnt, and for preferences the one that is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runners.finetunes import FinetuneError
+from runners.inputs import Dataset
+from runners.prompts import LETTERS, messages, verification
+
+TRAIN = "train"
+"""The split whose rows are trained on; no other ever is."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One thing to learn."""
+
+    dataset: str
+    row: int
+    """Of the dataset's table."""
+    conversation: tuple[dict[str, Any], ...]
+    """Up to where the answer begins."""
+    answer: str
+    rejected: str | None = None
+    """A worse answer, where preferences are learnt."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What of a sample training looks at."""
+
+    dataset: str
+    row: int
+    sample_id: str
+    question: str
+    choices: tuple[str, ...]
+    has_image: bool
+    pair_id: str | None
+    target: str | None
+    """What the model is to say; None where the data do not tell."""
+
+    @property
+    def conversation(self) -> tuple[dict[str, Any], ...]:
+        return tuple(messages(self.question, self.choices, image=self.has_image))
+
+    def example(self, answer: str | None = None, rejected: str | None = None) -> Example:
+        """To be taught the row's own answer, or another."""
+        said = self.target if answer is None else answer
+        assert said is not None
+        return Example(self.dataset, self.row, self.conversation, said, rejected)
+
+
+def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
+    """The rows of a dataset that can be trained on: of the split `train`, with an answer, in the table's order.
+
+    Raises:
+        FinetuneError: there is none.
+    """
+    columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "split", "pair_id"]
+    found, without, elsewhere = [], 0, 0
+    for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
+        if sample["split"] != TRAIN:
+            elsewhere += 1
+            continue
+        target = _target(sample)
+        if target is None:
+            without += 1
+            continue
+        found.append(
+            Row(
+                dataset.name,
+                number,
+                sample["sample_id"],
+                sample["question"],
+                tuple(sample["choices"] or ()),
+                sample["image_id"] is not None,
+                sample["pair_id"],
+                target,
+            )
+        )
+    if without:
+        count(**{"dropped (no answer to learn)": without})
+    if not found:
+        raise FinetuneError(
+            f"dataset '{dataset.name}' has no row to train on: {elsewhere} rows are not of the split '{TRAIN}', "
+            f"{without} of it have no reference; give it rows of that split"
+        )
+    return found
+
+
+def _target(sample: dict[str, Any]) -> str | None:
+    """The letter of the right option; else the most common reference, which for an unanswerable row says how to decline."""
+    if sample["choices"] and sample["answer_index"] is not None:
+        return LETTERS[sample["answer_index"]]
+    references = [r for r in sample["references"] or () if r.strip()]
+    return Counter(references).most_common(1)[0][0] if references else None
+
+
+def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Each row of a contrastive pair with its partner, both ways round; rows without a partner are left out."""
+    members: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.pair_id is not None:
+            members.setdefault(row.pair_id, []).append(row)
+    whole = [both for both in members.values() if len(both) == 2]
+    return [(own, other) for one, two in whole for own, other in ((one, two), (two, one))]
+
+
+def verifications(rows: Sequence[Row]) -> list[Example]:
+    """Is that answer right? Yes after a row's own answer, no after its partner's."""
+    made = []
+    for own, other in pairs(rows):
+        if own.choices or own.target == other.target:
+            continue
+        for said, verdict in ((own.target, "yes"), (other.target, "no")):
+            turns = tuple(verification(own.question, str(said), own.has_image))
+            made.append(replace(own.example(), conversation=turns, answer=verdict))
+    return made
