@@ -85,7 +85,7 @@ def test_neither_neighbours_nor_threads_matter_and_results_are_kept(tmp_path, mo
 def test_no_file_is_loaded_that_is_not_the_one_named(tmp_path, monkeypatch):
     model = saved(tmp_path)
     monkeypatch.setattr(torch.jit, "load", lambda *_, **__: pytest.fail("loaded"))
-    with pytest.raises(PairError, match="expected SHA-256 0000.*, got [0-9a-f]{64}; loading a TorchScript file runs its code"):
+    with pytest.raises(PairError, match=r"expected SHA-256 0000.*, got [0-9a-f]{64}; loading a TorchScript file runs its code"):
         lama(context(), artifact=model["artifact"], sha256="0" * 64)
     inpaint = lama(context(), **model)
     next((tmp_path / "model").iterdir()).write_bytes(b"another program")
@@ -103,7 +103,7 @@ def test_what_is_no_lama_is_refused(tmp_path):
     with pytest.raises(PairError, match="not a TorchScript file"):
         lama(context(), artifact=str(text), sha256=hashlib.sha256(b"no program").hexdigest())([job(noise(16, 16), hole(16, 16))])
     (text / "b.pt").write_text("two")
-    with pytest.raises(PairError, match="expected one TorchScript file .*, found a.pt, b.pt"):
+    with pytest.raises(PairError, match=r"expected one TorchScript file .*, found a\.pt, b\.pt"):
         lama(context(), artifact=str(text), sha256="")
 
 

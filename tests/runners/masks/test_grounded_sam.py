@@ -106,9 +106,9 @@ def test_equal_requests_are_made_once(models, monkeypatch):
 
 
 def test_missing_models_missing_weights_and_pickles_are_refused(models, tmp_path):
-    with pytest.raises(PairError, match="has no boxes .'dog'.; name a detector"):
+    with pytest.raises(PairError, match=r"has no boxes .'dog'.; name a detector"):
         grounded_sam(context(), segmenter=models["segmenter"])([batch()[1]])
-    with pytest.raises(PairError, match="expected config.json"):
+    with pytest.raises(PairError, match=r"expected config\.json"):
         grounded_sam(context(), segmenter=str(tmp_path / "nowhere"))
     only = tmp_path / "pickled"
     only.mkdir()
@@ -116,5 +116,5 @@ def test_missing_models_missing_weights_and_pickles_are_refused(models, tmp_path
     (only / "pytorch_model.bin").write_bytes(b"\x80")
     with pytest.raises(PairError, match=r"expected weights as \*.safetensors"):
         grounded_sam(context(), segmenter=str(only))
-    with pytest.raises(PairError, match="detector .*(cannot be read|expected a processor)"):
+    with pytest.raises(PairError, match=r"detector .*(cannot be read|expected a processor)"):
         grounded_sam(context(), segmenter=models["segmenter"], detector=models["segmenter"])([batch()[1]])
