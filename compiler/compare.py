@@ -14,7 +14,7 @@ from rich.text import Text
 
 from compiler.errors import nearest
 from compiler.project import Project, ProjectError
-from compiler.scores import Row, main_setting, read_scores, score_stage
+from compiler.scores import Row, main_setting, read_scores, score_stage, scored_models
 from registry.printing import print_json
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def compare_scores(project: Project, spec: str | None, a: str, b: str) -> dict[s
     if all(f.suffix == ".parquet" for f in files):
         return _unpaired(a, b, read_scores(files[0]), read_scores(files[1]))
     stage = score_stage(project, spec)
-    models = list(stage.inputs["generations"])
+    models = scored_models(project, stage, spec)
     if a in models and b in models:
         return _paired(project, (stage, {a: a}), (stage, {a: b}), a, b)
     if a in project.specs() and b in project.specs():
         one, other = score_stage(project, a), score_stage(project, b)
-        mine, yours = list(one.inputs["generations"]), list(other.inputs["generations"])
+        mine, yours = scored_models(project, one, a), scored_models(project, other, b)
         shared = {m: m for m in mine if m in yours} or ({mine[0]: yours[0]} if len(mine) == len(yours) == 1 else {})
         if not shared:
             raise ProjectError(f"specs '{a}' and '{b}' have no model in common: {', '.join(mine)} against {', '.join(yours)}")
@@ -146,7 +146,7 @@ def _run_time(project: Project, planned: PlannedStage, models: set[str]) -> Stag
         return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(project.root / tree)
 
     inputs = absolute(dict(planned.inputs))
-    inputs["generations"] = {m: files for m, files in inputs["generations"].items() if m in models}
+    inputs["generations"] = {m: files for m, files in inputs["generations"].items() if any(n == m or n.startswith(f"{m}+") for n in models)}
     return Stage(planned.name, "", planned.name, planned.kind, planned.params, inputs, {}, planned.seed, Settings())
 
 

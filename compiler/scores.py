@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.errors import nearest
 from compiler.project import Project, ProjectError
+from registry import abstaining, method_name
 
 if TYPE_CHECKING:
     from compiler.plan import PlannedStage
@@ -21,6 +22,13 @@ def score_stage(project: Project, spec: str | None) -> PlannedStage:
         if stage.kind == "score":
             return stage
     raise ProjectError(f"spec '{plan.spec}' has no metrics, so there are no scores; add a `metrics:` section")
+
+
+def scored_models(project: Project, score: PlannedStage, spec: str | None) -> list[str]:
+    """Models of a score stage, and after them those that abstain."""
+    methods = [m for stage in project.plan(spec).stages if stage.kind == "abstain" for m in stage.params["abstentions"]]
+    found = [abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"]]
+    return [*score.inputs["generations"], *found]
 
 
 def read_scores(path: Path) -> list[Row]:

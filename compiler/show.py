@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compiler.compare import compare_results as compare_results
+from compiler.comparisons import matching, read_comparisons, show_tests
 from compiler.project import Project
 from compiler.scores import Row, read_scores, score_stage, select
 from registry.printing import print_json
@@ -29,12 +30,17 @@ def show_results(
     as_json: bool,
 ) -> None:
     """`qualm show`: a spec's scores; without filters the clean variant, all questions, and one conformal setting."""
-    rows = read_scores(project.root / score_stage(project, spec).outputs["scores"])
+    stage = score_stage(project, spec)
+    rows = read_scores(project.root / stage.outputs["scores"])
     chosen = select(rows, models, datasets, metrics, variants, slices)
     if as_json:
         print_json(chosen)
         return
-    show_scores(chosen, Console(highlight=False))
+    console = Console(highlight=False)
+    show_scores(chosen, console)
+    if "comparisons" in stage.outputs:
+        tests = read_comparisons(project.root / stage.outputs["comparisons"])
+        show_tests(matching(tests, chosen), stage.params["compare"]["correction"], console)
 
 
 def show_scores(rows: Sequence[Row], console: Console) -> None:

@@ -199,7 +199,9 @@ class Spec(_Strict):
     conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, by a name of yours.")
     abstentions: dict[Name, Abstention] = Field({}, description="Ways for models to decline where they are unsure, by a name of yours.")
     metrics: list[Any] = Field([], description="What is computed: plugins of runners/metrics/.")
-    slices: list[str] = Field([], description="Fields of samples by whose values every metric is computed too.")
+    slices: list[str] = Field(
+        [], description="Fields of samples by whose values every metric is computed too; `category*answerable` = by their combinations."
+    )
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")
     report: Report = Field(Report(), description="What the report shows.")
 

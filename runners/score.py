@@ -22,6 +22,8 @@ from runners.splits import read_scored
 from runners.stage import Stage, StageError
 
 ALL = "all"
+CROSS = "*"
+"""Between fields whose combinations of values are slices: `category*answerable`."""
 KEEP = 48_000_000
 """Counts of resamples of one dataset that are kept for its next cell (384 MB); beyond, they are drawn again."""
 
@@ -101,7 +103,7 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> l
     """
     parts = [(ALL, np.arange(samples.n))]
     for field in fields:
-        parts += [(f"{field}={value}", rows) for value, rows in _values(samples, field).items()]
+        parts += [(f"{field}={value}", rows) for value, rows in _crossed(samples, field.split(CROSS)).items()]
     slices, budget = [], KEEP
     for label, rows in parts:
         bootstrap = Bootstrap(samples.groups[rows], times, seed, samples.name, label)
@@ -109,6 +111,15 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> l
         bootstrap.keep = budget >= 0
         slices.append(Slice(label, rows, bootstrap))
     return slices
+
+
+def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
+    """Each combination of values of the fields that any row has, joined as the fields are, and its rows."""
+    found = _values(samples, fields[0])
+    for field in fields[1:]:
+        both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in found.items() for b, y in _values(samples, field).items()}
+        found = {value: rows for value, rows in both.items() if len(rows)}
+    return found
 
 
 def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
@@ -126,7 +137,7 @@ def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
 
 
 def _check_slices(fields: list[str], datasets: list[Samples]) -> None:
-    for field in fields:
+    for field in [part for crossed in fields for part in crossed.split(CROSS)]:
         if not any(v is not None for samples in datasets for v in samples.values(field)):
             names = sorted({key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()})
             raise StageError(f"slices: no sample has '{field}'; there are the columns of SAMPLES and: {', '.join(names) or 'no meta keys'}")

@@ -191,6 +191,19 @@ def test_open_answers_against_scikit_learn(world):
                 assert auroc == pytest.approx(roc_auc_score(~np.array(right), unsure))
 
 
+def test_slices_by_yes_or_no_and_by_combinations(world):
+    world.run_all(slices=["answerable", "category*answerable"])
+    counts = {k[3]: r["n"] + r["n_unscored"] for k, r in world.scores().items() if k[:3] + k[4:] == ("m1", "open", "clean", "accuracy")}
+    assert counts == {
+        "all": N,
+        "answerable=false": N // 4,
+        "answerable=true": 3 * N // 4,
+        "category*answerable=a*false": N // 4,
+        "category*answerable=a*true": N // 4,
+        "category*answerable=b*true": N // 2,
+    }
+
+
 def test_mean_over_scores(world):
     world.run_all()
     scores = world.scores()

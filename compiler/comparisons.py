@@ -1,0 +1,93 @@
+"""The paired tests that the score stage made, in the terminal: differences with stars, a table per dataset, slice and baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from compiler.project import ProjectError
+from compiler.scores import Row
+
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+CELL = 26
+
+
+def read_comparisons(path: Path) -> list[Row]:
+    """The table of paired tests; empty where a spec compares nothing.
+
+    Raises:
+        ProjectError: it is not what the score stage writes.
+    """
+    from registry.sample import COMPARISONS
+    from runners.records import RecordError, read_table
+
+    if not path.is_file():
+        return []
+    try:
+        rows: list[Row] = read_table(path, COMPARISONS).to_pylist()
+    except RecordError as error:
+        raise ProjectError(str(error)) from error
+    return rows
+
+
+def matching(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
+    """The tests about scores that are shown: both models, the dataset, the slice and the metric among them."""
+    shown = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
+    return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in shown for side in "ab")]
+
+
+def stars(p: float | None) -> str:
+    return next((mark for limit, mark in STARS if p is not None and p < limit), "")
+
+
+def show_tests(tests: Sequence[Row], correction: str, console: Console) -> None:
+    """Print differences from each baseline: metrics down, models across."""
+    for key in dict.fromkeys((t["dataset"], t["slice"], t["a"]) for t in tests):
+        here = [t for t in tests if (t["dataset"], t["slice"], t["a"]) == key]
+        models = list(dict.fromkeys(t["b"] for t in here))
+        fits = max(1, (console.width - 34) // CELL)
+        for start in range(0, len(models), fits):
+            console.print(_table(here, key, models[start : start + fits]))
+    if tests:
+        named = {"holm": "Holm's", "benjamini_hochberg": "Benjamini and Hochberg's"}.get(correction)
+        corrected = f"after {named} correction over the tests of a dataset and slice" if named else "uncorrected"
+        console.print(
+            Text(f"* p < .05, ** p < .01, *** p < .001 by paired permutation, {corrected}; intervals are uncorrected", style="dim")
+        )
+
+
+def _table(tests: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Table:
+    dataset, part, baseline = key
+    title = Text(f"{dataset}{'' if part == 'all' else f' · {part}'} · difference from ", style="") + Text(baseline, style="bold")
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("metric", overflow="fold")
+    for model in models:
+        table.add_column(Text(model), justify="right", overflow="fold")
+    table.add_column("n", justify="right", style="dim")
+    cells = {(t["metric"], t["b"]): t for t in tests}
+    for metric in dict.fromkeys(t["metric"] for t in tests):
+        found = [cells.get((metric, m)) for m in models]
+        counts = sorted({t["n"] for t in found if t})
+        table.add_row(
+            Text(metric), *map(_cell, found), "–".join(f"{c:,}" for c in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
+        )
+    return table
+
+
+def _cell(test: dict[str, Any] | None) -> Text:
+    if test is None:
+        return Text("–", style="dim")
+    if test["difference"] is None:
+        return Text("undefined", style="dim italic")
+    mark = stars(test["p_adjusted"])
+    good = test["higher_is_better"] is not None and (test["difference"] > 0) == test["higher_is_better"]
+    style = "" if not mark or test["higher_is_better"] is None else "green" if good else "red"
+    text = Text(f"{test['difference']:+.3f}{mark}", style=style)
+    if test["low"] is not None:
+        text.append(f" {test['low']:+.3f}–{test['high']:+.3f}", style="dim")
+    return text
