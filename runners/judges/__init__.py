@@ -1,18 +1,28 @@
 """Judges: how right an open answer is, and whether it declines to answer. Multiple-choice answers need no judge.
 
-The contract of a plugin `NAME.py`:
+The contract of a plugin `NAME.py`, the second form for one that needs the run's settings:
 
     def NAME(questions: list[str], references: list[list[str]], predictions: list[str], *, ...) -> list[Judgement]
+    def NAME(context: JudgeContext, questions, references, predictions, *, ...) -> list[Judgement]
 
 - One judgement per question, in order. No references means that declining is the right answer.
 - `rating` is 1 right, 0.5 partly right, 0 wrong; None where the judge could not tell, which is counted and never guessed.
 - An answer that declines is right (1) where declining is right and wrong (0) elsewhere; any other answer is wrong (0) where
   declining is right.
+- A judgement depends on its own question, references and prediction alone: equal ones are given to the judge once
+  (`runners.judging`). What costs money or hours is kept by content, so that a killed run goes on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+
+from runners.settings import Settings
+
+
+class JudgeError(Exception):
+    """A judge that cannot be opened or fails. The message says which, why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +36,12 @@ class Judgement:
     """What a model that judges said."""
     parse_ok: bool = True
     """False if that could not be read."""
+
+
+@dataclass
+class JudgeContext:
+    """What a judge is handed that asks for it."""
+
+    settings: Settings
+    counters: Counter[str] = field(default_factory=Counter)
+    """What this run did (asked, found in a cache...): printed, and not part of the result."""

@@ -1,0 +1,48 @@
+"""Give answers to a judge: equal ones once, whatever model and variant they are from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry import plugins
+from runners.judges import JudgeContext, JudgeError, Judgement
+from runners.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer to one question."""
+
+    question: str
+    references: tuple[str, ...]
+    """Empty where declining is right."""
+    prediction: str
+
+
+def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
+    """Judgements in order, by one judge of the spec.
+
+    Args:
+        ref: `label`, `plugin` and `args` of the judge.
+        answers: what to judge.
+        settings: of this run.
+        counters: where the judge counts what it did.
+
+    Raises:
+        JudgeError: the judge cannot be opened, fails, or gives another number of judgements.
+    """
+    plugin = plugins.get("judges", ref["plugin"])
+    function = plugins.load("judges", plugin.name)
+    unique = list(dict.fromkeys(answers))
+    columns = [[a.question for a in unique], [list(a.references) for a in unique], [a.prediction for a in unique]]
+    context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
+    judged = function(*context, *columns, **ref["args"])
+    if len(judged) != len(unique):
+        raise JudgeError(f"judge '{ref['label']}' gave {len(judged)} judgements of {len(unique)} answers")
+    found = dict(zip(unique, judged, strict=True))
+    if len(unique) < len(answers):
+        counters["same as another"] += len(answers) - len(unique)
+    return [found[answer] for answer in answers]
