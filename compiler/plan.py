@@ -209,10 +209,17 @@ class _Planner:
         return PlannedStage(name, kind, desc, params, inputs, outputs, seed, code, kept_in_git, self.folders)
 
     def _data(self, d: DatasetUse) -> PlannedStage:
-        params = {"dataset": d.label, "card": d.card, "adapter": d.adapter.name, "args": d.args, "limit": d.limit}
+        params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}
+        params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
         inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
         return self._stage(
-            f"data-{slug(d.label)}", "data", f"Samples of {d.label}", params, inputs, {"dataset": self.data[d.label]}, [d.adapter]
+            f"data-{slug(d.label)}",
+            "data",
+            f"Samples of {d.label}",
+            params,
+            inputs,
+            {"dataset": self.data[d.label]},
+            [d.adapter] if d.adapter else [],
         )
 
     def _pair(self, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:

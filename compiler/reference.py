@@ -70,7 +70,8 @@ def reference() -> str:
         rows = [(name, _type(field), _default(field), field.description or "") for name, field in model.model_fields.items()]
         parts.append(_table(("key", "type", "default", "meaning"), rows))
     parts.append("## Cards\n")
-    rows = [(n, cards.load_card(n).kind, cards.load_card(n).adapter or "", cards.load_card(n).title) for n in cards.card_names()]
+    known = [cards.load_card(n) for n in cards.card_names()]
+    rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in known]
     parts.append(_table(("card", "kind", "adapter", "what it is"), rows))
     for kind, folder in KINDS.items():
         found = [plugins.get(kind, name) for name in plugins.names(kind)]

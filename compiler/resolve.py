@@ -35,12 +35,15 @@ class DatasetUse:
 
     label: str
     card: str
-    adapter: Plugin
+    adapter: Plugin | None
+    """None where nothing reads the card's data yet."""
     args: dict[str, Any]
     limit: int | None
     source: str | None
     evaluate: bool
     splits: tuple[str, ...] | None
+    missing: str = ""
+    """What will read it, where nothing does yet."""
 
 
 @dataclass(frozen=True)
@@ -175,20 +178,26 @@ class _Resolver:
             except cards.CardError as error:
                 self._problem((*path, "card"), str(error))
                 continue
-            if card.kind != "dataset" or card.adapter is None:
+            if card.kind != "dataset":
                 self._problem((*path, "card"), f"expected the card of a data set, got '{entry.card}', which is a {card.kind}")
                 continue
-            adapter = self._plugin("datasets", card.adapter, (*path, "card"))
-            if adapter is None:
+            adapter = self._plugin("datasets", card.adapter, (*path, "card")) if card.adapter else None
+            if adapter is None and card.adapter:
                 continue
             given = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
             source = entry.source or (card.name if card.layout else None)
             limit = entry.limit if entry.limit is not None else self.run_wide.limit
             evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
-            for swept, args in self._combinations(adapter, given, path):
+            if adapter is None:
+                self._no_parameters(given, path)
+            for swept, args in self._combinations(adapter, given, path) if adapter else [({}, {})]:
                 splits = tuple(sorted(set(entry.splits))) if entry.splits is not None else None
-                found.append(DatasetUse(check.label(name, swept), card.name, adapter, args, limit, source, evaluate, splits))
+                found.append(DatasetUse(check.label(name, swept), card.name, adapter, args, limit, source, evaluate, splits, card.missing))
         return tuple(sorted(found, key=lambda d: d.label))
+
+    def _no_parameters(self, given: Mapping[str, Any], path: Path_) -> None:
+        for name in given:
+            self._problem((*path, name), f"unknown key '{name}'", "nothing reads this card's data yet, so it has no parameters", key=True)
 
     def _models(self, finetunes: tuple[FinetuneUse, ...]) -> tuple[ModelUse, ...]:
         found: list[ModelUse] = []

@@ -103,9 +103,9 @@ def _datasets(base: dict[str, Any]) -> dict[str, Any]:
     found = []
     for name in cards.card_names():
         card = cards.load_card(name)
-        if card.kind != "dataset" or card.adapter is None:
+        if card.kind != "dataset":
             continue
-        parameters = _object(plugins.get("datasets", card.adapter).parameters, card.description)
+        parameters = _object(plugins.get("datasets", card.adapter).parameters if card.adapter else (), card.description)
         own = {**base["properties"], "card": {"const": name, "description": card.title}}
         required = [r for r in parameters.get("required", []) if r not in card.args]
         one = {**parameters, "properties": {**own, **parameters["properties"]}, "required": ["card", *required]}

@@ -73,7 +73,9 @@ class Card(_Strict):
     title: str
     description: str
     adapter: str | None = None
-    """The plugin that reads it, in registry/adapters/; None for a model and for reviews."""
+    """The plugin that reads it, in registry/adapters/; None for a model, for reviews, and for what nothing reads yet."""
+    missing: str = ""
+    """What will read a data set that has no adapter yet. A spec that names it compiles and plans, and its data stage says so."""
     source: str
     """Where the official files are, as a URL, or `generated`."""
     licence: str
@@ -93,8 +95,10 @@ class Card(_Strict):
     def _whole(self) -> Card:
         if not SLUG.fullmatch(self.name):
             raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', got '{self.name}'")
-        if (self.kind == "dataset") != (self.adapter is not None):
+        if self.kind != "dataset" and (self.adapter is not None or self.missing):
             raise ValueError("adapter: a dataset names one, a model and reviews none")
+        if self.kind == "dataset" and (self.adapter is None) != bool(self.missing):
+            raise ValueError("adapter: a dataset names one, or says under `missing` what will read it")
         if not self.layout and self.source != "generated":
             raise ValueError("layout: official files need one; only what is 'generated' goes without")
         return self

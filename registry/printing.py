@@ -34,6 +34,8 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     card = entry.details
     if card:
         yield "kind", card.kind + (f", read by '{card.adapter}'" if card.adapter else "")
+        if card.missing:
+            yield "not yet", f"nothing here reads it; missing: {card.missing}"
         yield "source", card.source
         yield "licence", card.licence
         yield "checked", "layout and counts, against the real files" if card.verified else "not yet against the real files"

@@ -88,6 +88,9 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ({"name": "A b"}, "name: expected lower-case letters"),
         ({"kind": "model"}, "a dataset names one, a model and reviews none"),
         ({"layout": []}, "official files need one"),
+        ({"adapter": None}, "adapter: a dataset names one, or says under `missing` what will read it"),
+        ({"missing": "a reader"}, "adapter: a dataset names one, or says under `missing` what will read it"),
+        ({"kind": "model", "adapter": None, "missing": "a reader"}, "a dataset names one, a model and reviews none"),
     ],
 )
 def test_cards_that_contradict_themselves(tmp_path: Path, changes: dict[str, object], message: str) -> None:
