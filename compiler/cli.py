@@ -69,18 +69,25 @@ def plan(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Name every reason, and the stages that are left alone.")] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything would run.")] = False,
 ) -> None:
-    """Say what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing."""
+    """Say what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
+
+    Ends with what it needs from you: data to add, downloads, keys, readers that are not written yet.
+    """
     from compiler.explain import foretell
+    from compiler.needs import needs
 
     project = Project()
-    compiled = project.plan(spec)
+    resolved = project.resolve(spec)
+    compiled = make_plan(resolved, project.root)
     forecasts = foretell(compiled, project.root, project.run_wide.default)
+    wanted = needs(resolved, compiled, forecasts, project.root)
     if as_json:
-        print_json([f.as_json() for f in forecasts])
+        print_json([{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages]} for f in forecasts])
     else:
-        from compiler.views import print_forecasts
+        from compiler.views import print_forecasts, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
+        print_needs(wanted)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)
 

@@ -79,16 +79,22 @@ def replaced_in(plugin: Plugin, args: Mapping[str, Any], kind: type, change: Cal
 
 def nested_plugins(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[Plugin]:
     """The plugins that a plugin's arguments name, and those that theirs name."""
+    for found, _ in nested_uses(plugin, args):
+        yield found
+
+
+def nested_uses(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
+    """The same, each with its own arguments."""
     for parameter in plugin.parameters:
         yield from _nested(parameter.annotation, args.get(parameter.name))
 
 
-def _nested(annotation: Any, value: Any) -> Iterator[Plugin]:
+def _nested(annotation: Any, value: Any) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
     kind = chosen_kind(annotation)
     if kind is not None and value is not None:
         found = plugins.get(kind, value["plugin"])
-        yield found
-        yield from nested_plugins(found, value["args"])
+        yield found, value["args"]
+        yield from nested_uses(found, value["args"])
     elif get_origin(annotation) is list and isinstance(value, list):
         for item in value:
             yield from _nested(get_args(annotation)[0], item)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from compiler.emit import Changes
 from compiler.explain import Forecast
+from compiler.needs import Need, lines
 from compiler.project import ProjectError
 from registry import plugins
 from registry.plugins import KINDS, NESTED, REQUIRED, Plugin, PluginError
@@ -47,6 +48,15 @@ def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = Fa
     words = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
     summary = ", ".join(f"{counts[a]} {words[a]}" for a in words if counts[a])
     out.print(f"[bold]{spec}[/]: {summary or 'no stages'}")
+
+
+def print_needs(found: Sequence[Need]) -> None:
+    """The end of `qualm plan`: what no stage can make."""
+    if found:
+        out = console()
+        out.print("[bold]What this needs from you[/]")
+        for line in lines(found):
+            out.print(escape(line))
 
 
 def print_changes(changes: Changes, check: bool) -> None:

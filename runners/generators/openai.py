@@ -24,6 +24,8 @@ from annotated_types import Ge, Gt
 
 from runners.generators import GeneratorContext, GeneratorError, Message, Reply, Request
 
+ENVIRONMENT = ["key"]
+"""Parameters that hold names of environment variables: `qualm plan` says which are not set."""
 HOPELESS = (401, 402, 403, 404, 405)
 """Statuses that no other request will fare better with."""
 REJECTED = (400, 413, 422)

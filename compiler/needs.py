@@ -1,0 +1,140 @@
+"""What a spec needs that no stage can make: data to be added, models to be downloaded, keys to be set, readers to be written.
+
+`qualm plan` ends with it, so that a night's run does not stop at its first hour for want of a key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.explain import Forecast
+from compiler.names import nested_uses
+from compiler.plan import Plan, PlannedStage, leaves
+from compiler.refs import DATA, Ref
+from compiler.resolve import Resolved
+from registry.cards import card_names, load_card
+from registry.entries import Entry, entries
+from registry.plugins import Plugin
+
+ACTIVE = ("run", "perhaps", "blocked")
+ENVIRONMENT = "ENVIRONMENT"
+"""A plugin declares by it which of its parameters hold names of environment variables: `ENVIRONMENT = ["key"]`."""
+_TITLES = {
+    "data": "data and models to add",
+    "spec": "models that other specs make",
+    "hub": "downloads from the Hugging Face hub, when first run",
+    "environment": "environment variables to set",
+    "adapter": "data that nothing here reads yet",
+}
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that only a person can see to."""
+
+    kind: str
+    """A key of the headings: data, spec, hub, environment, adapter."""
+    what: str
+    how: str
+    stages: tuple[str, ...] = ()
+    """Stages that wait for it."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "what": self.what, "how": self.how, "stages": list(self.stages)}
+
+
+def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path) -> list[Need]:
+    """Everything that is missing for the stages that would run, each thing once, by kind and name."""
+    active = {f.stage for f in forecasts if f.action in ACTIVE}
+    stages = [s for s in plan.stages if s.name in active]
+    tracked = {e.name: e for e in entries(root)}
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for stage in stages:
+        for need in (*_inputs(stage, tracked, root), *_hub(stage.params), *_variables(stage, resolved), *_adapter(stage)):
+            found.setdefault((need.kind, need.what, need.how), []).append(stage.name)
+    order = list(_TITLES)
+    return [Need(*key, tuple(sorted(names))) for key, names in sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0]))]
+
+
+def lines(found: Sequence[Need]) -> Iterator[str]:
+    """As `qualm plan` prints them: a heading per kind, a line per thing."""
+    for kind, title in _TITLES.items():
+        mine = [n for n in found if n.kind == kind]
+        if mine:
+            yield f"  {title}:"
+        width = max((len(n.what) for n in mine), default=0)
+        for need in mine:
+            yield f"    {need.what:<{width}}  {need.how}"
+
+
+def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> Iterator[Need]:
+    for path in leaves(stage.inputs):
+        if (root / path).exists():
+            continue
+        parts = path.split("/")
+        if path.startswith(f"{DATA}/"):
+            yield Need("data", parts[2], _how_to_add(stage, parts[2], tracked.get(parts[2]), "reviews" in stage.inputs))
+        elif path.startswith("results/") and parts[1] != _spec(stage) and parts[2] == "models":
+            yield Need("spec", "/".join(parts[3:]), f"`qualm run {parts[1]}`, or `dvc pull` where it has run")
+
+
+def _spec(stage: PlannedStage) -> str:
+    return next(iter(leaves(stage.outputs))).split("/")[1]
+
+
+def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: bool) -> str:
+    if entry is not None and entry.md5 is not None:
+        return f"`{entry.get}`" if entry.get else "its files"
+    if name in card_names():
+        card = load_card(name)
+        return f"`qualm data add {name} --from PATH`; {card.title}: {card.source}"
+    if stage.kind == "assemble" and reviewed:
+        return f"`qualm verify {_spec(stage)}`, by which people decide on the test split"
+    return f"`qualm data add {name} --from PATH --card {'CARD' if stage.kind == 'data' else 'transformers_model'}`"
+
+
+def _hub(params: Any) -> Iterator[Need]:
+    """Whatever in a stage's parameters names a repository of the hub."""
+    if isinstance(params, Mapping):
+        if isinstance(params.get("hub"), str):
+            at = f"at revision {params['revision']}" if params.get("revision") else "at a revision that the spec must name"
+            yield Need("hub", params["hub"], at)
+        for value in params.values():
+            yield from _hub(value)
+    elif isinstance(params, list):
+        for value in params:
+            yield from _hub(value)
+
+
+def _variables(stage: PlannedStage, resolved: Resolved) -> Iterator[Need]:
+    for plugin, args in (use for ref in _refs(stage, resolved) for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]):
+        for parameter in plugin.declares.get(ENVIRONMENT, ()):
+            name = args.get(parameter)
+            if isinstance(name, str) and not os.environ.get(name):
+                yield Need("environment", name, f"read by {_named(plugin)}")
+
+
+def _named(plugin: Plugin) -> str:
+    return f"{plugin.kind} {plugin.name}"
+
+
+def _refs(stage: PlannedStage, resolved: Resolved) -> list[Ref]:
+    if stage.kind == "judge":
+        return list(resolved.judges)
+    if stage.kind == "pair":
+        recipes = [recipe.ref for s in resolved.pairs for recipe in s.recipes]
+        return [r for r in recipes if r.as_json().items() <= stage.params.items()]
+    if stage.kind == "infer":
+        return [m.ref for m in resolved.models if m.ref.label == stage.params["model"]["label"]]
+    if stage.kind == "finetune":
+        return [f.ref for f in resolved.finetunes if f.ref.label == stage.params["name"]]
+    return []
+
+
+def _adapter(stage: PlannedStage) -> Iterator[Need]:
+    if stage.kind == "data" and stage.params.get("missing"):
+        yield Need("adapter", stage.params["card"], f"missing: {stage.params['missing']}")

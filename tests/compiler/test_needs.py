@@ -1,0 +1,128 @@
+"""What `qualm plan` ends with: each thing that is missing, once, with what to type; nothing for what is here."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compiler.errors import SpecError
+from compiler.explain import Forecast
+from compiler.needs import Need, lines, needs
+from compiler.plan import Plan, make_plan
+from compiler.resolve import Resolved, resolve_file
+from compiler.spec import RunWide
+from compiler.views import print_needs
+from runners import data
+from runners.settings import Settings
+from runners.stage import Stage, StageError
+from tests.plugin_files import made_up
+
+WRITER = '''
+ENVIRONMENT = ["key"]
+def made_up_writer(context, *, key: str | None = "MADE_UP_KEY"):
+    """Writes."""
+'''
+RECIPE = '''
+from typing import Annotated
+from registry.plugins import Chosen, DatasetName, Kind
+def made_up_recipe(context, *, dataset: DatasetName, category: str, writer: Annotated[Chosen, Kind("generators")] = "made_up_writer"):
+    """Pairs of a test."""
+'''
+SPEC = """\
+qualm: 1
+name: t
+taxonomy: {epistemic: {knowledge: {}}}
+datasets:
+  docci: {card: docci}
+  vqa: {card: vqav2, limit: 5000}
+pairs:
+  ours:
+    recipes: [made_up_recipe: {dataset: docci, category: epistemic/knowledge}]
+    curated: my-reviews
+models:
+  here: {hf_vlm: {artifact: scene-vlm-base}}
+  there: {hf_vlm: {artifact: llava-1.5-7b}}
+  hub: {hf_vlm: {hub: org/model, revision: 0123456789012345678901234567890123456789}}
+judges: [rules]
+metrics: [accuracy]
+"""
+
+
+@pytest.fixture(autouse=True)
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("MADE_UP_KEY", raising=False)
+    (tmp_path / "registry/data/scene-vlm-base").mkdir(parents=True)
+    with made_up(tmp_path) as add:
+        add("generators", "made_up_writer", WRITER)
+        add("pairs", "made_up_recipe", RECIPE)
+        yield
+
+
+def planned(tmp_path: Path, text: str = SPEC) -> tuple[Resolved, Plan]:
+    (tmp_path / "t.yaml").write_text(text)
+    resolved = resolve_file(tmp_path / "t.yaml", tmp_path, RunWide(default="t"))
+    return resolved, make_plan(resolved)
+
+
+def found(tmp_path: Path, action: str = "run", text: str = SPEC) -> list[Need]:
+    resolved, plan = planned(tmp_path, text)
+    return needs(resolved, plan, [Forecast(s.name, s.kind, action) for s in plan.stages], tmp_path)  # type: ignore[arg-type]
+
+
+def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
+    listed = "\n".join(lines(found(tmp_path)))
+    assert (
+        listed
+        == """\
+  data and models to add:
+    docci         `qualm data add docci --from PATH`; DOCCI: https://google.github.io/docci
+    llava-1.5-7b  `qualm data add llava-1.5-7b --from PATH --card transformers_model`
+    my-reviews    `qualm verify t`, by which people decide on the test split
+    vqav2         `qualm data add vqav2 --from PATH`; VQA v2: https://visualqa.org
+  downloads from the Hugging Face hub, when first run:
+    org/model  at revision 0123456789012345678901234567890123456789
+  environment variables to set:
+    MADE_UP_KEY  read by generators made_up_writer
+  data that nothing here reads yet:
+    docci  missing: a reader of DOCCI's descriptions, one caption per picture, that keeps its own train and test split
+    vqav2  missing: a reader of VQA's question and annotation files that joins them by question_id to COCO's pictures"""
+    )
+    by_name = {n.what: n.stages for n in found(tmp_path) if n.kind == "data"}
+    assert by_name["llava-1.5-7b"] == ("infer-there-ours", "infer-there-vqa")
+
+
+def test_stages_that_are_left_alone_need_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert found(tmp_path, "unchanged") == found(tmp_path, "restore") == []
+    print_needs([])
+    assert capsys.readouterr().out == ""
+    print_needs(found(tmp_path))
+    assert capsys.readouterr().out.startswith("What this needs from you\n  data and models to add:\n")
+
+
+def test_a_key_that_is_set_is_no_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADE_UP_KEY", "secret")
+    assert not [n for n in found(tmp_path) if n.kind == "environment"]
+    monkeypatch.delenv("MADE_UP_KEY")
+    without = SPEC.replace("knowledge}]", "knowledge, writer: {made_up_writer: {key: null}}}]")
+    assert not [n for n in found(tmp_path, text=without) if n.kind == "environment"]
+
+
+def test_a_data_set_that_nothing_reads_compiles_and_its_stage_says_so(tmp_path: Path) -> None:
+    _, plan = planned(tmp_path)
+    stage = plan.stage("data-docci")
+    assert stage.params["adapter"] is None and stage.inputs == {"source": "registry/data/docci"}
+    with pytest.raises(StageError) as caught:
+        data.run(Stage("t/data-docci", "t", "data-docci", "data", stage.params, stage.inputs, stage.outputs, 0, Settings()))
+    assert str(caught.value) == (
+        "dataset docci: nothing here reads the files of the card 'docci' yet; missing: a reader of DOCCI's descriptions, one caption per "
+        "picture, that keeps its own train and test split. Write registry/adapters/NAME.py (docs/plugins.md), name it as the card's "
+        "`adapter`, and compile again"
+    )
+
+
+def test_what_nothing_reads_has_no_parameters(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        planned(tmp_path, SPEC.replace("{card: docci}", "{card: docci, split: val}"))
+    assert str(caught.value) == (
+        "t.yaml:5:24: datasets.docci.split: unknown key 'split' (nothing reads this card's data yet, so it has no parameters)"
+    )
