@@ -286,6 +286,31 @@ def verify(
     reviewing.verify(project, spec, reviewing.Wanted(pairs, reviewer, category, sample, skipped, page, port, browse))
 
 
+@app.command()
+def judges(
+    spec: SpecArgument = None,
+    labels: Annotated[Path | None, typer.Option("--labels", help="CSV of answers that people judged; the spec's own if left out.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold the judges of a spec to answers that people judged: accuracy on refusals, rank correlation of ratings.
+
+    Columns of the file: question, reference (several separated by |, empty where
+    declining is right), prediction, is_refusal (0 or 1), rating (0, 0.5, 1, or
+    empty). More in docs/judging.md.
+
+    [bold]Example[/]
+
+      qualm judges quickstart --labels tests/data/refusals.csv
+    """
+    from compiler import judges as reliability
+
+    found = reliability.measure(Project(), spec, labels)
+    if as_json:
+        print_json(found)
+    else:
+        reliability.show(found)
+
+
 def _mount() -> None:
     from registry.cli import app as data
 

@@ -16,7 +16,7 @@ from typing import Any
 from compiler.closure import closure
 from compiler.errors import Mark, Problem, SpecError
 from compiler.pairsets import PairSetUse, RecipeUse
-from compiler.refs import DATA, Ref, slug
+from compiler.refs import DATA, Ref, artifact_path, slug
 from compiler.resolve import DatasetUse, Resolved
 from compiler.tuned import FinetuneUse, ModelUse
 from registry import CLEAN
@@ -154,8 +154,12 @@ class _Planner:
         r, place = self.r, _place(self.r)
         if r.judges:
             params: dict[str, Any] = {"judges": [j.as_json() for j in r.judges]}
+            inputs, outputs = dict(tables), {"judgements": f"{place}/judgements.parquet"}
+            if r.spec.judging.labels:
+                inputs["labels"] = artifact_path(r.spec.judging.labels)
+                outputs["judging"] = f"{place}/judging.json"
             yield self._stage(
-                "judge", "judge", "Judge open answers", params, tables, {"judgements": f"{place}/judgements.parquet"}, r.judges
+                "judge", "judge", "Judge open answers", params, inputs, outputs, r.judges, frozenset(outputs.keys() & {"judging"})
             )
         if r.estimators:
             params = {"estimators": [e.as_json() for e in r.estimators]}
@@ -322,7 +326,7 @@ class _Planner:
         }
         if r.spec.compare.baseline or r.spec.compare.pairs:
             params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
-        inputs = {**tables, **{k: v for k, v in made.items() if k not in ("thresholds", "abstention_rules")}}
+        inputs = {**tables, **{k: v for k, v in made.items() if k not in ("thresholds", "abstention_rules", "judging")}}
         plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
         outputs = {"scores": f"{place}/scores.parquet", "metrics": f"{place}/metrics.json", **plots}
         if "compare" in params:

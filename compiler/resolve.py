@@ -304,6 +304,8 @@ class _Resolver:
                     )
                 if "uncertainty" in reads and not resolved.estimators:
                     self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
+        if spec.judging.labels is not None and not spec.judges:
+            self._problem(("judging", "labels"), "expected a judge to hold to these labels, found none", "add `judges:`")
         if spec.metrics and not (spec.models or spec.finetunes):
             self._problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
         self._recipes_read_one_dataset_each(resolved)

@@ -168,6 +168,15 @@ class Compare(_Strict):
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 
 
+class Judging(_Strict):
+    """How far the judges can be trusted."""
+
+    labels: Name | None = Field(
+        None,
+        description="Entry of registry/data/ with labels.csv: answers that people judged. Every judge is held to them, in judging.json.",
+    )
+
+
 class Report(_Strict):
     """What the report shows beside the scores."""
 
@@ -195,6 +204,7 @@ class Spec(_Strict):
     finetunes: dict[Name, dict[str, Any]] = Field({}, description="Models made here: one plugin of runners/finetunes/ each.")
     inference: Inference = Field(Inference(), description="How models answer.")
     judges: list[Any] = Field([], description="Who says whether an open answer is right: plugins of runners/judges/.")
+    judging: Judging = Field(Judging(), description="How far the judges can be trusted.")
     estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/estimators/.")
     conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, by a name of yours.")
     abstentions: dict[Name, Abstention] = Field({}, description="Ways for models to decline where they are unsure, by a name of yours.")

@@ -5,6 +5,7 @@ Whether declining is right follows from the sample's label, never from a judge.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from runners.frames import Samples, read_samples
 from runners.judges import JudgeError
 from runners.judging import Answered, judge
 from runners.records import read_table, write_table
+from runners.reliability import LabelError, all_judges, read_labels
 from runners.stage import Stage, StageError
 
 Rows = list[dict[str, Any]]
@@ -37,7 +39,23 @@ def run(stage: Stage) -> None:
     stage.count(judgements=len(rows), unscored=sum(row["rating"] is None for row in rows))
     made = stage.scratch / "judgements.parquet"
     write_table(made, rows, JUDGEMENTS, stage.provenance)
+    if "labels" in stage.inputs:
+        _reliability(stage)
     stage.publish(made, stage.outputs["judgements"])
+
+
+def _reliability(stage: Stage) -> None:
+    """What the judges say of answers that people have judged."""
+    counters: Counter[str] = Counter()
+    try:
+        found = all_judges(stage.params["judges"], read_labels(Path(stage.inputs["labels"])), stage.settings, counters)
+    except (JudgeError, LabelError) as error:
+        raise StageError(str(error)) from error
+    finally:
+        stage.count(**counters)
+    made = stage.scratch / "judging.json"
+    made.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    stage.publish(made, stage.outputs["judging"])
 
 
 def _judged(stage: Stage, ref: dict[str, Any], blocks: list[tuple[Rows, list[Answered | None]]]) -> list[Rows]:

@@ -1,0 +1,67 @@
+"""`qualm judges`, and labels in a spec."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiler.errors import SpecError
+from compiler.plan import Plan, make_plan
+from compiler.resolve import resolve_file
+from compiler.spec import RunWide
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = """\
+qualm: 1
+name: t
+datasets: {scenes: {card: synthetic_scenes, test: 10}}
+models: {base: {hf_vlm: {artifact: scene-vlm-base}}}
+judges: [rules]
+judging: {labels: our-labels}
+metrics: [accuracy]
+"""
+
+
+def make(tmp_path: Path, text: str = SPEC) -> Plan:
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    return make_plan(resolve_file(path, tmp_path, RunWide(default="t")))
+
+
+def test_labels_are_an_input_and_their_table_an_output_in_git(tmp_path: Path) -> None:
+    plan = make(tmp_path)
+    stage = plan.stage("judge")
+    assert "registry/data/our-labels" in stage.deps
+    assert stage.outputs["judging"] == "results/t/judging.json"
+    assert "judging" in stage.kept_in_git
+    assert "results/t/judging.json" not in plan.stage("score").deps
+    assert "results/t/judging.json" in plan.stage("report").deps
+    assert "judging" not in make(tmp_path, SPEC.replace("judging: {labels: our-labels}\n", "")).stage("judge").outputs
+
+
+def test_labels_without_a_judge(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(tmp_path, SPEC.replace("judges: [rules]\n", ""))
+    assert any("expected a judge to hold to these labels, found none (add `judges:`)" in str(p) for p in caught.value.problems)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "120", "QUALM_PROGRESS": "0"}
+    return subprocess.run(
+        [sys.executable, "-m", "compiler", "judges", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+
+
+def test_the_command() -> None:
+    table = run("quickstart", "--labels", "tests/data/refusals.csv")
+    assert table.returncode == 0
+    assert "rules" in table.stdout
+    assert "%" in table.stdout
+    found = json.loads(run("quickstart", "--labels", "tests/data/refusals.csv", "--json").stdout)
+    assert found["rules"]["refusals"]["accuracy"] > 0.97
+    missing = run("quickstart")
+    assert missing.returncode == 2
+    assert "name labelled answers by --labels FILE, or in the spec" in missing.stderr
