@@ -23,7 +23,8 @@ from runners.stage import StageError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FOLD_SEED = 42
+FOLD_SEED = 271828
+"""Another than that of any other halving, so that the half on which something else was chosen holds rows of both folds."""
 
 
 @dataclass(frozen=True)

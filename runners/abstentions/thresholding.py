@@ -32,8 +32,9 @@ def thresholding(
     offered = PAPER if grid == "paper" else np.unique([0.0, *fit.confidence, np.nextafter(fit.confidence.max(), 2.0)])
     values = np.array([_value(fit.after(t), criterion) for t in offered])
     best = int(np.flatnonzero(values >= values.max() - 1e-12)[0])
-    what = criterion.replace("_", " ")
-    return Rule(float(offered[best]), f"Answers below {offered[best]:.4g} decline: {what} {values[best]:.3f} on {len(fit):,} answers.")
+    what = {"lave_idk_accuracy": "accuracy with refusals"}.get(criterion, "confidence-weighted accuracy")
+    said = f"{what} {values[best]:.3f} on the {len(fit):,} answers it was chosen on; no promise beyond."
+    return Rule(float(offered[best]), f"Answers below {offered[best]:.4g} decline: {said}")
 
 
 def _value(answers: Answers, criterion: str) -> float:

@@ -95,7 +95,7 @@ def test_half_of_the_groups_chooses_and_the_other_half_is_scored(world):
 
 def test_scored_as_a_model_of_its_own(world):
     rules, rows = world.abstain(method())
-    scores = world.score("lave_idk_accuracy", "idk_rate", "f1_idk", "answerable_accuracy")
+    scores = world.score("lave_idk_accuracy", "idk_rate", "f1_idk", "answerable_accuracy", "effective_reliability")
     kept = {r["sample_id"]: r for r in rows if r["variant"] == "clean" and not r["is_fit"]}
     texts = {r["sample_id"]: r["text"] for r in read_table(Path("generations.parquet"), GENERATIONS).to_pylist() if r["variant"] == "clean"}
     right = []
@@ -107,6 +107,7 @@ def test_scored_as_a_model_of_its_own(world):
     assert (found["n"], found["n_unscored"]) == (len(kept), N - len(kept))
     assert scores["m+thresholded", "clean", "all", "idk_rate"]["value"] == pytest.approx(np.mean([r["abstains"] for r in kept.values()]))
     assert scores["m", "clean", "all", "idk_rate"]["value"] == 0
+    assert scores["m+thresholded", "clean", "all", "effective_reliability"]["value"] is not None, "the other half still has both folds"
     assert scores["m", "clean", "all", "lave_idk_accuracy"]["n"] == N
     assert found["value"] > scores["m", "clean", "all", "lave_idk_accuracy"]["value"]
     assert scores["m", "clean", "answerable=false", "lave_idk_accuracy"]["value"] == 0

@@ -35,7 +35,7 @@ def test_worked_example(thresholds, accuracy):
 def test_the_best_and_of_equals_the_smallest():
     rule = thresholding(answers())
     assert rule.threshold == 0.4
-    assert rule.attained and "0.700 on 5 answers" in rule.statement
+    assert rule.attained and "0.700 on the 5 answers" in rule.statement
     assert thresholding(answers(lave=np.ones(5), gt=np.zeros(5))).threshold == 0.1
 
 
