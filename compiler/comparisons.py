@@ -45,7 +45,7 @@ def stars(p: float | None) -> str:
     return next((mark for limit, mark in STARS if p is not None and p < limit), "")
 
 
-def show_tests(tests: Sequence[Row], correction: str, console: Console) -> None:
+def show_tests(tests: Sequence[Row], correction: str, family: str, console: Console) -> None:
     """Print differences from each baseline: metrics down, models across."""
     for key in dict.fromkeys((t["dataset"], t["slice"], t["a"]) for t in tests):
         here = [t for t in tests if (t["dataset"], t["slice"], t["a"]) == key]
@@ -55,7 +55,8 @@ def show_tests(tests: Sequence[Row], correction: str, console: Console) -> None:
             console.print(_table(here, key, models[start : start + fits]))
     if tests:
         named = {"holm": "Holm's", "benjamini_hochberg": "Benjamini and Hochberg's"}.get(correction)
-        corrected = f"after {named} correction over the tests of a dataset and slice" if named else "uncorrected"
+        over = "the models" if family == "metric" else "all models and metrics"
+        corrected = f"after {named} correction over {over}" if named else "uncorrected"
         console.print(
             Text(f"* p < .05, ** p < .01, *** p < .001 by paired permutation, {corrected}; intervals are uncorrected", style="dim")
         )

@@ -40,7 +40,8 @@ def show_results(
     show_scores(chosen, console)
     if "comparisons" in stage.outputs:
         tests = read_comparisons(project.root / stage.outputs["comparisons"])
-        show_tests(matching(tests, chosen), stage.params["compare"]["correction"], console)
+        compared = stage.params["compare"]
+        show_tests(matching(tests, chosen), compared["correction"], compared["family"], console)
 
 
 def show_scores(rows: Sequence[Row], console: Console) -> None:

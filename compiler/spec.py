@@ -162,8 +162,9 @@ class Compare(_Strict):
     permutations: Whole = Field(
         10_000, ge=0, description="Random exchanges of two models' answers, from which p-values come; a tenth for metrics made of ranks."
     )
-    correction: Literal["holm", "benjamini_hochberg", "none"] = Field(
-        "holm", description="How p-values are corrected for all tests of one dataset and slice."
+    correction: Literal["holm", "benjamini_hochberg", "none"] = Field("holm", description="How p-values are corrected for their number.")
+    family: Literal["metric", "table"] = Field(
+        "metric", description="What is corrected together: the tests of one metric on a dataset and slice, or of all metrics on it."
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 

@@ -213,7 +213,7 @@ COMPARISONS = pa.schema(
         ("low", pa.float64()),
         ("high", pa.float64()),
         ("p", pa.float64()),  # two-sided, from exchanges of the two models' answers within groups
-        ("p_adjusted", pa.float64()),  # for all tests of this dataset and slice
+        ("p_adjusted", pa.float64()),  # for the tests of this metric, or of all metrics, on this dataset and slice
         ("n", pa.int64()),
         ("higher_is_better", pa.bool_()),  # null: neither direction is
     ]

@@ -70,7 +70,7 @@ def _run(stage: Stage) -> None:
 
 
 def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice]) -> list[dict[str, Any]]:
-    """Every pair of models that is asked for, on every slice of one dataset; p-values corrected within the slice."""
+    """Every pair of models that is asked for, on every slice of one dataset."""
     compare, found = stage.params["compare"], []
     level = stage.params["interval"]["level"]
     for part in slices:
@@ -80,11 +80,20 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
             for test in comparing.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
                 numbers = {name: _null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
                 here.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
-        raw = [np.nan if row["p"] is None else row["p"] for row in here]
-        for row, p in zip(here, comparing.adjusted(raw, compare["correction"]), strict=True):
-            found.append(row | {"p_adjusted": _null(p)})
+        found += _corrected(here, compare["correction"], compare["family"])
     stage.count(comparisons=len(found))
     return found
+
+
+def _corrected(tests: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
+    """The tests of one dataset and slice, p-values corrected within each metric, or over all of them."""
+    of = [test["metric"] if family == "metric" else "" for test in tests]
+    for name in dict.fromkeys(of):
+        here = [test for test, own in zip(tests, of, strict=True) if own == name]
+        raw = [np.nan if test["p"] is None else test["p"] for test in here]
+        for test, p in zip(here, comparing.adjusted(raw, correction), strict=True):
+            test["p_adjusted"] = _null(p)
+    return tests
 
 
 def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:

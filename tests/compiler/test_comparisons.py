@@ -39,15 +39,15 @@ def test_only_tests_of_scores_that_are_shown() -> None:
 
 def test_printed_with_stars_of_the_corrected_p(capsys: pytest.CaptureFixture[str]) -> None:
     tests = [a_test(), a_test("accuracy", 0.25, 0.5), a_test("f1_idk", None, None, low=None, high=None)]
-    show_tests(tests, "holm", Console(width=100))
+    show_tests(tests, "holm", "metric", Console(width=100))
     out = capsys.readouterr().out
     assert "difference from base" in out
     assert "-0.100** -0.200–-0.050" in out
     assert "+0.250 " in out and "undefined" in out
-    assert "Holm's correction" in out
-    show_tests(tests, "none", Console(width=100))
+    assert "Holm's correction over the models" in out
+    show_tests(tests, "none", "table", Console(width=100))
     assert "uncorrected" in capsys.readouterr().out
-    show_tests([], "holm", Console(width=100))
+    show_tests([], "holm", "metric", Console(width=100))
     assert capsys.readouterr().out == ""
 
 
@@ -79,7 +79,7 @@ class Checkout:
         write_table(root / "comparisons.parquet", [a_test(a="m", b="m+t")], COMPARISONS)
         metrics = [{"label": "accuracy", "plugin": "accuracy", "args": {}}]
         params = {"metrics": metrics, "interval": {"bootstrap": 50, "level": 0.95}, "judge": "rules", "confidence": "sequence"}
-        params["compare"] = {"baseline": "m", "pairs": [], "permutations": 100, "correction": "holm"}
+        params["compare"] = {"baseline": "m", "pairs": [], "permutations": 100, "correction": "holm", "family": "metric"}
         inputs = {"datasets": {"d": "data"}, "generations": {"m": {"d": "m.parquet"}}}
         inputs |= {"judgements": "judged.parquet", "abstentions": "abstentions.parquet"}  # type: ignore[dict-item]
         outputs = {"scores": "scores.parquet", "comparisons": "comparisons.parquet"}

@@ -168,7 +168,7 @@ def test_the_score_stage_writes_them(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     a, b = cell("m", [0.0, 1] * 30), cell("n", [1.0, 1] * 30)
-    compared = {"baseline": "m", "pairs": [["n", "m"]], "permutations": 500, "correction": "holm"}
+    compared = {"baseline": "m", "pairs": [["n", "m"]], "permutations": 500, "correction": "holm", "family": "metric"}
     params = {"compare": compared, "interval": {"bootstrap": 50, "level": 0.9}}
     stage = Stage("s/score", "s", "score", "score", params, {}, {"comparisons": "comparisons.parquet"}, 7, Settings())
     slices = [whole(a.samples), Slice("none", np.empty(0, dtype=np.int64), Bootstrap(np.empty(0, dtype=np.int64), 50, 7))]
@@ -181,6 +181,8 @@ def test_the_score_stage_writes_them(tmp_path, monkeypatch):
         ("n", "m", "all", "accuracy"),
     ]
     assert table[0]["difference"] == 0.5 and table[2]["difference"] == -0.5
-    assert table[0]["p"] == pytest.approx(1 / 501) and table[0]["p_adjusted"] == pytest.approx(4 / 501)
+    assert table[0]["p"] == pytest.approx(1 / 501) and table[0]["p_adjusted"] == pytest.approx(2 / 501)
+    together = score._corrected(rows[:4], "holm", "table")
+    assert together[0]["p_adjusted"] == pytest.approx(4 / 501)
     assert [r["higher_is_better"] for r in table][:2] == [True, False]
     assert all(r["p"] is None and r["n"] == 0 for r in table if r["slice"] == "none")
