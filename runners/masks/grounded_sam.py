@@ -24,7 +24,7 @@ from runners.masks.boxes import boxes_of
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._still_images import still_images_only
 from runners.pairs import PairContext, PairError
-from runners.saliency import Box
+from runners.saliency import Box, Thing
 from runners.store import pixel_digest
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ class _GroundedSam:
                 f"mask grounded_sam: '{lacking.target.key}' has no boxes ('{lacking.thing.name}'); name a detector (GroundingDINO), "
                 "or use a saliency that gives boxes"
             )
-        keys = [
-            self.kept.key(pixel_digest(item.picture), boxes or query(item.thing.name)) for item, boxes in zip(batch, given, strict=True)
-        ]
+        keys = [self.kept.key(pixel_digest(item.picture), boxes or query(item.thing)) for item, boxes in zip(batch, given, strict=True)]
         found = {key: raw for key in set(keys) if (raw := self.kept.get(key)) is not None}
         places = list({key: i for i, key in enumerate(keys) if key not in found}.values())
         with self._lock:
@@ -128,7 +126,7 @@ class _GroundedSam:
 
         assert self.detector is not None
         processor, model = self._open("detector", self.detector)
-        texts = [query(item.thing.name) for item in batch]
+        texts = [query(item.thing) for item in batch]
         inputs = processor(images=[item.picture for item in batch], text=texts, padding=True, return_tensors="pt").to(model.device)
         inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
         with torch.inference_mode():
@@ -191,9 +189,9 @@ class _GroundedSam:
         return self._models[role]
 
 
-def query(name: str) -> str:
-    """A name as GroundingDINO reads it: lower case, one period at the end and none within, which would part it in two."""
-    return " ".join(name.lower().replace(".", " ").split()) + "."
+def query(thing: Thing) -> str:
+    """A thing as GroundingDINO is asked for it: lower case, one period at the end and none within, which would part it in two."""
+    return " ".join((thing.query or thing.name).lower().replace(".", " ").split()) + "."
 
 
 def _in_groups(items: Sequence[T], kinds: Sequence[Any], function: Callable[[list[T]], list[R]]) -> list[R]:

@@ -11,23 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from registry.plugins import load_chosen
+from registry.plugins import Chosen, DatasetName, Kind, Prompt, load_chosen
 from registry.sample import Image, Sample
 from registry.scenes.contrast import REFUSALS
 from runners.inputs import Dataset
 from runners.masks import reach
 from runners.pairs import Member, PairContext, PairError, pair_samples
 from runners.pairs._painting import Painted, Painter
+from runners.pairs._two_pictures import Asking, ask_both
 from runners.removal import Removal, summary
 from runners.saliency import Target
-
-if TYPE_CHECKING:
-    from registry.plugins import Chosen, DatasetName, Kind
 
 IDK = dict(zip(("dont_know", "dont_see", "there_is_no", "cant_see"), REFUSALS["extraneous"], strict=True))
 """The paper's four ways to decline."""
@@ -43,7 +41,12 @@ def inpainted(
     category: str = "epistemic/extraneous",
     dilate: Annotated[int, Ge(0)] = 20,
     largest: Annotated[float, Gt(0), Le(1)] = 0.8,
-    question: Literal["same", "templates"] = "same",
+    question: Literal["same", "templates", "llm"] = "same",
+    asker: Annotated[Chosen, Kind("generators")] | None = None,
+    prompt: Prompt | None = None,
+    retries: Annotated[int, Ge(0)] = 3,
+    temperature: Annotated[float, Ge(0)] = 0.7,
+    max_new_tokens: Annotated[int, Ge(1)] = 120,
     idk: list[Literal["dont_know", "dont_see", "there_is_no", "cant_see"]] | None = None,
     control: bool = False,
 ) -> Iterator[Image | Sample]:
@@ -60,7 +63,12 @@ def inpainted(
             An even one grows a pixel more to the right and down than to the left and up.
         largest: masks that cover a larger share of the picture, once dilated, are dropped: nothing is left to paint from.
         question: `same`: the question that saliency is about. `templates`: another about the same thing, made from what is known
-            of it (scene graphs).
+            of it (scene graphs). `llm`: what `asker` writes, which is shown both pictures and puts the answer that declines too.
+        asker: for `llm`, a generator that sees: `hf` or `openai`.
+        prompt: for `llm`, name of a file of yours in specs/prompts/; our own unless given.
+        retries: for `llm`, further tries with other seeds where a reply cannot be used.
+        temperature: for `llm`; retries need it above 0 to differ.
+        max_new_tokens: for `llm`, longest reply.
         idk: which ways to decline are drawn from, all four of the paper unless given: "I don't know.", "I don't see any ...",
             "There is no ... in the image.", "I can't see any ...".
         control: show the answerable member with another, random thing painted over in the same way, so that both members are
@@ -75,6 +83,8 @@ def inpainted(
     kinds = [k for k in IDK if idk is None or k in idk]
     if not kinds:
         raise PairError("idk: expected at least one way to decline, got an empty list; leave it out for all four")
+    if question == "llm" and asker is None:
+        raise PairError("question llm: expected a generator that sees as `asker`, got none; say `asker: {hf: {artifact: ...}}`")
     folder = context.dataset(dataset)
     source = Dataset(dataset, folder)
     rows = [row for row in source.table.to_pylist() if row["image_id"] is not None]
@@ -84,10 +94,13 @@ def inpainted(
     shares: list[float] = []
     targets = load_chosen("saliency", saliency)(context, folder, rows)
     asked = (t for target in targets for t in _ask(context, target, question))
-    for painted in painter.paint(asked):
+    made: Iterator[tuple[Painted, str]] = ((p, "") for p in painter.paint(asked))
+    if question == "llm":
+        made = ask_both(context, (p for p, _ in made), Asking(asker, prompt, retries, temperature, max_new_tokens))
+    for painted, declined in made:
         measured += [painted.removal] if painted.removal is not None else []
         shares.append(float(painted.plan.jobs[0].mask.mean()))
-        yield from _pair(context, painted, category, kinds)
+        yield from _pair(context, painted, category, *(("llm", declined) if declined else _decline(context, painted, kinds)))
     context.notes["inpainting"] = {
         "dilation": {"kernel": dilate, "grows": reach(dilate), "off_centre": dilate > 1 and dilate % 2 == 0},
         "mask_share": round(float(np.mean(shares)), 4) if shares else None,
@@ -106,7 +119,14 @@ def _ask(context: PairContext, target: Target, how: str) -> Iterator[Target]:
     yield replace(target, question=text, answer=answer)
 
 
-def _pair(context: PairContext, painted: Painted, category: str, kinds: list[str]) -> Iterator[Image | Sample]:
+def _decline(context: PairContext, painted: Painted, kinds: list[str]) -> tuple[str, str]:
+    """One of the ways to decline, drawn, and its words."""
+    target = painted.plan.target
+    kind = kinds[int(context.rng("idk", target.key).integers(len(kinds)))]
+    return kind, IDK[kind].format(x=target.thing.name, xs=target.thing.plural)
+
+
+def _pair(context: PairContext, painted: Painted, category: str, kind: str, declined: str) -> Iterator[Image | Sample]:
     plan, target, thing = painted.plan, painted.plan.target, painted.plan.target.thing
     pair_id = f"{target.key}-{context.label}"
     names = [f"{pair_id}-{what}" for what, _ in zip(("without", "control"), painted.pictures, strict=False)]
@@ -117,8 +137,6 @@ def _pair(context: PairContext, painted: Painted, category: str, kinds: list[str
     if len(names) > 1:
         shown = names[1]
         first |= {"control": "true", "removed": plan.jobs[1].thing.name, "control_proof": plan.proofs[1]}
-    kind = kinds[int(context.rng("idk", target.key).integers(len(kinds)))]
-    declined = IDK[kind].format(x=thing.name, xs=thing.plural)
     yield from pair_samples(
         target.row,
         pair_id,

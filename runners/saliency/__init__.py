@@ -41,6 +41,8 @@ class Thing:
     """Where it is, if that is known: one box for each thing of the name."""
     objects: tuple[int, ...] = ()
     """Its places in the scene graph, where there is one."""
+    query: str = ""
+    """What a detector is asked for, where that says more than the name may: `red car` where red is the answer."""
 
 
 @dataclass(frozen=True)

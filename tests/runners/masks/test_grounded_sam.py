@@ -5,6 +5,7 @@ import pytest
 
 from runners.masks.grounded_sam import _GroundedSam, grounded_sam, query
 from runners.pairs import PairError
+from runners.saliency import Thing
 from tests.targets import context, noise, wanted
 from tests.tiny_masks import tiny_detector, tiny_segmenter
 
@@ -31,7 +32,7 @@ def batch():
 
 @pytest.mark.parametrize(("name", "text"), [("Red Cube", "red cube."), (" the U.S. flag. ", "the u s flag."), ("dog", "dog.")])
 def test_queries_are_lower_case_and_end_in_one_period(name, text):
-    assert query(name) == text
+    assert query(Thing(name, name)) == query(Thing("other", "others", query=name)) == text
 
 
 def test_boxes_are_those_whose_score_is_above_the_threshold(models):
