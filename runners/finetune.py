@@ -52,9 +52,7 @@ def run(stage: Stage) -> None:
         stage.seed,
         params.get("models", {}),
         {name: Path(path) for name, path in stage.inputs.get("models", {}).items()},
-        params["max_new_tokens"],
-        stage.settings,
-        stage.count,
+        stage,
     )
     work = _workplace(stage, engine_digest(plugin.module))
     try:

@@ -14,7 +14,7 @@ import PIL.Image
 from registry.sample import IMAGES, SAMPLES
 from runners.records import write_table
 from runners.settings import Settings
-from runners.stage import read_stage
+from runners.stage import Stage, read_stage
 
 ROOT = Path(__file__).resolve().parents[1]
 COLORS = ["red", "green", "blue", "yellow"]
@@ -56,6 +56,11 @@ def write_pairs(folder: Path, n: int = 12, side: int = 32, choices: int = 3) -> 
     row("mute", 0, question="What shape is the thing ?")
     write_table(folder / "samples.parquet", samples, SAMPLES)
     write_table(folder / "images" / "00000.parquet", pictures, IMAGES)
+
+
+def bare_stage() -> Stage:
+    """A stage whose counters a test looks at."""
+    return Stage("t/bare", "t", "bare", "finetune", {"max_new_tokens": 4}, {}, {}, 7, Settings(device="cpu", progress=False))
 
 
 class Tuning:

@@ -27,14 +27,11 @@ from typing import Any
 from registry.plugins import load
 from runners.models import ModelContext
 from runners.settings import Settings
+from runners.stage import Stage
 
 
 class FinetuneError(Exception):
     """Data or a base model that a recipe cannot train on. The message says what was expected, what came, what to do."""
-
-
-def _count(**numbers: int) -> None:
-    """Counts nothing: for a recipe that is made outside a stage."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +45,17 @@ class FinetuneContext:
     """Models of the spec to start from: name -> plugin and args."""
     folders: Mapping[str, Path] = field(default_factory=dict)
     """Where those of them lie that have files of their own."""
-    max_new_tokens: int = 16
-    """Of an answer, as the spec's `inference` says."""
-    settings: Settings = field(default_factory=Settings)
-    count: Callable[..., None] = _count
-    """Adds to the stage's counters: `count(dropped=3)`."""
+    stage: Stage | None = None
+    """The stage that this is a part of; None where a recipe is made outside one, which then can ask no model."""
+
+    @property
+    def settings(self) -> Settings:
+        return self.stage.settings if self.stage else Settings()
+
+    def count(self, **numbers: int) -> None:
+        """Add to the stage's counters: `count(dropped=3)`."""
+        if self.stage:
+            self.stage.count(**numbers)
 
     def dataset(self, name: str) -> Path:
         """The folder of a dataset of the spec.

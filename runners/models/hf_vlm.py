@@ -194,6 +194,11 @@ class HfVlm:
         with self._lock:
             return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def texts(self, generated: list[list[int]]) -> list[str]:
+        """Generated tokens as answers: up to where the turn ends."""
+        ends = (next((i for i, token in enumerate(ids) if token in self._stops), len(ids)) for ids in generated)
+        return [self._decode(ids[:end]) for ids, end in zip(generated, ends, strict=True)]
+
     def _decode(self, tokens: list[int]) -> str:
         with self._lock:
             return str(self.tokenizer.decode(tokens, skip_special_tokens=True)).strip()

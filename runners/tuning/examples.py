@@ -11,9 +11,6 @@ from runners.finetunes import FinetuneError
 from runners.inputs import Dataset
 from runners.prompts import LETTERS, messages, verification
 
-TRAIN = "train"
-"""The split whose rows are trained on; no other ever is."""
-
 
 @dataclass(frozen=True)
 class Example:
@@ -40,6 +37,8 @@ class Row:
     choices: tuple[str, ...]
     has_image: bool
     pair_id: str | None
+    answerable: bool
+    references: tuple[str, ...]
     target: str | None
     """What the model is to say; None where the data do not tell."""
 
@@ -53,19 +52,25 @@ class Row:
         assert said is not None
         return Example(self.dataset, self.row, self.conversation, said, rejected)
 
+    def asked_back(self, question: str, reply: str) -> Example:
+        """To be taught what to say when its own answer is asked about."""
+        turns = (*self.conversation, _turn("assistant", str(self.target)), _turn("user", question))
+        return Example(self.dataset, self.row, turns, reply)
+
+
+def _turn(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text}]}
+
 
 def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
-    """The rows of a dataset that can be trained on: of the split `train`, with an answer, in the table's order.
+    """The rows of a dataset that can be trained on, those with an answer, in the table's order.
 
     Raises:
         FinetuneError: there is none.
     """
-    columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "split", "pair_id"]
-    found, without, elsewhere = [], 0, 0
+    columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id"]
+    found, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
-        if sample["split"] != TRAIN:
-            elsewhere += 1
-            continue
         target = _target(sample)
         if target is None:
             without += 1
@@ -79,16 +84,15 @@ def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
                 tuple(sample["choices"] or ()),
                 sample["image_id"] is not None,
                 sample["pair_id"],
+                sample["answerable"],
+                tuple(sample["references"] or ()),
                 target,
             )
         )
     if without:
         count(**{"dropped (no answer to learn)": without})
     if not found:
-        raise FinetuneError(
-            f"dataset '{dataset.name}' has no row to train on: {elsewhere} rows are not of the split '{TRAIN}', "
-            f"{without} of it have no reference; give it rows of that split"
-        )
+        raise FinetuneError(f"dataset '{dataset.name}': none of its {without} rows to train on has a reference")
     return found
 
 

@@ -14,6 +14,8 @@ from registry.plugins import Chosen, load_chosen
 from runners.finetunes import FinetuneContext, FinetuneError, Recipe
 from runners.inputs import Dataset
 from runners.progress import progress
+from runners.splits import TRAIN, Rule
+from runners.stage import StageError
 from runners.tuning.batching import pack, pad
 from runners.tuning.encoding import Encoder
 from runners.tuning.examples import Example, Row, read_rows
@@ -48,7 +50,7 @@ class Material:
         if len(set(train)) != len(train):
             raise FinetuneError(f"train: expected different datasets, got {', '.join(train)}; give `weights` to see one more often")
         self.context = context
-        self.datasets = {name: Dataset(name, context.dataset(name)) for name in train}
+        self.datasets = {name: _training_rows(name, context.dataset(name)) for name in train}
         self.rows = {name: read_rows(data, context.count) for name, data in self.datasets.items()}
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
@@ -84,6 +86,13 @@ class Material:
             raise FinetuneError(f"{name}: expected contrastive pairs with two different answers in {', '.join(self.rows)}, found none")
         total = sum(weights.values())
         return {**pools, name: added}, {**{n: w / total * (1 - share) for n, w in weights.items()}, name: share}
+
+
+def _training_rows(name: str, folder: Path) -> Dataset:
+    try:
+        return Dataset(name, folder, Rule((TRAIN,)))
+    except StageError as error:
+        raise FinetuneError(f"{error}; only rows of '{TRAIN}' are trained on") from error
 
 
 def trainable(context: FinetuneContext, name: str) -> HfVlm:

@@ -14,7 +14,7 @@ from runners.models import ModelContext, Request
 from runners.models.hf_vlm import hf_vlm
 from runners.prompts import messages
 from tests.tiny_models import FAMILIES
-from tests.tiny_tuning import FULL, LORA, Tuning, write_pairs
+from tests.tiny_tuning import FULL, LORA, Tuning, bare_stage, write_pairs
 
 DPO = {"base": "base", "train": ["pairs"], "tune": LORA, "batch": 6, "steps": 16, "rate": 0.01}
 
@@ -26,7 +26,7 @@ def models(tmp_path_factory):
 
 @pytest.fixture
 def make(tmp_path, models):
-    counted = {}
+    stage = bare_stage()
 
     def made(family="llava", pairs=12, **changes):
         write_pairs(tmp_path / "data", pairs)
@@ -35,11 +35,11 @@ def make(tmp_path, models):
             7,
             {"base": {"plugin": "hf_vlm", "args": {}}},
             {"base": models[family]},
-            count=lambda **n: counted.update(n),
+            stage=stage,
         )
         return dpo(context, **{**DPO, **changes})
 
-    made.counted, made.folder = counted, tmp_path / "data"
+    made.counted, made.folder = stage.counters, tmp_path / "data"
     return made
 
 

@@ -16,7 +16,7 @@ from runners.prompts import LETTERS, messages
 from runners.stage import StageError
 from runners.tuning.batching import IGNORE
 from tests.tiny_models import FAMILIES
-from tests.tiny_tuning import BASE, FULL, REFUSAL, SFT, Tuning, write_pairs
+from tests.tiny_tuning import BASE, FULL, REFUSAL, SFT, Tuning, bare_stage, write_pairs
 
 FAMILY = list(FAMILIES)
 
@@ -162,10 +162,9 @@ def test_verification_turns(make):
 
 def test_long_examples_are_dropped_and_counted(tmp_path, models):
     write_pairs(tmp_path)
-    counted = {}
-    context = FinetuneContext(
-        {"pairs": tmp_path}, 7, {"base": {"plugin": "hf_vlm", "args": {}}}, {"base": models["llava"]}, count=lambda **n: counted.update(n)
-    )
+    stage = bare_stage()
+    counted = stage.counters
+    context = FinetuneContext({"pairs": tmp_path}, 7, {"base": {"plugin": "hf_vlm", "args": {}}}, {"base": models["llava"]}, stage=stage)
     sft(context, **{**SFT, "max_length": 30})
     assert counted["dropped (too long)"] + counted["examples"] == 27 and counted["examples"] > 0
     with pytest.raises(FinetuneError, match="all 27 examples are longer than 5 tokens"):
@@ -261,5 +260,5 @@ def test_no_rows_of_split_train(tmp_path, models):
 
     write_dataset(tmp_path / "results/t/data/pairs", 6, choices=False)
     project.stage("sft", SFT)
-    with pytest.raises(StageError, match="dataset 'pairs' has no row to train on: 6 rows are not of the split 'train'"):
+    with pytest.raises(StageError, match="only rows of 'train' are trained on"):
         project.run()
