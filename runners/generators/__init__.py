@@ -145,20 +145,31 @@ class Generator:
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)
         before = Counter(getattr(self.engine, "counters", {}))
-        with progress(self.settings, f"asking {self.engine.name}", len(keys)) as advance:
-            for done in self.engine.answer([requests[k] for k in keys]) if keys else ():
-                made = [(keys[place], reply) for place, reply in done]
-                self.replies.put([(key, reply) for key, reply in made if reply.text is not None])
-                rejected.update((key, reply) for key, reply in made if reply.text is None)
-                self.counters["replies computed"] += len(made)
-                advance(len(made))
-        self.counters.update(Counter(getattr(self.engine, "counters", {})) - before)
+        try:
+            with progress(self.settings, f"asking {self.engine.name}", len(keys)) as advance:
+                for done in self.engine.answer([requests[k] for k in keys]) if keys else ():
+                    made = [(keys[place], reply) for place, reply in done]
+                    self._keep([(key, reply) for key, reply in made if reply.text is not None])
+                    rejected.update((key, reply) for key, reply in made if reply.text is None)
+                    self.counters["replies computed"] += len(made)
+                    advance(len(made))
+        finally:
+            self.counters.update(Counter(getattr(self.engine, "counters", {})) - before)
         if rejected:
             self.counters["replies rejected"] += len(rejected)
-        if rejected and len(rejected) == len(keys):
+        if rejected and not len(self.replies):  # it never said anything: more likely our fault than theirs
             first = next(iter(rejected.values()))
             raise GeneratorError(f"{self.engine.name}: every request was rejected ({len(keys)}); the first so: {first.error}")
         return rejected
+
+    def _keep(self, replies: list[tuple[bytes, Reply]]) -> None:
+        try:
+            self.replies.put(replies)
+        except OSError as error:
+            raise GeneratorError(
+                f"{self.engine.name}: {len(replies)} replies cannot be kept in {self.replies.folder} ({error}); all before them are. "
+                "Make room and run again"
+            ) from error
 
 
 def open_engine(chosen: Any, settings: Settings) -> Engine | Composer:

@@ -90,9 +90,8 @@ class Replies:
             while written < len(text):
                 written += os.write(handle, text[written:])
             os.fsync(handle)
-        except OSError as error:
+        except OSError:
             self._file = None  # what comes next must not be glued to half a line
-            error.add_note(f"while keeping replies in {self.folder}; all before these {len(replies)} are kept. Make room and run again.")
             raise
         finally:
             os.close(handle)

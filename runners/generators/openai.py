@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import math
 import os
 import random
 import threading
@@ -196,6 +197,8 @@ class OpenAI:
             finally:
                 self._stop.set()
                 client.close()
+                if self.budget.spent:
+                    self.counters["cents spent"] = math.ceil(100 * self.budget.spent)
         if stop or failed:
             missing = f"{len(failed)} requests failed and {len(waiting)} were not sent"
             raise GeneratorError(f"{self.name}: {stop or failed[0]}. {missing}; what was answered is kept, run again to go on")

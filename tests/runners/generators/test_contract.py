@@ -87,8 +87,10 @@ def test_a_rejected_request_is_a_value_and_is_not_kept(tmp_path):
     fine, rejected = generator.complete([chat("a"), chat("")], max_new_tokens=4)
     assert (fine.text, rejected.text, rejected.error) == ("a 0", None, "empty")
     assert len(generator.replies) == 1
+    (again,) = Generator(Echo(), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
+    assert again == rejected
     with pytest.raises(GeneratorError, match=r"every request was rejected \(1\); the first so: empty"):
-        Generator(Echo(), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
+        Generator(Echo("new"), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
     with pytest.raises(ValueError, match="zip"):
         generator.complete([chat("a")], max_new_tokens=4, seeds=[1, 2])
 
@@ -131,12 +133,19 @@ def test_a_full_disk_leaves_the_cache_readable(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
         signal.signal(signal.SIGXFSZ, before)
     assert caught.value.errno == errno.EFBIG
-    assert "Make room and run again" in caught.value.__notes__[0]
     assert key(2) not in replies
     assert [key(1) in (again := Replies(tmp_path, "g")), again.damaged] == [True, 1]
     replies.put([(key(2), Reply("two"))])
     again = Replies(tmp_path, "g")
     assert (again[key(1)].text, again[key(2)].text) == ("one", "two")
+
+
+def test_a_full_disk_is_a_clear_error(tmp_path):
+    """Another way for a disk to refuse: the folder cannot be written to at all."""
+    generator = Generator(Echo(), SETTINGS, tmp_path)
+    tmp_path.joinpath(generator.replies.folder.name).write_text("a file where the folder should be")
+    with pytest.raises(GeneratorError, match=r"echo: 1 replies cannot be kept in .* all before them are. Make room and run again"):
+        generator.complete([chat("a")], max_new_tokens=4)
 
 
 WRITER = """
