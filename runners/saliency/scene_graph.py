@@ -21,7 +21,13 @@ TRIES = 6
 
 
 def scene_graph(
-    context: PairContext, folder: Path, rows: Sequence[Row], *, ask: Literal["drawn", "source"] = "drawn", each: Annotated[int, Ge(1)] = 1
+    context: PairContext,
+    folder: Path,
+    rows: Sequence[Row],
+    *,
+    ask: Literal["drawn", "source"] = "drawn",
+    each: Annotated[int, Ge(1)] = 1,
+    alone: bool = False,
 ) -> Iterator[Target]:
     """Scenes: the object that a question means is the one its words fit in the scene graph.
 
@@ -32,6 +38,8 @@ def scene_graph(
         ask: `drawn`: new questions about one object of each picture ("What color is the cube?"). `source`: the data set's own,
             as far as they ask for an attribute of something; others are dropped and counted.
         each: questions drawn for each picture, about different objects.
+        alone: ask about all that a picture shows, too. Without it every such picture is the same empty table, on every split, and
+            a model need but know that table; so these are dropped and counted unless asked for.
 
     Raises:
         PairError: the data set has no scene graphs.
@@ -44,10 +52,12 @@ def scene_graph(
         scene = scenes.get(image_id)
         if scene is None:
             context.drop("no scene graph")
-        elif ask == "drawn":
-            yield from _drawn(context, scene, asked[0], each)
         else:
-            yield from _own(context, scene, asked)
+            for target in _drawn(context, scene, asked[0], each) if ask == "drawn" else _own(context, scene, asked):
+                if target.others or alone:
+                    yield target
+                else:
+                    context.drop("nothing else in the picture")
 
 
 def _drawn(context: PairContext, scene: Scene, row: Row, each: int) -> Iterator[Target]:

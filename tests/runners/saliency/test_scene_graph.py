@@ -26,7 +26,7 @@ def rows_of(folder):
 
 def test_drawn_questions_are_about_one_object_and_the_graph_answers_them(folder):
     one = context()
-    found = list(scene_graph(one, folder, rows_of(folder), each=2))
+    found = list(scene_graph(one, folder, rows_of(folder), each=2, alone=True))
     pictures = {r["image_id"] for r in rows_of(folder)}
     assert len({t.key for t in found}) == len(found) and {t.row["image_id"] for t in found} <= pictures
     assert len(found) + one.dropped["nothing that can be told apart"] >= len(pictures)
@@ -62,10 +62,18 @@ def test_more_rows_change_nothing_of_the_earlier(folder):
 def test_own_questions_are_taken_where_they_ask_for_an_attribute(folder):
     one = context()
     rows = rows_of(folder)
-    found = list(scene_graph(one, folder, rows, ask="source"))
+    found = list(scene_graph(one, folder, rows, ask="source", alone=True))
     assert {t.key for t in found} == {r["sample_id"] for r in rows if r["category"].startswith("attribute/")}
     assert all(t.answer == answer_of(t.row) for t in found)
     assert sum(one.dropped.values()) + len(found) == len(rows)
+
+
+def test_a_thing_that_is_alone_is_not_asked_about_unless_one_wants_the_empty_table(folder):
+    one = context()
+    rows = rows_of(folder)
+    some, every = list(scene_graph(one, folder, rows)), list(scene_graph(context(), folder, rows, alone=True))
+    assert [t.key for t in some] == [t.key for t in every if len(t.scene["objects"]) > 1]
+    assert one.dropped["nothing else in the picture"] == len(every) - len(some) > 0
 
 
 def test_a_picture_without_a_graph_is_counted_and_a_folder_without_any_refused(folder, tmp_path):
