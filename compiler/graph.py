@@ -17,6 +17,7 @@ _COLOURS = {
     "judge": "#72b7b2",
     "estimate": "#54a24b",
     "calibrate": "#9d755d",
+    "abstain": "#eeca3b",
     "score": "#e45756",
     "report": "#79706e",
 }

@@ -120,3 +120,16 @@ def test_each_mistake_has_a_place(tmp_path: Path, old: str, new: str, expected: 
         resolve(tmp_path, SPEC.replace(old, new))
     found = [str(p) for p in caught.value.problems]
     assert any(f.startswith(expected) for f in found), "\n".join(found)
+
+
+def test_editors_know_the_section() -> None:
+    import jsonschema
+    import yaml
+
+    from compiler.schema import schema
+
+    validator = jsonschema.Draft202012Validator(schema())
+    good = yaml.safe_load(SPEC)
+    assert not list(validator.iter_errors(good))
+    for bad in ({"x": {"thresholding": {"criterion": "nope"}}}, {"x": {"nope": {}}}, {"x": {"of": ["base"]}}, {"x": {"fit": "half"}}):
+        assert list(validator.iter_errors(good | {"abstentions": bad}))

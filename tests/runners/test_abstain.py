@@ -131,6 +131,10 @@ def test_validation_rows_choose_and_are_not_counted_as_applied(tmp_path, monkeyp
     assert {split[r["sample_id"]] for r in rows if r["is_fit"]} == {"val"}
     assert rule["n_fit"] == sum(s == "val" for s in split.values())
     assert rule["n"] == sum(s == "test" for s in split.values())
+    scores = world.score("lave_idk_accuracy")
+    for model in ("m", "m+thresholded"):
+        row = scores[model, "clean", "all", "lave_idk_accuracy"]
+        assert (row["n"], row["n_unscored"]) == (rule["n"], 0), "answers that were chosen on are not scored, nor counted as missing"
 
 
 def test_a_threshold_per_category(world):
