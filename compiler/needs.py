@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,14 @@ from registry.cards import card_names, load_card
 from registry.entries import Entry, entries
 from registry.plugins import Plugin
 
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 ACTIVE = ("run", "perhaps", "blocked")
 ENVIRONMENT = "ENVIRONMENT"
 """A plugin declares by it which of its parameters hold names of environment variables: `ENVIRONMENT = ["key"]`."""
 _TITLES = {
     "data": "data and models to add",
     "spec": "models that other specs make",
+    "value": "values of the spec to fill in",
     "hub": "downloads from the Hugging Face hub, when first run",
     "environment": "environment variables to set",
     "adapter": "data that nothing here reads yet",
@@ -37,7 +40,7 @@ class Need:
     """One thing that only a person can see to."""
 
     kind: str
-    """A key of the headings: data, spec, hub, environment, adapter."""
+    """A key of the headings: data, spec, value, hub, environment, adapter."""
     what: str
     how: str
     stages: tuple[str, ...] = ()
@@ -54,7 +57,7 @@ def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
     tracked = {e.name: e for e in entries(root)}
     found: dict[tuple[str, str, str], list[str]] = {}
     for stage in stages:
-        for need in (*_inputs(stage, tracked, root), *_hub(stage.params), *_variables(stage, resolved), *_adapter(stage)):
+        for need in (*_inputs(stage, tracked, root), *_named_elsewhere(stage.params), *_variables(stage, resolved), *_adapter(stage)):
             found.setdefault((need.kind, need.what, need.how), []).append(stage.name)
     order = list(_TITLES)
     return [Need(*key, tuple(sorted(names))) for key, names in sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0]))]
@@ -97,17 +100,20 @@ def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: b
     return f"`qualm data add {name} --from PATH --card {'CARD' if stage.kind == 'data' else 'transformers_model'}`"
 
 
-def _hub(params: Any) -> Iterator[Need]:
-    """Whatever in a stage's parameters names a repository of the hub."""
+def _named_elsewhere(params: Any) -> Iterator[Need]:
+    """Whatever in a stage's parameters names a repository of the hub, or a checksum that is none."""
     if isinstance(params, Mapping):
         if isinstance(params.get("hub"), str):
             at = f"at revision {params['revision']}" if params.get("revision") else "at a revision that the spec must name"
             yield Need("hub", params["hub"], at)
+        digest = params.get("sha256")
+        if isinstance(digest, str) and not _SHA256.fullmatch(digest):
+            yield Need("value", "sha256", f"'{digest}' is no SHA-256; the spec must name that of {params.get('artifact', 'the file')}")
         for value in params.values():
-            yield from _hub(value)
+            yield from _named_elsewhere(value)
     elif isinstance(params, list):
         for value in params:
-            yield from _hub(value)
+            yield from _named_elsewhere(value)
 
 
 def _variables(stage: PlannedStage, resolved: Resolved) -> Iterator[Need]:

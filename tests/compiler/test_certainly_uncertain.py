@@ -1,0 +1,81 @@
+"""The paper's scale: the constants that the paper states are those that the compiled stages hold, and what is missing is named."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.explain import Forecast
+from compiler.needs import needs
+from compiler.plan import MAX_STAGES, Plan, make_plan
+from compiler.project import Project
+from compiler.resolve import Resolved
+
+
+@pytest.fixture(scope="module")
+def resolved() -> Resolved:
+    return Project().resolve("certainly_uncertain")
+
+
+@pytest.fixture(scope="module")
+def plan(resolved: Resolved) -> Plan:
+    return make_plan(resolved)
+
+
+def test_five_categories_each_with_its_recipes(resolved: Resolved) -> None:
+    (ours,) = resolved.pairs
+    made: dict[str, list[str]] = {}
+    for recipe in ours.recipes:
+        made.setdefault(recipe.category, []).extend(recipe.datasets)
+    assert made == {
+        "epistemic/knowledge": ["docci"],
+        "epistemic/complexity": ["docci"],
+        "aleatoric/temporal": ["docci"],
+        "aleatoric/ambiguity": ["docci"],
+        "epistemic/extraneous": ["vqav2", "gqa"],
+    }
+
+
+def test_painting_out_is_the_appendix_s(plan: Plan) -> None:
+    vqa, gqa = (plan.stage(f"pair-ours-from_{name}").params["args"] for name in ("vqa", "gqa"))
+    for args in (vqa, gqa):
+        assert args["dilate"] == 20
+        assert args["inpaint"]["plugin"] == "lama"
+        assert (args["mask"]["args"]["box_threshold"], args["mask"]["args"]["text_threshold"]) == (0.3, 0.25)
+    assert (vqa["saliency"]["plugin"], vqa["question"]) == ("question_llm", "llm")
+    assert (gqa["saliency"]["plugin"], gqa["question"], len(gqa["idk"])) == ("gqa", "same", 4)
+
+
+def test_tuning_is_the_appendix_s(plan: Plan) -> None:
+    sft, dpo = (plan.stage(f"finetune-{name}").params["args"] for name in ("sft_ours", "dpo_ours"))
+    assert (sft["batch"], sft["epochs"]) == (128, 1.0)
+    lora = sft["tune"]["args"]
+    assert (lora["r"], lora["alpha"], lora["dropout"]) == (64, 16.0, 0.05)
+    assert (dpo["beta"], dpo["rate"], dpo["epochs"], dpo["max_length"]) == (0.1, 0.00001, 3.0, 2048)
+    assert (dpo["warmup"], dpo["decay"], dpo["beta2"]) == (0.1, 0.05, 0.98)
+    llava = plan.stage("finetune-llava_13b_sft_ours_llava").params["args"]
+    assert (llava["tune"]["args"]["r"], llava["tune"]["args"]["alpha"], llava["rate"]) == (128, 256.0, 0.0002)
+    assert llava["train"] == ["ours", "llava_instruct"]
+    assert {f.ref.plugin.name for f in Project().resolve("certainly_uncertain").finetunes} == {"sft", "rtune", "dpo"}
+
+
+def test_other_benchmarks_are_asked_and_sources_are_not(resolved: Resolved, plan: Plan) -> None:
+    evaluated = {d.label for d in resolved.evaluated}
+    assert evaluated == {
+        "ours", "unk_vqa", "tdiuc_absurd", "mmhal_bench", "pope", "amber", "shr", "hallusionbench", "vizwiz", "vqav2_val", "mme", "mmbench",
+    }  # fmt: skip
+    assert {d.label: d.limit for d in resolved.datasets if d.label in evaluated and d.limit} == {
+        "unk_vqa": 5000, "tdiuc_absurd": 5000, "vqav2_val": 5000,
+    }  # fmt: skip
+    assert len(plan.stages) <= MAX_STAGES
+
+
+def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    blocked = [Forecast(s.name, s.kind, "blocked") for s in plan.stages]
+    found = needs(resolved, plan, blocked, Path("/nowhere"))
+    by_kind = {kind: {n.what for n in found if n.kind == kind} for kind in ("value", "hub", "environment")}
+    assert by_kind == {"value": {"sha256"}, "hub": set(), "environment": {"OPENAI_API_KEY"}}
+    unread = {n.what for n in found if n.kind == "adapter"}
+    assert unread == {d.card for d in resolved.datasets if d.adapter is None}
+    added = {n.what for n in found if n.kind == "data"}
+    assert {"big-lama", "sam-vit-huge", "grounding-dino-base", "mistral-7b-instruct", "qwen2-vl-7b", "vqav2", "docci", "gqa"} <= added
