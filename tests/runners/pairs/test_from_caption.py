@@ -116,7 +116,7 @@ GOOD = "Q1: How heavy is dog {n}?\nA1: I don't know.\nQ2: What animal is on lawn
 
 
 def served(server, **args):
-    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "retries": 0, **args}}
+    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "retries": 0, "concurrency": 1, **args}}
 
 
 @pytest.fixture(autouse=True)
