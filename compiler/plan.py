@@ -349,12 +349,26 @@ class _Planner:
             "settings": self._settings(),
             "published": None,
             **self._splits(self.evaluated),
+            **self._about_idk(),
         }
         if r.spec.report.published:
             params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
         everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
         params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
         return self._stage("report", "report", "Report", params, inputs, {"report": f"{_place(r)}/report.html"}, r.metrics)
+
+    def _about_idk(self) -> dict[str, Any]:
+        """What the report tells of uncertainty and training, where the spec has them."""
+        spec, found = self.r.spec, dict[str, Any]()
+        if spec.taxonomy:
+            found["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}
+        if self.r.finetunes:
+            found["finetunes"] = {f.ref.label: f.ref.plugin.name for f in self.r.finetunes}
+        if spec.inference.confidence != "sequence":
+            found["confidence"] = spec.inference.confidence
+        if spec.compare.baseline or spec.compare.pairs:
+            found["correction"] = spec.compare.correction
+        return found
 
 
 def _beneath(models: list[ModelUse]) -> dict[str, Any]:

@@ -25,9 +25,7 @@ from runners.pictures import Pictures
 from runners.records import ShardWriter, read_table, write_table
 from runners.splitting import check_splits, near_duplicates
 from runners.stage import Stage, StageError
-from runners.statistics import FILE, read_samples_of, statistics
-
-VERIFICATION = "verification.json"
+from runners.statistics import FILE, VERIFICATION, read_samples_of, statistics
 
 
 @dataclass

@@ -14,15 +14,22 @@ from typing import Any
 
 import polars as pl
 
-from runners.reporting import figures, leaderboard, published, studies
+from runners.reporting import data_sets, figures, leaderboard, metric_study, published, strategies, studies
 from runners.reporting.examples import examples
+from runners.reporting.judging import judging
 from runners.reporting.load import Results, read_results
+from runners.reporting.pairs import paired, pairs
 from runners.reporting.text import visible
 from runners.stage import Stage, StageError
 
 ASSETS = [
     "reporting/templates/report.html",
     "reporting/templates/published.html",
+    "reporting/templates/sheet.html",
+    "reporting/templates/data.html",
+    "reporting/templates/idk.html",
+    "reporting/templates/filters.html",
+    "reporting/templates/pairs.html",
     "reporting/templates/examples.html",
     "reporting/templates/style.css",
     "reporting/templates/browse.js",
@@ -74,6 +81,11 @@ def _policy(style: str, script: str) -> str:
 
 def _content(results: Results) -> dict[str, Any]:
     params = results.stage.params
+    wanted = int(params.get("examples", 24))
+    with_pairs = [d for d in results.datasets if paired(results, d)]
+    singles = [d for d in results.datasets if d in results.samples and d not in with_pairs]
+    each = wanted // (len(with_pairs) + len(singles) or 1)
+    tables = strategies.strategies(results)
     return {
         "title": visible(params.get("title") or results.stage.spec, 200),
         "description": visible(params.get("description") or "", 4000),
@@ -81,7 +93,14 @@ def _content(results: Results) -> dict[str, Any]:
         "datasets": [_dataset(results, name) for name in results.datasets],
         "published": published.compare(results),
         "studies": studies.studies(results),
-        "examples": examples(results, int(params.get("examples", 24))),
+        "taxonomy": data_sets.taxonomy(results),
+        "data_sets": data_sets.data_sets(results),
+        "strategies": tables,
+        "cost": strategies.cost(results) if tables else None,
+        "idk_figures": [*metric_study.by_category(results), *metric_study.metric_study(results)] if tables else [],
+        "judging": judging(results),
+        "pairs": pairs(results, (wanted - each * len(singles)) // 2) if with_pairs else [],
+        "examples": examples(results, wanted - each * len(with_pairs) if singles else 0, singles),
         "models": [visible(m, 80) for m in results.models],
         "libraries": _libraries(results),
         "metrics": _metrics(results),

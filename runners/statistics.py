@@ -12,6 +12,8 @@ from registry.sample import SAMPLES
 from runners.records import read_table
 
 FILE = "statistics.json"
+VERIFICATION = "verification.json"
+"""Beside it, where people decided which pairs are valid."""
 ALL = "all"
 COLUMNS = ["sample_id", "image_id", "category", "answerable", "split", "group", "pair_id"]
 _FIRST = ("train", "val", "test")

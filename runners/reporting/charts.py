@@ -219,3 +219,45 @@ def bumps(rows: Rows, metrics: Sequence[str], name: str) -> str:
         text = base.transform_filter(alt.datum.metric == metrics[end]).mark_text(align=align, dx=shift, fontSize=10.5)
         layers.append(text.encode(text="before:N" if end == 0 else "after:N"))
     return draw(alt.layer(*layers).properties(width=120 * len(metrics), height=max(60, 17 * models)), name)
+
+
+@unchecked
+def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: str) -> str:
+    """A dot per model, in its colour where there are few enough, and the least-squares line through them where there are three."""
+    import altair as alt
+    import numpy as np
+
+    x = alt.X("x:Q", scale=alt.Scale(zero=False, nice=True, padding=10), axis=_axis(title=x_title, tickCount=5))
+    y = alt.Y("y:Q", scale=alt.Scale(zero=False, nice=True, padding=10), axis=_axis(title=y_title, tickCount=5))
+    layers = []
+    xs = [r["x"] for r in rows]
+    if len(rows) > 2 and max(xs) > min(xs):
+        slope, rise = np.polyfit(xs, [r["y"] for r in rows], 1)
+        line = [{"x": v, "y": float(slope * v + rise)} for v in (min(xs), max(xs))]
+        layers.append(alt.Chart(_data(line)).mark_line(color=MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y))
+    base = alt.Chart(_data(rows))
+    if len(models) > len(SERIES):
+        layers.append(base.mark_point(filled=True, size=42, opacity=0.8, color=ACCENT).encode(x=x, y=y))
+    else:
+        colour = alt.Color("model:N", scale=alt.Scale(domain=list(models), range=list(SERIES[: len(models)])), legend=None)
+        dots = base.mark_point(filled=True, size=60, opacity=1, stroke="var(--paper)", strokeWidth=0.8)
+        layers.append(dots.encode(x=x, y=y, color=colour))
+    return draw(alt.layer(*layers).properties(width=240, height=180), name)
+
+
+@unchecked
+def bars(rows: Rows, order: Sequence[str], models: Sequence[str], name: str) -> str:
+    """Groups of bars, one bar per model, each with its interval."""
+    import altair as alt
+
+    axis = _axis(title=None, labelAngle=0, ticks=False, labelLimit=90)
+    x = alt.X("group:N", sort=list(order), axis=axis, scale=alt.Scale(paddingInner=0.22))
+    shift = alt.XOffset("model:N", sort=list(models))
+    y = alt.Y("value:Q", axis=_axis(title=None, tickCount=5))
+    colour = alt.Color("model:N", scale=alt.Scale(domain=list(models), range=list(SERIES[: len(models)])), legend=None)
+    base = alt.Chart(_data(rows)).encode(x=x, xOffset=shift)
+    layers = [
+        base.mark_bar(opacity=0.9).encode(y=y, color=colour),
+        base.mark_rule(color=INK, opacity=0.55, strokeWidth=0.9).encode(y=alt.Y("low:Q", title=None), y2="high:Q"),
+    ]
+    return draw(alt.layer(*layers).properties(width=max(230, 62 * len(order)), height=150), name)

@@ -57,18 +57,16 @@ class Example:
     answers: list[Answer] = field(default_factory=list)
 
 
-def examples(results: Results, how_many: int) -> list[Example]:
-    """`how_many` questions, shared out among the datasets, the same for the same seed."""
+def examples(results: Results, how_many: int, datasets: list[str]) -> list[Example]:
+    """`how_many` questions, shared out among these datasets, the same for the same seed."""
     found: list[Example] = []
     spent = 0
-    for place, dataset in enumerate(results.datasets):
-        share = how_many // len(results.datasets) + (place < how_many % len(results.datasets))
-        if dataset not in results.samples:
-            continue
+    for place, dataset in enumerate(datasets):
+        share = how_many // len(datasets) + (place < how_many % len(datasets))
         picks = _pick(results, dataset, share)
         samples = {r["sample_id"]: r for r in results.samples[dataset].filter(pl.col("sample_id").is_in(list(picks))).to_dicts()}
         wanted = {samples[s]["image_id"] for s in picks if samples[s]["image_id"]}
-        images = _images(Path(results.stage.inputs["datasets"][dataset]) / "images", wanted)
+        images = images_of(Path(results.stage.inputs["datasets"][dataset]) / "images", wanted)
         said = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(list(picks)))
         for sample_id, why in picks.items():
             example = _example(dataset, samples[sample_id], said.filter(pl.col("sample_id") == sample_id), why, results.models)
@@ -153,7 +151,7 @@ def letter(place: int) -> str:
     return chr(ord("A") + place) if place < 26 else str(place + 1)
 
 
-def _images(folder: Path, wanted: set[str]) -> dict[str, bytes]:
+def images_of(folder: Path, wanted: set[str]) -> dict[str, bytes]:
     """The bytes of the wanted pictures, read a batch at a time."""
     found: dict[str, bytes] = {}
     if not wanted or not folder.is_dir():

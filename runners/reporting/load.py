@@ -10,7 +10,21 @@ from typing import Any
 
 import polars as pl
 
-from registry.sample import CLEAN, CONFORMAL_THRESHOLDS, GENERATIONS, GREEDY, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
+from registry import abstaining
+from registry.sample import (
+    ABSTENTION_RULES,
+    ABSTENTIONS,
+    CLEAN,
+    COMPARISONS,
+    CONFORMAL_THRESHOLDS,
+    CORRELATIONS,
+    GENERATIONS,
+    GREEDY,
+    JUDGEMENTS,
+    SAMPLES,
+    SCORES,
+    UNCERTAINTIES,
+)
 from runners.records import read_provenance, read_table
 from runners.reporting.text import Label, read_label
 from runners.splits import rule
@@ -27,6 +41,7 @@ _ANSWERS: dict[str, Any] = {
     "picked": pl.Int64,
     "correct": pl.Float64,
     "confidence": pl.Float64,
+    "declined": pl.Boolean,
 }
 
 
@@ -41,6 +56,11 @@ class Results:
     uncertainties: pl.DataFrame
     thresholds: pl.DataFrame
     plots: dict[str, pl.DataFrame]
+    comparisons: pl.DataFrame
+    """Of two models, where the spec has a baseline or names pairs."""
+    correlations: pl.DataFrame
+    rules: pl.DataFrame
+    """What each way of abstaining chose, and what it promises."""
     provenance: list[dict[str, Any]] = field(default_factory=list)
     judge: str = ""
 
@@ -65,6 +85,29 @@ class Results:
     @cached_property
     def labels(self) -> dict[str, Label]:
         return {t: read_label(t, self.settings) for t in self.scores["metric"].unique(maintain_order=True).to_list()}
+
+    @cached_property
+    def baseline(self) -> str:
+        """The model that others are tested against; empty where there is none."""
+        return str(self.comparisons["a"][0]) if not self.comparisons.is_empty() else ""
+
+    @cached_property
+    def tests(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+        """(model, dataset, slice, metric) -> its test against the baseline."""
+        found = self.comparisons.filter(pl.col("a") == self.baseline)
+        return {(r["b"], r["dataset"], r["slice"], r["metric"]): r for r in found.iter_rows(named=True)}
+
+    @cached_property
+    def clean(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+        """(model, dataset, slice, metric) -> its row among the scores of clean inputs."""
+        rows = self.scores.filter(pl.col("variant") == CLEAN).iter_rows(named=True)
+        return {(r["model"], r["dataset"], r["slice"], r["metric"]): r for r in rows}
+
+    @cached_property
+    def abstaining(self) -> dict[str, str]:
+        """Models that abstain -> the model whose answers they give."""
+        pairs = self.rules.select("model", "method").unique(maintain_order=True).iter_rows()
+        return {abstaining(model, method): model for model, method in pairs}
 
     def main_labels(self, dataset: str) -> list[Label]:
         """Labels of one dataset that belong to no setting or to the main one."""
@@ -114,11 +157,12 @@ def read_results(stage: Stage) -> Results:
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
     judgements, judge = _judgements(inputs.get("judgements"), stage.params.get("judge"))
     answers = [
-        _answers(model, name, path, samples[name], judgements)
+        _answers(model, name, path, samples[name], judgements, str(stage.params.get("confidence", "sequence")))
         for model, files in inputs.get("generations", {}).items()
         for name, path in files.items()
         if name in samples
     ]
+    plain = pl.concat([pl.DataFrame(schema=_ANSWERS), *answers])
     plots = {n: _csv(inputs[n], _PLOTS[n]) for n in _PLOTS if inputs.get(n)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
@@ -126,10 +170,13 @@ def read_results(stage: Stage) -> Results:
         stage,
         scores,
         samples,
-        pl.concat([pl.DataFrame(schema=_ANSWERS), *answers]),
+        pl.concat([plain, *_abstaining(_clean(_frame(inputs.get("abstentions"), ABSTENTIONS)), plain, samples)]),
         _clean(_frame(inputs.get("uncertainties"), UNCERTAINTIES)),
         _frame(inputs.get("thresholds"), CONFORMAL_THRESHOLDS),
         plots,
+        _frame(inputs.get("comparisons"), COMPARISONS),
+        _frame(inputs.get("correlations"), CORRELATIONS),
+        _frame(inputs.get("abstention_rules"), ABSTENTION_RULES),
         [read_provenance(Path(p)) for p in tables],
         judge,
     )
@@ -139,6 +186,7 @@ _PLOTS = {
     "reliability": ("model", "dataset", "bin_low", "bin_high", "confidence", "accuracy", "n"),
     "risk_coverage": ("model", "dataset", "coverage", "risk"),
     "set_sizes": ("model", "dataset", "setting", "score", "size", "count"),
+    "metric_study": ("dataset", "slice", "metric", "model", "value", "confidence_weighted_accuracy"),
 }
 
 
@@ -172,14 +220,14 @@ def _csv(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise StageError(f"{path}: expected columns {', '.join(columns)}; missing {', '.join(missing)}")
-    texts = [c for c in ("model", "dataset", "setting", "score") if c in frame.columns]
+    texts = [c for c in ("model", "dataset", "setting", "score", "slice", "metric") if c in frame.columns]
     numbers = [c for c in columns if c not in texts]
     return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))
 
 
 def _judgements(path: str | None, wanted: str | None) -> tuple[pl.DataFrame, str]:
     """Ratings of greedy answers to clean samples by one judge: the one asked for, else the first in the table."""
-    frame = _clean(_frame(path, JUDGEMENTS, ["model", "dataset", "sample_id", "variant", "draw", "judge", "rating"]))
+    frame = _clean(_frame(path, JUDGEMENTS, ["model", "dataset", "sample_id", "variant", "draw", "judge", "rating", "pred_is_idk"]))
     frame = frame.filter(pl.col("draw") == GREEDY)
     if frame.is_empty():
         return frame, ""
@@ -187,11 +235,11 @@ def _judgements(path: str | None, wanted: str | None) -> tuple[pl.DataFrame, str
     return frame.filter(pl.col("judge") == judge), judge
 
 
-def _answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame) -> pl.DataFrame:
+def _answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame, confidence: str) -> pl.DataFrame:
     """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it."""
-    said = _clean(_frame(path, GENERATIONS, ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits"]))
-    said = said.filter(pl.col("draw") == GREEDY)
-    judged = judgements.filter((pl.col("model") == model) & (pl.col("dataset") == dataset)).select("sample_id", "rating")
+    columns = ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits", "p_yes"]
+    said = _clean(_frame(path, GENERATIONS, columns)).filter(pl.col("draw") == GREEDY)
+    judged = judgements.filter((pl.col("model") == model) & (pl.col("dataset") == dataset)).select("sample_id", "rating", "pred_is_idk")
     logits = pl.col("option_logits")
     odds = logits.list.eval((pl.element() - pl.element().max()).exp()).list.sum()
     tokens = pl.col("token_logprobs")
@@ -207,5 +255,32 @@ def _answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgeme
         pl.col("text").fill_null(""),
         picked.alias("picked"),
         pl.when(chosen).then((picked == pl.col("answer_index")).cast(pl.Float64)).otherwise(pl.col("rating")).alias("correct"),
-        pl.when(chosen).then(1.0 / odds).otherwise(sequence).alias("confidence"),
+        pl.when(chosen).then(1.0 / odds).otherwise(pl.col("p_yes") if confidence == "verify" else sequence).alias("confidence"),
+        pl.col("pred_is_idk").alias("declined"),
     )
+
+
+def _abstaining(found: pl.DataFrame, answers: pl.DataFrame, samples: dict[str, pl.DataFrame]) -> list[pl.DataFrame]:
+    """Answers of models that abstain: those of the model beneath, and a refusal where it is too unsure. Rows it was fitted on are not
+    among them."""
+    frames = []
+    for (model, dataset, method), rows in found.filter(~pl.col("is_fit")).group_by("model", "dataset", "method", maintain_order=True):
+        below = answers.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
+        if dataset not in samples or below.is_empty():
+            continue
+        can = samples[str(dataset)].select("sample_id", can=pl.col("answerable").fill_null(True))
+        told = rows.select("sample_id", "abstains", now="confidence").join(can, on="sample_id", how="inner")
+        joined = below.join(told, on="sample_id", how="inner", maintain_order="left")
+        refuses = pl.col("abstains").fill_null(False)
+        unknown = pl.col("abstains").is_null()
+        correct = pl.when(unknown).then(None).when(refuses).then((~pl.col("can")).cast(pl.Float64)).otherwise(pl.col("correct"))
+        frames.append(
+            joined.with_columns(
+                model=pl.lit(abstaining(str(model), str(method))),
+                correct=correct,
+                confidence=pl.col("now"),
+                declined=pl.when(refuses).then(True).otherwise(pl.col("declined")),
+                text=pl.when(refuses).then(pl.format("declines (would have said: {})", pl.col("text"))).otherwise(pl.col("text")),
+            ).select(*_ANSWERS)
+        )
+    return frames

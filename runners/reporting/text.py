@@ -49,6 +49,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
+def percent(share: float, digits: int = 1) -> str:
+    """A share as `80.1%`."""
+    return f"{number(100 * share, digits)}%"
+
+
 def small(value: float) -> str:
     """A difference that may be tiny: 0, 3.1e−16 or 0.0123."""
     if value == 0:
@@ -62,7 +67,7 @@ def signed(value: float, digits: int = 3) -> str:
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
 
 
-_ACRONYMS = {"ece", "mce", "auroc", "auarc", "auprc", "aurc", "uacc", "lac", "aps", "raps", "f1", "idk", "n"}
+_ACRONYMS = {"ece", "mce", "auroc", "auarc", "auprc", "aurc", "uacc", "lac", "aps", "raps", "f1", "idk", "lave", "vqa", "n"}
 
 
 def words(name: str) -> str:

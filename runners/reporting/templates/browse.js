@@ -16,7 +16,7 @@
       card.hidden = !any || (want.dataset !== "" && card.dataset.dataset !== want.dataset);
       shown += card.hidden ? 0 : 1;
     }
-    document.getElementById("shown").textContent = shown + " of " + cards.length + " questions";
+    document.getElementById("shown").textContent = shown + " of " + cards.length + " shown";
   };
   form.hidden = false;
   form.addEventListener("change", update);
