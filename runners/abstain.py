@@ -32,19 +32,24 @@ def run(stage: Stage) -> None:
     tables = Tables(stage)
     parts: list[pa.Table] = []
     rules: list[dict[str, Any]] = []
+    methods = stage.params["abstentions"]
+    lacking: dict[str, list[str]] = {m["label"]: [] for m in methods}
     for name, folder in sorted(stage.inputs["datasets"].items()):
         samples = read_samples(name, folder)
         if samples.n_options.all():
             stage.count(multiple_choice_skipped=1)
             continue
         scored = scored_rows(stage, samples)
-        chosen = {m["label"]: fit_rows(m, samples, scored) for m in stage.params["abstentions"]}
+        chosen = {m["label"]: fit_rows(m, samples, scored) for m in methods}
+        for label in (label for label, rows in chosen.items() if not rows.any()):
+            lacking[label].append(name)
         for cells in _by_model(read_cells(stage, samples, tables)):
-            for method in stage.params["abstentions"]:
-                if cells[0].model in method["of"]:
+            for method in methods:
+                if cells[0].model in method["of"] and chosen[method["label"]].any():
                     found, made = _apply(method, cells, chosen[method["label"]], scored)
                     rules += found
                     parts += made
+    _check_fitted(stage, lacking, {r["method"] for r in rules})
     whole = pa.concat_tables(parts) if parts else ABSTENTIONS.empty_table()
     stage.count(answers=whole.num_rows, rules=len(rules), not_attained=sum(not r["attained"] for r in rules))
     for key, table, schema in (("abstentions", whole, ABSTENTIONS), ("abstention_rules", rules, ABSTENTION_RULES)):
@@ -59,18 +64,14 @@ def scored_rows(stage: Stage, samples: Samples) -> Bools:
 
 
 def fit_rows(method: dict[str, Any], samples: Samples, scored: Bools) -> Bools:
-    """The open rows that a method may choose on: the same for every model.
+    """The open rows that a method may choose on: the same for every model. None where there is no validation split.
 
     Raises:
-        StageError: there are none.
+        StageError: the scored rows cannot be halved.
     """
     is_open = samples.n_options == 0
-    where = f"abstention '{method['label']}', dataset '{samples.name}'"
     if method["fit"] == VALIDATION:
-        chosen: Bools = np.asarray(is_open & (np.array(samples.values("split"), dtype=object) == VALIDATION))
-        if not chosen.any():
-            raise StageError(f"{where}: no row is of split '{VALIDATION}'; make some, or choose on half of the test rows with `fit: half`")
-        return chosen
+        return np.asarray(is_open & (np.array(samples.values("split"), dtype=object) == VALIDATION))
     rows = np.flatnonzero(is_open & scored)
     chosen = np.zeros(samples.n, dtype=bool)
     if method["fit"] == "test":
@@ -79,8 +80,20 @@ def fit_rows(method: dict[str, Any], samples: Samples, scored: Bools) -> Bools:
     try:
         chosen[rows] = calibration_rows(samples.groups[rows], 0.5, method["seed"], "groups")
     except ValueError as error:
-        raise StageError(f"{where}: {error}") from error
+        raise StageError(f"abstention '{method['label']}', dataset '{samples.name}': {error}") from error
     return chosen
+
+
+def _check_fitted(stage: Stage, lacking: dict[str, list[str]], fitted: set[str]) -> None:
+    """Datasets without validation rows have no model that abstains, and are counted; a method without any is a mistake."""
+    stage.count(datasets_without_validation=sum(map(len, lacking.values())))
+    for method in stage.params["abstentions"]:
+        without = lacking[method["label"]]
+        if without and method_name(method["label"], method["fit"]) not in fitted:
+            raise StageError(
+                f"abstention '{method['label']}': no dataset has open questions of split '{VALIDATION}' to choose on "
+                f"({', '.join(without)}); make some, or choose on half of the test split with `fit: half`"
+            )
 
 
 def _by_model(cells: Iterator[Cell]) -> Iterator[list[Cell]]:

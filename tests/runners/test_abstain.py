@@ -137,6 +137,21 @@ def test_validation_rows_choose_and_are_not_counted_as_applied(tmp_path, monkeyp
         assert (row["n"], row["n_unscored"]) == (rule["n"], 0), "answers that were chosen on are not scored, nor counted as missing"
 
 
+def test_datasets_without_validation_rows_have_no_model_that_abstains(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    world = World(splits=("val", "test"))
+    only_test = [row for row in world.rows if row["split"] == "test"]
+    write_table(Path("other/samples.parquet"), only_test, SAMPLES)
+    names = {row["sample_id"] for row in only_test}
+    table = read_table(Path("generations.parquet"), GENERATIONS).to_pylist()
+    write_table(Path("other.parquet"), [row for row in table if row["sample_id"] in names], GENERATIONS)
+    world.inputs["datasets"]["external"] = "other"
+    world.inputs["generations"]["m"]["external"] = "other.parquet"
+    judge.run(stage("judge", {"judges": [ref("rules")]}, {k: world.inputs[k] for k in ("datasets", "generations")}, ["judgements"]))
+    rules, rows = world.abstain(method(fit="val"))
+    assert {r["dataset"] for r in rules} == {r["dataset"] for r in rows} == {"d"}
+
+
 def test_a_threshold_per_category(world):
     rules, rows = world.abstain(method(per="category"))
     assert [r["part"] for r in rules] == ["a", "b"]
@@ -175,7 +190,7 @@ def test_a_category_without_rows_to_choose_on_is_unscored_and_counted(world):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"fit": "val"}, "abstention 'thresholded', dataset 'd': no row is of split 'val'"),
+        ({"fit": "val"}, r"abstention 'thresholded': no dataset has open questions of split 'val' to choose on \(d\)"),
         ({"judge": None}, "its open answers were not judged"),
     ],
 )
