@@ -86,15 +86,17 @@ def _counts(name: str, counts: Mapping[str, Any]) -> Table:
     table = Table(title=Text(name, style="bold"), title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     if len(categories) <= MOST_COLUMNS:
         for column in ("split", ""):
-            table.add_column(column)
+            table.add_column(column, overflow="fold")
         for category in categories:
-            table.add_column(_heading(category), justify="right")
+            table.add_column(_heading(category), justify="right", overflow="fold")
         for split, what, values in rows:
             table.add_row(split if what != _QUESTIONS else "", what, *values.values())
     else:
-        table.add_column("category")
+        table.caption = f"{_PICTURES}, {_QUESTIONS}"
+        table.caption_justify = "left"
+        table.add_column("category", overflow="fold")
         for split, what, _ in rows:
-            table.add_column(f"{split}\n{what.replace(' (', chr(10) + '(')}", justify="right")
+            table.add_column(f"{split}\n{what.split(' (')[0]}", justify="right", overflow="fold")
         for category in categories:
             table.add_row(Text(category or "(none)"), *(values[category] for _, _, values in rows))
     return table
@@ -111,9 +113,9 @@ def _heading(category: str) -> Text:
 
 def _recipes(counts: Mapping[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("recipe")
+    table.add_column("recipe", overflow="fold")
     table.add_column("pairs", justify="right")
-    table.add_column("dropped")
+    table.add_column("dropped", overflow="fold")
     for recipe in counts["recipes"]:
         dropped = ", ".join(f"{n:,} {reason}" for reason, n in recipe["dropped"].items()) or "-"
         table.add_row(Text(recipe["label"]), f"{recipe['pairs']:,}", Text(dropped))

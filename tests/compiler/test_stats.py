@@ -35,9 +35,9 @@ TABLE = [
 ]
 
 
-def printed(counts: dict) -> str:
+def printed(counts: dict, width: int = 140) -> str:
     out = io.StringIO()
-    print_statistics("ours", counts, Console(file=out, width=140, highlight=False))
+    print_statistics("ours", counts, Console(file=out, width=width, highlight=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -75,7 +75,7 @@ from_caption@category=epistemic/knowledge  1,200  -
 
 def test_many_categories_go_down_the_side() -> None:
     text = printed(counted([r for i in range(9) for r in rows(f"kind {i}", "", 2, True, "x")]))
-    assert "kind 8" in text and "(perturbed/clean)" in text
+    assert "kind 8" in text and "pictures (perturbed/clean), questions (IDK/answerable)" in " ".join(text.split())
     assert [line.split() for line in text.splitlines() if line.startswith("kind 3")] == [["kind", "3", "-/2", "-/2", "2/2"]]
 
 
@@ -116,3 +116,11 @@ def test_an_assembled_set_knows_its_counts(tmp_path: Path) -> None:
     (tmp_path / "statistics.json").write_text("{")
     with pytest.raises(ProjectError, match="make it anew by `qualm run`"):
         read_statistics(tmp_path)
+
+
+def test_nothing_is_cut_off_in_a_narrow_terminal() -> None:
+    table = [r for i in range(9) for split in ("train", "val", "test") for r in rows(f"a long category {i}", split, 2, True, split)]
+    assert "…" not in printed(counted(table), 80)
+    counts = counted(TABLE)
+    counts["recipes"] = [{"label": "from_caption@category=epistemic/knowledge,generator=hf(artifact=x)", "pairs": 5, "dropped": {}}]
+    assert "…" not in printed(counts, 80)
