@@ -20,7 +20,7 @@ def rules(
     """Right if the answer equals a reference up to case, punctuation, articles and number words.
 
     Rating 1 or 0, never half. Refusals are found by their phrases, which see the question too: "there is no car" declines to say
-    what color the car is, and answers whether there is one. "Not sure, but I think blue" is an answer. On the half of our labelled
+    what color the car is, and answers whether there is one. "Not sure, but I think blue" is an answer. Of the part of our labelled
     set that was set aside (tests/data/refusals.csv) 97% are told right.
 
     Args:

@@ -107,14 +107,22 @@ def test_the_labelled_set():
     assert len({(r["question"], r["prediction"]) for r in LABELLED}) == len(LABELLED)
     for split in ("dev", "held_out"):
         part = [r for r in LABELLED if r["split"] == split]
-        assert len(part) > 130
-        assert {r["kind"] for r in part} == {r["kind"] for r in LABELLED}
+        assert len(part) >= 140
+        assert {r["kind"] for r in part} - {"more"} == {r["kind"] for r in LABELLED} - {"more"}
 
 
 def test_refusals_of_the_half_that_was_set_aside():
-    part = [r for r in LABELLED if r["split"] == "held_out"]
-    right = sum(is_refusal(r["prediction"], r["question"]) == (r["is_refusal"] == "1") for r in part)
-    assert right / len(part) >= 0.97
+    assert told_right("held_out") >= 0.97
+
+
+def test_refusals_that_were_written_after_the_rules():
+    """Lower: what people of another day and mood would write. None of these was tuned against."""
+    assert told_right("later") >= 0.9
+
+
+def told_right(split):
+    part = [r for r in LABELLED if r["split"] == split]
+    return sum(is_refusal(r["prediction"], r["question"]) == (r["is_refusal"] == "1") for r in part) / len(part)
 
 
 def test_the_paper_s_examples():
