@@ -17,7 +17,8 @@ from registry.printing import print_json
 ALL = "all"
 MOST_COLUMNS = 7
 """With more categories than this they go down the side."""
-_PICTURES, _QUESTIONS = "pictures (perturbed/clean)", "questions (IDK/answerable)"
+_SHORT = {"pictures (perturbed/clean)": "seen", "questions (IDK/answerable)": "asked"}
+_PICTURES, _QUESTIONS = _SHORT
 
 
 def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
@@ -92,11 +93,11 @@ def _counts(name: str, counts: Mapping[str, Any]) -> Table:
         for split, what, values in rows:
             table.add_row(split if what != _QUESTIONS else "", what, *values.values())
     else:
-        table.caption = f"{_PICTURES}, {_QUESTIONS}"
+        table.caption = f"seen: {_PICTURES}; asked: {_QUESTIONS}"
         table.caption_justify = "left"
         table.add_column("category", overflow="fold")
         for split, what, _ in rows:
-            table.add_column(f"{split}\n{what.split(' (')[0]}", justify="right", overflow="fold")
+            table.add_column(f"{split}\n{_SHORT.get(what, 'seen/asked')}", justify="right", overflow="fold")
         for category in categories:
             table.add_row(Text(category or "(none)"), *(values[category] for _, _, values in rows))
     return table

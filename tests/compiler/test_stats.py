@@ -75,7 +75,7 @@ from_caption@category=epistemic/knowledge  1,200  -
 
 def test_many_categories_go_down_the_side() -> None:
     text = printed(counted([r for i in range(9) for r in rows(f"kind {i}", "", 2, True, "x")]))
-    assert "kind 8" in text and "pictures (perturbed/clean), questions (IDK/answerable)" in " ".join(text.split())
+    assert "kind 8" in text and "seen: pictures (perturbed/clean); asked: questions (IDK/answerable)" in " ".join(text.split())
     assert [line.split() for line in text.splitlines() if line.startswith("kind 3")] == [["kind", "3", "-/2", "-/2", "2/2"]]
 
 
