@@ -14,7 +14,7 @@ from compiler.project import ProjectError
 from compiler.scores import Row
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
-CELL = 26
+CELL = 29
 
 
 def read_comparisons(path: Path) -> list[Row]:
@@ -90,5 +90,5 @@ def _cell(test: dict[str, Any] | None) -> Text:
     style = "" if not mark or test["higher_is_better"] is None else "green" if good else "red"
     text = Text(f"{test['difference']:+.3f}{mark}", style=style)
     if test["low"] is not None:
-        text.append(f" {test['low']:+.3f}–{test['high']:+.3f}", style="dim")
+        text.append(f" {test['low']:+.3f} to {test['high']:+.3f}", style="dim")
     return text

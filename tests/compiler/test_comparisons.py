@@ -42,7 +42,7 @@ def test_printed_with_stars_of_the_corrected_p(capsys: pytest.CaptureFixture[str
     show_tests(tests, "holm", "metric", Console(width=100))
     out = capsys.readouterr().out
     assert "difference from base" in out
-    assert "-0.100** -0.200–-0.050" in out
+    assert "-0.100** -0.200 to -0.050" in out
     assert "+0.250 " in out and "undefined" in out
     assert "Holm's correction over the models" in out
     show_tests(tests, "none", "table", Console(width=100))
