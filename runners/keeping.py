@@ -6,6 +6,7 @@ thousands. A file begins with the SHA-256 of the rest: one that fails its checks
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from runners.stage import LOCAL
+from runners.stage import LOCAL, StageError
 
 
 class Kept:
@@ -49,18 +50,25 @@ class Kept:
         return raw[32:]
 
     def put(self, key: str, data: bytes) -> None:
-        """Keep; when this returns it survives a kill and a power cut."""
+        """Keep; when this returns it survives a kill and a power cut.
+
+        Raises:
+            StageError: the disk is full or cannot be written to; what was kept before stays.
+        """
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{key[:16]}.{uuid.uuid4().hex}.partial")
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with partial.open("wb") as handle:
                 handle.write(hashlib.sha256(data).digest() + data)
                 handle.flush()
                 os.fsync(handle.fileno())
             partial.replace(path)
+        except OSError as error:
+            raise StageError(f"{path}: a result cannot be kept: {error}; make room and run it again, all before it is kept") from error
         finally:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key[2:]

@@ -1,6 +1,16 @@
+import resource
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
+
+import pytest
 
 from runners.keeping import Kept
+from runners.stage import StageError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_what_is_kept_is_found_by_all_it_depends_on(tmp_path):
@@ -37,3 +47,37 @@ def test_many_writers_leave_one_whole_file(tmp_path):
         t.join()
     assert kept.get(key) == b"x" * 10_000
     assert sum(p.is_file() for p in tmp_path.rglob("*")) == 1
+
+
+def test_a_full_disk_is_a_clear_error_and_takes_nothing_away(tmp_path):
+    kept = Kept("masks", root=tmp_path)
+    kept.put(kept.key("small"), b"x" * 100)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(StageError, match=r"a result cannot be kept: .*; make room and run it again"):
+            kept.put(kept.key("large"), b"x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert kept.get(kept.key("small")) == b"x" * 100 and kept.get(kept.key("large")) is None
+    assert sum(p.is_file() for p in tmp_path.rglob("*")) == 1
+
+
+def test_a_killed_writer_leaves_whole_results_only(tmp_path):
+    code = (
+        "import itertools; from runners.keeping import Kept; from pathlib import Path\n"
+        f"kept = Kept('masks', root=Path({str(tmp_path)!r}))\n"
+        "for i in itertools.count(): kept.put(kept.key(i), str(i).encode() * 50_000)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as writer:
+        try:
+            deadline = time.monotonic() + 60
+            while sum(1 for _ in tmp_path.rglob("*")) < 60 and time.monotonic() < deadline:
+                time.sleep(0.01)
+        finally:
+            writer.kill()
+    kept = Kept("masks", root=tmp_path)
+    found = [kept.get(kept.key(i)) for i in range(500)]
+    n = found.index(None)
+    assert n > 20 and found[n:] == [None] * (500 - n)
+    assert all(data == str(i).encode() * 50_000 for i, data in enumerate(found[:n]))

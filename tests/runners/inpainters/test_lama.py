@@ -82,6 +82,24 @@ def test_neither_neighbours_nor_threads_matter_and_results_are_kept(tmp_path, mo
         lama(context(), **model)([job(jobs[0].picture, ~jobs[0].mask)])
 
 
+def test_what_was_painted_before_a_failure_is_not_painted_again(tmp_path, monkeypatch):
+    model = saved(tmp_path)
+    jobs = [job(noise(17, 17, i), hole(17, 17)) for i in range(5)]
+    run, painted = _Lama._run, []
+
+    def dies_at_the_fourth(self, picture, mask):
+        painted.append(picture.tobytes())
+        if len(painted) == 4:
+            raise MemoryError("no more")
+        return run(self, picture, mask)
+
+    monkeypatch.setattr(_Lama, "_run", dies_at_the_fourth)
+    with pytest.raises(MemoryError):
+        lama(context(), **model)(jobs)
+    assert len(lama(context(), **model)(jobs)) == 5
+    assert painted == [j.picture.tobytes() for j in [*jobs[:4], *jobs[3:]]]
+
+
 def test_no_file_is_loaded_that_is_not_the_one_named(tmp_path, monkeypatch):
     model = saved(tmp_path)
     monkeypatch.setattr(torch.jit, "load", lambda *_, **__: pytest.fail("loaded"))
