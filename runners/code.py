@@ -35,6 +35,14 @@ def engine_digest(module: str) -> str:
     return total.hexdigest()
 
 
+def file_digest(path: Path) -> str:
+    """Digest of one file of ours alone and of the libraries that compute for it: for code whose imports change no answer."""
+    total = hashlib.sha256(source_digest(path).encode())
+    for library in LIBRARIES:
+        total.update(f"{library} {_version(library)}\n".encode())
+    return total.hexdigest()
+
+
 @cache
 def source_digest(path: Path) -> str:
     """SHA-256 of a module's syntax tree without docstrings; comments and layout are not in the tree."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from runners.code import engine_digest
+from runners.code import file_digest
 from runners.generators import GeneratorContext, GeneratorError, Message, Reply, Request
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._still_images import still_images_only
@@ -52,7 +52,7 @@ class Hf:
     def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
         self.folder, self.dtype, self.device, self.batch_size = folder, dtype, device, batch_size
         self.name = f"hf ({folder.name})"
-        self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, engine_digest(__name__)]).encode()).hexdigest()
+        self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, file_digest(Path(__file__))]).encode()).hexdigest()
         self.sees = any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
         self._reader: Any = None
         self._model: Any = None

@@ -92,6 +92,25 @@ def test_the_engine_of_hf_vlm_is_small():
     assert set(code.closure("runners.models.hf_vlm")) == {
         "runners",
         "runners.models",
+        "runners.models._adapters",
+        "runners.models._folder",
+        "runners.models._own_answer",
         "runners.models._still_images",
         "runners.models.hf_vlm",
+        "runners.prompts",
     }
+
+
+def test_one_file_alone(house):
+    path = house / "runners" / "models" / "m.py"
+
+    def alone():
+        code.source_digest.cache_clear()
+        return code.file_digest(path)
+
+    before = alone()
+    edit(house / "runners" / "helper.py", "return f()", "return f() + 1")
+    edit(path, "# a comment", "# another")
+    assert alone() == before
+    edit(path, "helper.g(f)", "helper.g(f) + 1")
+    assert alone() != before

@@ -8,7 +8,7 @@ import pytest
 
 from runners.generators import GeneratorError, Message, chat, open_generator
 from runners.settings import Settings
-from tests.tiny_models import tiny_llava, tiny_llm
+from tests.tiny_models import FAMILIES, tiny_llava, tiny_llm
 
 SETTINGS = Settings(device="cpu", batch_size=4, progress=False)
 QUESTIONS = ["What is in the picture?", "Why?", "How many red cubes are there in the picture of the small scene?", "Yes or no?"] * 2
@@ -114,6 +114,15 @@ def test_pictures(vlm):
     assert [r.text for r in generator.complete(prompts, max_new_tokens=6)] == alone
     assert generator.counters["replies computed"] == 3
     assert alone[0] == alone[3] != alone[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["qwen2_vl", "idefics3"])
+def test_other_families_of_models_that_see(family, tmp_path):
+    folder = FAMILIES[family](tmp_path / "m")
+    prompts = [chat("What color is it?", png(0)), chat("Why?"), chat("What?", png(1)), chat("What shape is the big thing?", png(2))]
+    alone = [opened(folder, 1, "one").complete([p], max_new_tokens=6, temperature=0.5)[0].text for p in prompts]
+    assert [r.text for r in opened(folder, 8).complete(prompts, max_new_tokens=6, temperature=0.5)] == alone
 
 
 def test_a_broken_picture_is_a_reply_without_text(vlm):
