@@ -64,11 +64,29 @@ def _mermaid(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
     return "\n".join(lines)
 
 
+def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
+    """How many boxes come before each at the most.
+
+    Collapsed by kind, boxes can feed each other (pairs made of pairs): then one of the edges leads back.
+    """
+    depth: dict[str, int] = {}
+    above: list[str] = []
+
+    def visit(name: str) -> int:
+        if name not in depth:
+            above.append(name)
+            depth[name] = 1 + max((visit(a) for a, b in edges if b == name and a not in above), default=-1)
+            above.pop()
+        return depth[name]
+
+    for name in nodes:
+        visit(name)
+    return depth
+
+
 def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
     """Layers from left to right by longest path; boxes and curves, no layout engine needed for so few."""
-    depth: dict[str, int] = {}
-    for name in nodes:  # sources come first
-        depth[name] = 1 + max((depth[a] for a, b in edges if b == name), default=-1)
+    depth = _depths(list(nodes), edges)
     layers: dict[int, list[str]] = {}
     for name, level in depth.items():
         layers.setdefault(level, []).append(name)
@@ -86,7 +104,7 @@ def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
     for a, b in edges:
         (x1, y1), (x2, y2) = place[a], place[b]
         x1, y1, y2 = x1 + width, y1 + 18, y2 + 18
-        bow = 36 * (depth[b] - depth[a] - 1)  # an edge over several layers goes below the boxes between
+        bow = 36 * abs(depth[b] - depth[a] - 1)  # an edge over several layers goes below the boxes between
         near = 30 + 20 * (bow > 0)
         curve = f"M{x1},{y1} C{x1 + near},{y1 + bow} {x2 - near},{y2 + bow} {x2},{y2}"
         parts.append(f'<path d="{curve}" fill="none" stroke="#999999" stroke-width="1.5" marker-end="url(#a)"/>')

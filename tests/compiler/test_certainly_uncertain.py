@@ -1,10 +1,14 @@
 """The paper's scale: the constants that the paper states are those that the compiled stages hold, and what is missing is named."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from compiler.explain import Forecast
+from compiler.graph import _COLOURS, draw
 from compiler.needs import needs
 from compiler.plan import MAX_STAGES, Plan, make_plan
 from compiler.project import Project
@@ -79,3 +83,17 @@ def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, pl
     assert unread == {d.card for d in resolved.datasets if d.adapter is None}
     added = {n.what for n in found if n.kind == "data"}
     assert {"big-lama", "sam-vit-huge", "grounding-dino-base", "mistral-7b-instruct", "qwen2-vl-7b", "vqav2", "docci", "gqa"} <= added
+
+
+def test_programs_are_told_what_each_stage_needs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "compiler", "plan", "certainly_uncertain", "--json"], capture_output=True, text=True, check=True
+    )
+    stages = {s["stage"]: s for s in json.loads(done.stdout)}
+    assert [n["kind"] for n in stages["data-docci"]["needs"]] == ["data", "adapter"]
+    assert {n["what"] for n in stages["pair-ours-from_gqa"]["needs"]} == {"big-lama", "gqa", "sam-vit-huge", "sha256"}
+
+
+def test_the_graph_knows_every_kind_of_stage(plan: Plan) -> None:
+    assert {s.kind for s in plan.stages} <= _COLOURS.keys()
+    assert "pair x 6" in draw(plan, "svg", False) and "assemble" in draw(plan, "mermaid", False)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import SpecError
+from compiler.graph import draw
 from compiler.plan import MAX_STAGES, Plan, make_plan
 from compiler.resolve import Resolved, resolve_file
 from compiler.spec import RunWide
@@ -146,6 +147,7 @@ def test_a_set_can_be_made_of_another_and_trained_on(tmp_path: Path) -> None:
     plan = make(tmp_path, GOOD.replace("models:", f"{more}{tune}models:"))
     assert plan.stage("pair-again-made_up_recipe").inputs == {"datasets": {"ours": "results/t/data/ours"}}
     assert plan.stage("finetune-tuned").inputs["datasets"] == {"again": "results/t/data/again", "ours": "results/t/data/ours"}
+    assert draw(plan, "svg", False).count("<rect") == 8, "a graph by kind, in which sets feed pairs and pairs feed sets"
     names = [s.name for s in plan.stages]
     assert names.index("data-ours") < names.index("pair-again-made_up_recipe") < names.index("data-again")
     assert sorted(s.name for s in plan.stages if s.kind == "infer") == [

@@ -81,6 +81,12 @@ def test_unknown_names_are_met_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_in_the_docs(kind: str) -> None:
+    page = (ROOT / "docs/plugins.md").read_text()
+    assert f"| `{kind}` | " in page and f"`{KINDS[kind]}/`" in page
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_plugin_of_ours_keeps_the_rule_and_has_help(kind: str) -> None:
     for name in plugins.names(kind):
         found = plugins.get(kind, name)
