@@ -12,7 +12,6 @@ import itertools
 import json
 import math
 import os
-import random
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 from annotated_types import Ge, Gt
 
 from runners.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from runners.generators._limits import Budget, Patience
 
 ENVIRONMENT = ["key"]
 """Parameters that hold names of environment variables: `qualm plan` says which are not set."""
@@ -33,10 +33,7 @@ REJECTED = (400, 413, 422)
 """Statuses that are about this one request: too long, or against the server's rules."""
 GIVE_UP_AFTER = 3
 """So many requests whose every try failed stop the run: a server that is down stays down for the rest."""
-LONGEST_PAUSE = 60.0
 NO_KEY = "none"
-IMAGE_TOKENS = 2048
-"""What a picture is taken to cost before it is known."""
 
 
 def openai(
@@ -73,68 +70,41 @@ def openai(
         max_spend: dollars that one run may cost at most, counted by these prices; kept replies cost nothing.
 
     Raises:
-        GeneratorError: the key's variable is not set, the address holds a secret, or there is a cap and no price.
+        GeneratorError: the address holds a secret, or there is a cap and no price; at the first request, if there is no key.
     """
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password or parts.query:
         raise GeneratorError("generator openai: base_url: expected http(s)://HOST[:PORT]/PATH without user, password or query")
-    if key is not None and not os.environ.get(key):
-        raise GeneratorError(
-            f"generator openai: expected a key in the environment variable {key}, which is not set; export it, or key: null"
-        )
     if max_spend is not None and not (price_in or price_out):
         raise GeneratorError("generator openai: max_spend needs price_in and price_out, in dollars per million tokens")
-    client = {"base_url": base_url, "api_key": os.environ[key] if key else NO_KEY, "timeout": timeout, "max_retries": 0}
+    server = _Server(base_url, key, timeout)
     budget = Budget(price_in, price_out, max_spend)
-    return OpenAI(model, client, concurrency, Patience(retries, pause), _Body(limit_name, sampling), budget)
+    return OpenAI(model, server, concurrency, Patience(retries, pause), _Body(limit_name, sampling), budget)
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How often and after what pauses a request is tried again."""
+class _Server:
+    """Where it is and what opens it."""
 
-    retries: int
-    pause: float
+    url: str
+    variable: str | None
+    """The environment variable that holds the key."""
+    timeout: float
 
-    def before(self, attempt: int, asked: float | None) -> float:
-        """Seconds before try `attempt` (1 is the first repetition); what the server asks for comes first, within bounds."""
-        longest = min(self.pause * 2 ** (attempt - 1), LONGEST_PAUSE)
-        own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
-        return own if asked is None else min(max(asked, own), LONGEST_PAUSE)
+    def key(self) -> str:
+        """The key, looked up when the first request is made and not before: replies that are kept need none.
 
-
-class Budget:
-    """Dollars of this run: what was spent, and what requests on their way may still cost. Safe for several threads."""
-
-    def __init__(self, price_in: float, price_out: float, cap: float | None) -> None:
-        self.price_in, self.price_out, self.cap = price_in, price_out, cap
-        self.spent = 0.0
-        self._held = 0.0
-        self._change = threading.Condition()
-
-    def cost(self, read: int, written: int) -> float:
-        return (read * self.price_in + written * self.price_out) / 1e6
-
-    def most(self, request: Request) -> float:
-        """What one try can cost: a token has at least one byte."""
-        read = sum(len(m.text.encode()) + 16 + IMAGE_TOKENS * len(m.images) for m in request.messages)
-        return self.cost(read, request.max_new_tokens)
-
-    def hold(self, amount: float) -> bool:
-        """Set aside, once those on their way leave room for it; False where it would pass the cap whatever they cost."""
-        with self._change:
-            while self.cap is not None and self.spent + self._held + amount > self.cap:
-                if self.spent + amount > self.cap or self._held <= 1e-12:
-                    return False
-                self._change.wait()
-            self._held += amount
-            return True
-
-    def settle(self, held: float, spent: float) -> None:
-        with self._change:
-            self._held -= held
-            self.spent += spent
-            self._change.notify_all()
+        Raises:
+            GeneratorError: it is not set.
+        """
+        if self.variable is None:
+            return NO_KEY
+        found = os.environ.get(self.variable)
+        if not found:
+            raise GeneratorError(
+                f"generator openai: expected a key in the environment variable {self.variable}, which is not set; export it, or key: null"
+            )
+        return found
 
 
 class _Stopped(Exception):
@@ -156,12 +126,18 @@ class _Again(Exception):
 class OpenAI:
     """See `runners.generators.Engine`."""
 
-    def __init__(self, model: str, client: dict[str, Any], concurrency: int, patience: Patience, body: _Body, budget: Budget) -> None:
-        self.model, self.concurrency, self.patience, self.body, self.budget = model, concurrency, patience, body, budget
-        self.name = f"openai ({model} at {client['base_url']})"
-        self.identity = json.dumps(["openai", client["base_url"], model, body.sampling])
+    def __init__(self, model: str, server: _Server, concurrency: int, patience: Patience, body: _Body, budget: Budget) -> None:
+        self.model, self.server, self.concurrency, self.patience, self.body, self.budget = (
+            model,
+            server,
+            concurrency,
+            patience,
+            body,
+            budget,
+        )
+        self.name = f"openai ({model} at {server.url})"
+        self.identity = json.dumps(["openai", server.url, model, body.sampling])
         self.counters: Counter[str] = Counter()
-        self._client = client
         self._stop = threading.Event()
         self._lock = threading.Lock()
 
@@ -172,7 +148,8 @@ class OpenAI:
         failed: list[str] = []
         stop = ""
         self._stop.clear()
-        with Client(**self._client) as client, ThreadPoolExecutor(self.concurrency) as pool:
+        own = Client(base_url=self.server.url, api_key=self.server.key(), timeout=self.server.timeout, max_retries=0)
+        with own as client, ThreadPoolExecutor(self.concurrency) as pool:
             try:
                 while running or (waiting and not stop):
                     while waiting and not stop and len(running) < self.concurrency:
@@ -250,7 +227,7 @@ class OpenAI:
 
     def _plain(self, text: str) -> str:
         """A message without the key, which some servers send back."""
-        return text.replace(self._client["api_key"], "[key]") if self._client["api_key"] != NO_KEY else text
+        return text if self.server.variable is None else text.replace(self.server.key(), "[key]")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners.generators import GeneratorError, Message, chat, open_generator
-from runners.generators.openai import Patience
+from runners.generators._limits import Patience
 from runners.settings import Settings
 from tests.small_server import NONSENSE, completion, serving
 from tests.tiny_models import tiny_llm
@@ -173,8 +173,17 @@ def test_pauses_grow_and_are_bounded():
 )
 def test_wrong_parameters(tmp_path, args, message):
     with pytest.raises(GeneratorError, match=message) as caught:
-        opened("http://127.0.0.1:9/v1", tmp_path, **args)
+        opened("http://127.0.0.1:9/v1", tmp_path, **args).complete(prompts(1), max_new_tokens=4)
     assert "pass@" not in str(caught.value)
+
+
+def test_kept_replies_need_no_key(tmp_path, monkeypatch):
+    with serving(lambda *_: "fine") as server:
+        opened(server.url, tmp_path).complete(prompts(2), max_new_tokens=4)
+        monkeypatch.delenv("QUALM_TEST_KEY")
+        assert [r.text for r in opened(server.url, tmp_path).complete(prompts(2), max_new_tokens=4)] == ["fine"] * 2
+        with pytest.raises(GeneratorError, match="QUALM_TEST_KEY, which is not set"):
+            opened(server.url, tmp_path).complete(prompts(3), max_new_tokens=4)
 
 
 def test_a_server_that_wants_no_key(tmp_path):
