@@ -160,7 +160,8 @@ def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
         record = read_record(folder / recipe["record"]) or {}
         for value in _within(record):
             if set(REMOVAL) <= set(value):
-                numbers = [number(value[k], 1 if k.startswith("psnr") else 3) for k in REMOVAL[:4]]
+                alike = {k: "the same" for k in REMOVAL[:2] if value[k] is None and value["pictures"]}  # no pixel differs
+                numbers = [alike.get(k) or number(value[k], 1 if k.startswith("psnr") else 3) for k in REMOVAL[:4]]
                 detected = "undefined" if value["detected"] is None else percent(value["detected"])
                 rows.append([visible(recipe["label"], 90), *numbers, detected, f"{value['pictures']:,}"])
     return Sheet(
