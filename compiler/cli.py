@@ -248,7 +248,7 @@ def verify(
     reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose decisions these are; your login by default.")] = None,
     page: Annotated[bool, typer.Option("--page", help="Review on a browser page of this machine (needs the extra `pages`).")] = False,
     sample: Annotated[int | None, typer.Option("--sample", min=1, help="Only so many pairs, the same for every reviewer.")] = None,
-    category: Annotated[str | None, typer.Option("--category", help="Only this category, or all of a main kind.")] = None,
+    category: Annotated[str | None, typer.Option("--category", help="Only this category, or all of a main kind (epistemic).")] = None,
     skipped: Annotated[bool, typer.Option("--skipped", help="Ask those questions again that you skipped.")] = False,
     merge: Annotated[list[Path] | None, typer.Option("--merge", help="Ask nothing: take in another reviewer's decisions.csv.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,

@@ -21,7 +21,7 @@ def judging(results: Results) -> Sheet | None:
         ["judge", "right on refusals ↑ (Wilson 95%)", "missed", "imagined", "Kendall’s τ-b ↑", "p", "rated alike", "answers", "unread"],
         [_row(name, of) for name, of in found.items()],
         note="How to read it: of labelled answers, how often the judge knows a refusal when it sees one, which it missed or imagined; and "
-        "how its ratings rank answers beside people’s, from −1 to 1. Scores above use the first judge. An unread reply rates nothing.",
+        "how its ratings rank answers beside people’s, from −1 to 1. Scores use the first judge. An unread reply rates nothing.",
     )
 
 

@@ -86,7 +86,9 @@ class Pool:
         return ids
 
     def only(self, category: str | None, sample: int | None, seed: int) -> Pool:
-        """The pairs of one category (or of all below a main kind), and of those `sample` pairs, the same for every reviewer.
+        """The pairs of one category or of all below a main kind, and of those `sample`, the same for every reviewer.
+
+        A category may be named in full or by its last part.
 
         Raises:
             PoolError: no question is of that category.
@@ -94,7 +96,7 @@ class Pool:
         pairs = self.pairs
         if category is not None:
             known = sorted({q.category for q in self.questions.values()})
-            pairs = {p: m for p, m in pairs.items() if m[0].category == category or m[0].category.startswith(f"{category}/")}
+            pairs = {p: m for p, m in pairs.items() if f"/{category}/" in f"/{m[0].category}/"}
             if not pairs:
                 raise PoolError(f"no question is of category '{category}'; there are: {', '.join(known) or 'none'}")
         if sample is not None:

@@ -30,6 +30,8 @@ KEYS = "[v]alid  [i]nvalid  [s]kip  [u]ndo  [n]ote  [p]roof  [o]ther member  [q]
 DECIDES = {"v": "valid", "i": "invalid", "s": "skip"}
 WIDEST = 72
 """Characters of a drawn picture."""
+BESIDES = 9
+"""Lines that the question and the keys need below it."""
 
 
 class NoTerminal(Exception):
@@ -40,39 +42,38 @@ def run(session: Session, read_key: Callable[[], str] | None = None, out: Consol
     """Ask until all is decided or the reviewer quits. Every decision is kept before the next question is drawn."""
     out = out or Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _given(read_key) as key:
-        note, proof, told = "", False, ""
+        note, drawn = "", None
         while (question := session.current) is not None:
-            out.print(_screen(session, question, out, Path(folder), proof, note, told))
-            pressed, told = key(), ""
-            proof = pressed == "p" and not proof
+            if question is not drawn:
+                title = f"Question {len(session) - session.counts['left'] + 1} of {len(session)}"
+                out.print(_member(question, out, Path(folder), title))
+                drawn = question
+            out.print(Text(KEYS, style="bold"))
+            pressed = key()
             if pressed in DECIDES:
                 session.decide(DECIDES[pressed], note)
                 note = ""
             elif pressed == "u":
-                told = "" if session.undo() else "nothing to undo"
+                drawn = None
+                if session.undo() is None:
+                    out.print(Text("nothing to undo", style="red"))
+                    drawn = question
             elif pressed == "n":
                 note = _line(out, key)
+            elif pressed == "p":
+                out.print(Group(*_proof(question)))
             elif pressed == "o" and session.partner is not None:
                 out.print(_member(session.partner, out, Path(folder), "The other member"))
             elif pressed in ("q", "\x03", "\x04", ""):
                 break
-            elif pressed != "p":
-                told = f"no such key: {visible(pressed, 4)}"
+            else:
+                out.print(Text(f"no such key: {visible(pressed, 20)}", style="red"))
         counts = session.counts
         out.print(Text(f"{counts['valid']} valid, {counts['invalid']} invalid, {counts['skip']} skipped, {counts['left']} left"))
 
 
-def _screen(session: Session, q: Question, out: Console, folder: Path, proof: bool, note: str, told: str) -> RenderableType:
-    counts = session.counts
-    parts: list[RenderableType] = [_member(q, out, folder, f"Question {len(session) - counts['left'] + 1} of {len(session)}")]
-    if proof:
-        parts += [Text(f"  {visible(k, 40)}: {visible(v)}", style="dim") for k, v in q.notes.items()] or [Text("  no proof on record")]
-    if note:
-        parts.append(Text(f"note: {visible(note)}", style="dim"))
-    if told:
-        parts.append(Text(told, style="red"))
-    parts.append(Text(KEYS, style="bold"))
-    return Group(*parts)
+def _proof(q: Question) -> list[Text]:
+    return [Text(f"  {visible(k, 40)}: {visible(v)}", style="dim") for k, v in q.notes.items()] or [Text("  no proof on record")]
 
 
 def _member(q: Question, out: Console, folder: Path, title: str) -> RenderableType:
@@ -81,7 +82,7 @@ def _member(q: Question, out: Console, folder: Path, title: str) -> RenderableTy
     parts: list[RenderableType] = [Text(f"\n{title} · {visible(q.category, 80)} · {visible(q.sample_id, 80)}", style="dim")]
     if file is not None:
         if out.color_system in ("256", "truecolor"):
-            parts.append(draw(file, min(WIDEST, out.width)))
+            parts.append(draw(file, min(WIDEST, out.width), max(8, out.height - BESIDES)))
         parts.append(Text(f"picture: {file}", style="dim"))
     else:
         parts.append(Text("no picture" if q.picture is None else "picture not readable", style="dim"))
@@ -93,11 +94,11 @@ def _member(q: Question, out: Console, folder: Path, title: str) -> RenderableTy
     return Group(*parts)
 
 
-def draw(file: Path, width: int) -> Text:
-    """A picture in half blocks: the upper pixel is the ink, the lower one the ground."""
+def draw(file: Path, width: int, height: int) -> Text:
+    """A picture in half blocks, at most so many characters wide and high: the upper pixel is the ink, the lower one the ground."""
     with PIL.Image.open(file) as opened:
         picture = opened.convert("RGB")
-    columns = min(width, picture.width)
+    columns = max(2, min(width, picture.width, 2 * height * picture.width // picture.height))
     rows = max(2, round(picture.height * columns / picture.width / 2) * 2)
     pixels = picture.resize((columns, rows), PIL.Image.Resampling.LANCZOS).load()
     text = Text(no_wrap=True, end="\n")

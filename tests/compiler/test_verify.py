@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,6 +100,20 @@ def test_no_terminal_is_said(project: Project, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("sys.stdin", (tmp_path / "in").open("w+"))
     with pytest.raises(ProjectError, match="needs a terminal; --page"):
         verify(project, "s", Wanted(reviewer="ann"))
+
+
+def test_the_page_is_served_until_ctrl_c_and_then_published(project: Project) -> None:
+    pytest.importorskip("gradio", reason="the page needs the extra `pages`")
+    write_pairs(project.root)
+    code = CODE.replace('Wanted(reviewer="ann", sample=2)', 'Wanted(reviewer="ann", page=True, browse=False)')
+    serving = Terminal([sys.executable, "-c", code, str(project.root), RECIPE])
+    url = serving.until("publishes it").split("at ")[1].split()[0]
+    assert url.startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(url, timeout=20) as reply:
+        assert reply.status == 200
+    serving.process.send_signal(signal.SIGINT)
+    serving.until("registry/data/s-ours-reviews: nothing new")
+    assert serving.process.wait(30) == 0
 
 
 def test_a_review_enters_the_registry(project: Project) -> None:

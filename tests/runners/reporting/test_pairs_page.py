@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
 import re
+import shutil
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from registry.sample import COMPARISONS, SCORES
+from registry.sample import COMPARISONS, SAMPLES, SCORES
 from runners import report
-from runners.records import read_table
+from runners.records import read_table, write_table
 from runners.reporting import data_sets, judging, metric_study, pairs, strategies
 from runners.reporting.load import Results, read_results
 from runners.stage import Stage
@@ -186,6 +189,30 @@ def test_figures_of_categories_and_of_the_metric(results: Results) -> None:
         0, named=True
     )
     assert f"r = {row['pearson']:.2f}".replace("-", "−") in study.panels[1].note
+
+
+def test_hostile_text_of_pairs_stays_text(built: tuple[Path, Stage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = "<img src=x onerror=alert(1)></script>\u202e{{7*7}}"
+    shutil.copytree(built[0] / "results", tmp_path / "results", symlinks=True)
+    monkeypatch.chdir(tmp_path)
+    folder = Path("results/small/data/ours")
+    rows = read_table(folder / "samples.parquet", SAMPLES).to_pylist()
+    named = [{**r, "question": bad, "references": [bad], "meta": [(bad, bad)]} for r in rows]
+    write_table(folder / "samples.parquet", named, SAMPLES)
+    for name, keys in (("statistics.json", ("recipes", 0, "dropped")), ("verification.json", ("agreement", "reviewers", 0))):
+        record = json.loads((folder / name).read_text())
+        inner = record
+        for key in keys:
+            inner = inner[key]
+        inner["reviewer" if "reviewers" in keys else bad] = bad if "reviewers" in keys else 3
+        (folder / name).write_text(json.dumps(record))
+    stage = replace(built[1], params={**built[1].params, "taxonomy": {"epistemic": {bad: {"definition": bad, "examples": [bad]}}}})
+    report.run(stage)
+    text = Path(stage.outputs["report"]).read_text(encoding="utf-8")
+    read = Page(text)
+    safe(text.replace("data:image/png", "data:image/jpeg"), read)
+    assert "\u202e" not in text
+    assert read.text.count("<img src=x onerror=alert(1)></script>⟨U+202E⟩{{7*7}}") >= 20
 
 
 def test_in_a_browser_nothing_overflows_and_the_filter_reaches_pairs(built: tuple[Path, Stage], page: str, tmp_path: Path) -> None:
