@@ -130,7 +130,7 @@ def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Ch
     said = greedy(context, base, material.datasets)
     known: dict[tuple[str, str], bool] = {}
     for name, rows in material.rows.items():
-        verdicts = right(rows, [said[name, row.sample_id] for row in rows], judge)
+        verdicts = right(context, rows, [said[name, row.sample_id] for row in rows], judge)
         known |= {(name, row.sample_id): v for row, v in zip(rows, verdicts, strict=True) if v is not None}
         context.count(known=verdicts.count(True), unknown=verdicts.count(False))
         if None in verdicts:

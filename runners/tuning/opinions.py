@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from registry import CLEAN
-from registry.plugins import Chosen, get, load_chosen
+from registry.plugins import Chosen, get
 from runners.answers import STORE, answer_tables
 from runners.code import engine_digest
 from runners.finetunes import FinetuneContext, FinetuneError
 from runners.inputs import BrokenSample, Dataset, Variant
+from runners.judges import JudgeError
 from runners.judges.rules import normalise
+from runners.judging import Answered, judge
 from runners.models import Answer, Request
 from runners.progress import progress
 from runners.stage import Stage
@@ -43,14 +45,22 @@ def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, Dataset])
     }
 
 
-def right(rows: Sequence[Row], answers: Sequence[str], judge: Chosen) -> list[bool | None]:
-    """Whether each answer is at least partly right; None where the judge cannot tell. Options are right by their letter."""
+def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str], by: Chosen) -> list[bool | None]:
+    """Whether each answer is at least partly right; None where the judge cannot tell. Options are right by their letter.
+
+    Raises:
+        FinetuneError: the judge fails; what it had judged is kept.
+    """
     asked = [k for k, row in enumerate(rows) if not row.choices]
-    judged = load_chosen("judges", judge)(
-        [rows[k].question for k in asked],
-        [list(rows[k].references) if rows[k].answerable else [] for k in asked],
-        [answers[k] for k in asked],
-    )
+    chosen = {"plugin": by, "args": {}} if isinstance(by, str) else dict(by)
+    counters: Counter[str] = Counter()
+    given = [Answered(rows[k].question, tuple(rows[k].references) if rows[k].answerable else (), answers[k]) for k in asked]
+    try:
+        judged = judge({"label": chosen["plugin"], **chosen}, given, context.settings, counters)
+    except JudgeError as error:
+        raise FinetuneError(str(error)) from error
+    finally:
+        context.count(**counters)
     verdicts: list[bool | None] = [answer.strip() == row.target for row, answer in zip(rows, answers, strict=True)]
     for k, judgement in zip(asked, judged, strict=True):
         verdicts[k] = None if judgement.rating is None else judgement.rating > 0

@@ -21,6 +21,7 @@ from runners.splits import Rule
 from runners.store import Store
 from runners.tuning.examples import read_rows
 from runners.tuning.opinions import _Noise, entropy, sampled
+from tests.small_server import serving
 from tests.tiny_models import tiny_llava
 from tests.tiny_tuning import BASE, LORA, REFUSAL, Tuning, bare_stage
 
@@ -157,3 +158,21 @@ def test_outside_of_a_stage(project):
     context = FinetuneContext({"pairs": project.folder / "results/t/data/pairs"}, 7, {"base": BASE}, {"base": Path("registry/data/tiny")})
     with chdir(project.folder), pytest.raises(FinetuneError, match="within a stage"):
         rtune(context, **RTUNE)
+
+
+def test_a_language_model_may_be_the_judge(project):
+    def script(body, nth):
+        text = body["messages"][0]["content"]
+        return "Rating: 3" if "\nExperts: " in text else "Rating: 0"
+
+    with serving(script) as server:
+        by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "retries": 0}}
+        lave = {"plugin": "lave", "args": {"by": by}}
+        _, stage = make(project, judge=lave)
+        assert stage.counters["replies computed"] == len(server.bodies) > 0
+        _, rules_stage = make(project)
+        assert stage.counters["known"] > rules_stage.counters["known"]
+        server.script = lambda *_: (500, "broken", {})
+        lave["args"]["max_new_tokens"] = 99
+        with pytest.raises(FinetuneError, match=r"judge lave: openai \(m at http.*status 500: broken"):
+            make(project, judge=lave)
