@@ -21,7 +21,7 @@ def checkpoint_plugins(strategy: str) -> list[Any]:
 
             path = Path(path)
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f".{path.name}.partial")
+            partial = partial_path(path)
             try:
                 with partial.open("wb") as handle:
                     torch.save(checkpoint, handle)
@@ -32,3 +32,8 @@ def checkpoint_plugins(strategy: str) -> list[Any]:
                 partial.unlink(missing_ok=True)
 
     return [Whole()]
+
+
+def partial_path(path: Path) -> Path:
+    """Where a checkpoint is written before it takes its place."""
+    return path.with_name(f".{path.name}.partial")

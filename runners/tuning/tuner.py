@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +55,11 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         """Gives the same examples padded and packed, where packing is used."""
         self.strict_loading = False  # a checkpoint holds what is trained; the rest is the base model's
         if checkpointing:
-            self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "`gradient_checkpointing_enable` is deprecated"
+                )  # its successor is newer than what we ask for
+                self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
     def on_train_start(self) -> None:
         """Hold packing to padding, before anything is trained.
