@@ -43,6 +43,7 @@ def dpo(
     steps: Annotated[int, Ge(1)] | None = None,
     max_length: Annotated[int, Ge(1)] | None = 2048,
     packed: bool = False,
+    together: Annotated[int, Ge(1)] = 1,
 ) -> Recipe:
     """Learn to prefer a pair member's own answer to its partner's, measured against the model as it was.
 
@@ -69,6 +70,7 @@ def dpo(
         steps: steps in all, instead of `epochs`.
         max_length: preferences with an answer that ends beyond this many tokens are dropped and counted.
         packed: put several answers in a row, where that leaves the model's losses as they are.
+        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
 
     Raises:
         FinetuneError: no pairs to train on, or a model that cannot be trained so.
@@ -88,7 +90,7 @@ def dpo(
 
     pools, shares = material.mixture(preferences)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
-    amount = Amount(batch, epochs, steps, max_length, packed)
+    amount = Amount(batch, epochs, steps, max_length, packed, together)
     checkpointing = context.settings.gradient_checkpointing
     extra = {"beta": beta, "smoothing": label_smoothing, "sft_weight": sft_weight}
     return build(

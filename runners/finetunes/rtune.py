@@ -49,6 +49,7 @@ def rtune(
     steps: Annotated[int, Ge(1)] | None = None,
     max_length: Annotated[int, Ge(1)] | None = None,
     packed: bool = False,
+    together: Annotated[int, Ge(1)] = 1,
 ) -> Recipe:
     """Ask the base model the rows of split `train`, then teach it answers that say what it did not know.
 
@@ -84,6 +85,7 @@ def rtune(
         steps: steps in all, instead of `epochs`.
         max_length: examples of more tokens than this are dropped and counted.
         packed: put several examples in a row, where that leaves the model's losses as they are.
+        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
 
     Raises:
         FinetuneError: nothing to train on, or a model that cannot be trained so.
@@ -104,7 +106,7 @@ def rtune(
 
     pools, shares = material.mixture(examples)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
-    amount = Amount(batch, epochs, steps, max_length, packed)
+    amount = Amount(batch, epochs, steps, max_length, packed, together)
     checkpointing = context.settings.gradient_checkpointing
     model = trainable(context, base)
     return build(context, model, tune, material, pools, shares, amount, lambda tuning, n: Tuner(tuning, course, n, checkpointing))

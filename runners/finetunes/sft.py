@@ -38,6 +38,7 @@ def sft(
     steps: Annotated[int, Ge(1)] | None = None,
     max_length: Annotated[int, Ge(1)] | None = None,
     packed: bool = False,
+    together: Annotated[int, Ge(1)] = 1,
 ) -> Recipe:
     """Learn the answers of the rows of split `train`: the most common reference, or the right option's letter.
 
@@ -60,6 +61,7 @@ def sft(
         steps: steps in all, instead of `epochs`.
         max_length: examples of more tokens than this are dropped and counted.
         packed: put several examples in a row, where that leaves the model's losses as they are.
+        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
 
     Raises:
         FinetuneError: nothing to train on, or a model that cannot be trained so.
@@ -74,6 +76,6 @@ def sft(
     if verify:
         pools, shares = material.with_share(pools, shares, "verify", verify, verifications)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
-    amount = Amount(batch, epochs, steps, max_length, packed)
+    amount = Amount(batch, epochs, steps, max_length, packed, together)
     checkpointing = context.settings.gradient_checkpointing
     return build(context, model, tune, material, pools, shares, amount, lambda tuning, n: Tuner(tuning, course, n, checkpointing))

@@ -40,35 +40,75 @@ def pad(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
     }
 
 
-def pack(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
-    """Several examples in a row, none of which sees another: fewer places are padding.
+def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) -> dict[str, Any]:
+    """Several examples in a row, none of which sees another: less padding, and what they begin with in common is computed once.
+
+    Examples on one picture (and the two answers of a preference) share the tokens up to where their prompts part; each then goes on
+    as if the others were not there.
+
+    Args:
+        coded: the examples.
+        filler: id that fills rows up.
+        image_token: id of a picture's places; None shares nothing.
 
     Returns:
-        The same names as `pad`; `attention_mask` is an additive one of shape (B, 1, L, L), and positions begin at 0 for each example.
+        The same names as `pad`; `attention_mask` is an additive one of shape (B, 1, L, L), and positions are those of each example alone.
     """
     import torch
 
-    rows = _fill(coded, max(map(len, coded)))
-    order = [number for row in rows for number in row]
-    length = max(sum(len(coded[n]) for n in row) for row in rows)
+    units = _units(coded, image_token)
+    rows = _fill([_length(coded, *unit) for unit in units])
+    length = max(sum(_length(coded, *units[u]) for u in row) for row in rows)
     shape = (len(rows), length)
     ids, positions = torch.full(shape, filler, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
-    labels, owner = torch.full(shape, IGNORE, dtype=torch.long), torch.full(shape, -1, dtype=torch.long)
+    labels, owner, unit = (torch.full(shape, value, dtype=torch.long) for value in (IGNORE, -1, -1))
     beside = {name: torch.zeros(shape, dtype=torch.long) for one in coded for name in one.beside}
-    for row, members in enumerate(rows):
+    seen_pictures = []
+    for row, places in enumerate(rows):
         start = 0
-        for number in members:
-            one = coded[number]
-            _place(ids[row], labels[row], one, start)
-            positions[row, start : start + len(one)] = torch.arange(len(one))
-            owner[row, start : start + len(one)] = number
-            for name, values in one.beside.items():
-                beside[name][row, start : start + len(values)] = torch.tensor(values)
-            start += len(one)
-    seen = (owner[:, :, None] == owner[:, None, :]) & torch.ones(length, length, dtype=torch.bool).tril()
+        for number in places:
+            shared, members = units[number]
+            first = coded[members[0]]
+            seen_pictures.append(first)
+            ids[row, start : start + shared] = torch.tensor(first.prompt[:shared], dtype=torch.long)
+            positions[row, start : start + shared] = torch.arange(shared)
+            for name, values in first.beside.items():
+                beside[name][row, start : start + shared] = torch.tensor(values[:shared], dtype=torch.long)
+            end = start + shared
+            for member in members:
+                one, own = coded[member], len(coded[member]) - shared
+                _place(ids[row], labels[row], one, end, shared)
+                positions[row, end : end + own] = torch.arange(shared, shared + own)
+                owner[row, end : end + own] = member
+                for name, values in one.beside.items():
+                    beside[name][row, end : end + len(values) - shared] = torch.tensor(values[shared:], dtype=torch.long)
+                end += own
+            unit[row, start:end] = number
+            start = end
+    seen = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
+    seen &= torch.ones(length, length, dtype=torch.bool).tril()
     mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)[:, None]
-    given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures([coded[n] for n in order])}
+    given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures(seen_pictures)}
     return given | {"labels": labels, "owner": owner}
+
+
+def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, list[int]]]:
+    """Examples that begin alike: (how many tokens they share, their numbers). The last prompt token stays each example's own."""
+    groups: dict[int, list[int]] = {}
+    for number, one in enumerate(coded):
+        groups.setdefault(id(one.picture) if image_token is not None and one.picture else -1 - number, []).append(number)
+    units: list[tuple[int, list[int]]] = []
+    for members in groups.values():
+        prompts = [coded[m].prompt for m in members]
+        shared = next((i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts)))
+        shared = min(shared, *(len(p) - 1 for p in prompts)) if len(members) > 1 else 0
+        apart = len(members) == 1 or any(image_token in p[shared:] for p in prompts)
+        units += [(0, [m]) for m in members] if apart else [(shared, members)]
+    return units
+
+
+def _length(coded: Sequence[Coded], shared: int, members: Sequence[int]) -> int:
+    return shared + sum(len(coded[m]) - shared for m in members)
 
 
 def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
@@ -89,24 +129,25 @@ def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
     return made
 
 
-def _place(ids: Any, labels: Any, one: Coded, start: int) -> None:
+def _place(ids: Any, labels: Any, one: Coded, start: int, begun: int = 0) -> None:
+    """Write an example from its token `begun` on, beginning at `start`."""
     import torch
 
-    middle, end = start + len(one.prompt), start + len(one)
-    ids[start:end] = torch.tensor((*one.prompt, *one.answer))
+    middle, end = start + len(one.prompt) - begun, start + len(one) - begun
+    ids[start:end] = torch.tensor((*one.prompt[begun:], *one.answer))
     labels[middle - 1 : end - 1] = torch.tensor(one.answer)
 
 
-def _fill(coded: Sequence[Coded], longest: int, most: int = 4) -> list[list[int]]:
-    """Examples into rows of at most `most` times the longest, the longest first, each into the first row that has room."""
+def _fill(lengths: Sequence[int]) -> list[list[int]]:
+    """Pieces into rows no longer than the longest of them, the longest first, each into the first row that has room."""
     room: list[int] = []
     rows: list[list[int]] = []
-    for number in sorted(range(len(coded)), key=lambda n: (-len(coded[n]), n)):
-        place = next((k for k, left in enumerate(room) if left >= len(coded[number])), None)
+    for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
+        place = next((k for k, left in enumerate(room) if left >= lengths[number]), None)
         if place is None:
             rows.append([])
-            room.append(longest * most)
+            room.append(max(lengths))
             place = len(rows) - 1
         rows[place].append(number)
-        room[place] -= len(coded[number])
+        room[place] -= lengths[number]
     return rows

@@ -43,7 +43,7 @@ class Encoder:
         self.model, self.datasets, self.memory = model, datasets, memory
         self._texts: dict[tuple[str, int, str], tuple[tuple[int, ...], dict[str, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._pictures: OrderedDict[tuple[str, str], Mapping[str, Any]] = OrderedDict()
+        self._pictures: OrderedDict[tuple[str, str | None], Mapping[str, Any]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -56,6 +56,10 @@ class Encoder:
             self._answers[key] = tuple(self.model.answer_ids(list(example.conversation), said))
         return self._answers[key]
 
+    def picture_of(self, example: Example) -> tuple[str, str | None]:
+        """Which picture an example is about."""
+        return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
+
     def __call__(self, example: Example, text: str | None = None) -> Coded:
         """An example as ids and tensors.
 
@@ -63,14 +67,13 @@ class Encoder:
             FinetuneError: its picture cannot be read.
         """
         prompt = self.model.render(list(example.conversation))
-        sample = self.datasets[example.dataset].samples[example.row]
         key = (example.dataset, example.row, prompt)
-        image = (example.dataset, sample["image_id"])
+        image = self.picture_of(example)
         with self._lock:
-            known, picture = self._texts.get(key), self._pictures.get(image) if sample["image_id"] is not None else {}
+            known, picture = self._texts.get(key), self._pictures.get(image) if image[1] is not None else {}
         if known is None or picture is None:
             known, picture = self._encode(example, prompt)
-            self._keep(key, known, image, picture)
+            picture = self._keep(key, known, image, picture)
         return Coded(known[0], self.answer(example, text), known[1], picture)
 
     def _encode(self, example: Example, prompt: str) -> tuple[Any, Mapping[str, Any]]:
@@ -84,15 +87,17 @@ class Encoder:
         picture = {n: t for n, t in tensors.items() if n not in _PROMPT and n not in beside}
         return (tuple(ids[0].tolist()), beside), picture
 
-    def _keep(self, key: Any, known: Any, image: tuple[str, str], picture: Mapping[str, Any]) -> None:
+    def _keep(self, key: Any, known: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Remember both; gives the picture that is remembered, so that one picture is one object."""
         with self._lock:
             self._texts[key] = known
             if not picture or image in self._pictures:
-                return
+                return self._pictures.get(image, picture)
             self._pictures[image] = picture
             self._bytes += _bytes(picture)
             while self._bytes > self.memory and len(self._pictures) > 1:
                 self._bytes -= _bytes(self._pictures.popitem(last=False)[1])
+            return picture
 
 
 def _bytes(tensors: Mapping[str, Any]) -> int:

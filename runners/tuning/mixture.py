@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,15 +15,26 @@ from registry.scenes.world import stream
 class Mixture:
     """Endless passes over pools of examples, each pool shuffled anew for every pass of its own."""
 
-    def __init__(self, pools: Mapping[str, Sequence[Any]], weights: Mapping[str, float], seed: int, total: int) -> None:
+    def __init__(
+        self,
+        pools: Mapping[str, Sequence[Any]],
+        weights: Mapping[str, float],
+        seed: int,
+        total: int,
+        together: int = 1,
+        alike: Callable[[Any], Any] = id,
+    ) -> None:
         """
         Args:
             pools: examples by name, none of them empty.
             weights: how often each pool is drawn from; only their ratios matter.
             seed: of the order.
             total: how many examples are drawn in all.
+            together: how many examples that are alike come one after the other.
+            alike: what such examples have in common.
         """
-        self.pools, self.seed = pools, seed
+        self.pools, self.seed, self.together = pools, seed, together
+        self._kinds = {name: _kinds(map(alike, pool)) for name, pool in pools.items()} if together > 1 else {}
         self.names = sorted(pools)
         self._source, self._turn = _quota(np.array([weights[n] for n in self.names], float), total)
         self._order = cache(self._shuffled)
@@ -46,7 +57,22 @@ class Mixture:
         return {name: int((self._source == k).sum()) for k, name in enumerate(self.names)}
 
     def _shuffled(self, name: str, again: int) -> NDArray[np.int64]:
-        return stream(self.seed, "mixture", name, again).permutation(len(self.pools[name]))
+        rng = stream(self.seed, "mixture", name, again)
+        order = rng.permutation(len(self.pools[name]))
+        if self.together == 1:
+            return order
+        kinds = self._kinds[name][order]
+        by_kind = order[np.argsort(kinds, kind="stable")]
+        starts = np.flatnonzero(np.diff(np.sort(kinds), prepend=-1))
+        inside = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+        clusters = np.split(by_kind, np.flatnonzero(inside % self.together == 0)[1:])
+        return np.concatenate([clusters[k] for k in rng.permutation(len(clusters))])
+
+
+def _kinds(values: Iterable[Any]) -> NDArray[np.int64]:
+    """Equal values as equal numbers."""
+    known: dict[Any, int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
 
 
 def _quota(weights: NDArray[np.float64], total: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:

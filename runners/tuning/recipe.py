@@ -39,6 +39,7 @@ class Amount:
     steps: int | None
     max_length: int | None
     packed: bool
+    together: int = 1
 
 
 class Material:
@@ -141,13 +142,13 @@ def build(
     have = sum(map(len, pools.values()))
     total = amount.steps * amount.batch if amount.steps is not None else math.ceil(amount.epochs * have)
     steps = math.ceil(total / amount.batch)
-    mixture = Mixture(pools, weights, context.seed, total)
+    mixture = Mixture(pools, weights, context.seed, total, amount.together, encoder.picture_of)
     context.count(examples=have, **{f"drawn ({name})": n for name, n in mixture.drawn().items() if name})
     torch.manual_seed(context.seed)
     tuning: Tuning = load_chosen("tunings", tune)(model)
     tuner = make(tuning, steps)
     tuner.train()
-    shares = Shares(encoder, mixture, amount, model.tokenizer.pad_token_id)
+    shares = Shares(encoder, mixture, amount, model.tokenizer.pad_token_id, getattr(model.processor, "image_token_id", None))
     if amount.packed:
         tuner.check_packing = shares.both_ways
 
@@ -172,8 +173,8 @@ def build(
 class Shares:
     """The batch of a step, or one of several shares of it."""
 
-    def __init__(self, encoder: Encoder, mixture: Mixture, amount: Amount, filler: int) -> None:
-        self.encoder, self.mixture, self.amount, self.filler = encoder, mixture, amount, filler
+    def __init__(self, encoder: Encoder, mixture: Mixture, amount: Amount, filler: int, image_token: int | None) -> None:
+        self.encoder, self.mixture, self.amount, self.filler, self.image_token = encoder, mixture, amount, filler, image_token
 
     def whole(self, step: int) -> dict[str, Any]:
         return self(step, 0, 1)
@@ -192,9 +193,8 @@ class Shares:
         paired = mine[0].rejected is not None
         if paired:
             coded += [self.encoder(e, e.rejected) for e in mine]
-        join = pack if self.amount.packed else pad
         return {
-            "padded": join(coded, self.filler),
+            "padded": pack(coded, self.filler, self.image_token) if self.amount.packed else pad(coded, self.filler),
             "per_token": scale / sum(len(self.encoder.answer(e)) for e in examples),
             "per_pair": scale / len(examples),
             "pairs": len(mine),
@@ -203,8 +203,9 @@ class Shares:
 
     def both_ways(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The first examples, padded and packed."""
-        coded = [self.encoder(e) for e in self.mixture.batch(0, min(8, self.amount.batch))]
-        return pad(coded, self.filler), pack(coded, self.filler)
+        examples = self.mixture.batch(0, min(8, self.amount.batch))
+        coded = [self.encoder(e, text) for e in examples for text in ((None,) if e.rejected is None else (None, e.rejected))]
+        return pad(coded, self.filler), pack(coded, self.filler, self.image_token)
 
 
 def _fitting(context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Sequence[Example]], most: int) -> dict[str, list[Example]]:

@@ -106,7 +106,7 @@ def test_targets(make):
 
 @pytest.mark.parametrize("family", FAMILY)
 def test_packed_loss_equals_padded(make, family):
-    padded, packed = make(family), make(family, packed=True)
+    padded, packed = make(family, together=2), make(family, packed=True, together=2)
     one, two = padded.batches(0), packed.batches(0)
     assert two["padded"]["input_ids"].shape[0] < one["padded"]["input_ids"].shape[0]
     padded.module.eval()
@@ -118,7 +118,7 @@ def test_packed_loss_equals_padded(make, family):
     packed.module.eval()
     packed.module.on_train_start()
     packed.module.eval()
-    assert float(packed.module.share_loss(two)[0]) == pytest.approx(float(padded.module.share_loss(one)[0]), rel=1e-5)
+    assert packed.module.share_loss(two)[0].item() == pytest.approx(padded.module.share_loss(one)[0].item(), rel=1e-5)
 
 
 def test_shares_add_up_to_the_batch(make):
