@@ -368,6 +368,8 @@ class _Planner:
             found["confidence"] = spec.inference.confidence
         if spec.compare.baseline or spec.compare.pairs:
             found["correction"] = spec.compare.correction
+        if spec.compare.baseline:
+            found["baseline"] = spec.compare.baseline
         return found
 
 

@@ -89,7 +89,7 @@ class Results:
     @cached_property
     def baseline(self) -> str:
         """The model that others are tested against; empty where there is none."""
-        return str(self.comparisons["a"][0]) if not self.comparisons.is_empty() else ""
+        return str(self.stage.params.get("baseline") or "")
 
     @cached_property
     def tests(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:

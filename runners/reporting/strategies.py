@@ -50,6 +50,8 @@ class Strategies:
     averages: tuple[list[str], list[list[str]]] | None = None
     """The paper's own way: unweighted means over categories."""
     rules: list[str] = field(default_factory=list)
+    further: tuple[list[str], list[tuple[str, list[Mark]]]] | None = None
+    """Tests between other models than the baseline: metrics, and (who against whom, differences)."""
     categories: list[str] = field(default_factory=list)
     correction: str = ""
 
@@ -84,6 +86,8 @@ def _table(results: Results, dataset: str) -> Strategies | None:
         table.blocks.append((heading, rows))
     table.averages = _averages(results, dataset, mains, leaves, labels, models)
     table.rules = list(_rules(results, dataset))
+    tested = [*labels, *(a for a in results.main_labels(dataset) if a.plugin == "answerable_accuracy"), *([last] if last else [])]
+    table.further = _further(results, dataset, tested)
     table.correction = str(results.stage.params.get("correction") or "")
     return table
 
@@ -191,6 +195,34 @@ def _averages(
         rows.append([visible(model, 60), *cells])
     header = ["model", *(f"{visible(main, 30)}: {SHORT.get(a.plugin, titled(a.plugin))}" for main in parts for a in labels)]
     return header, rows
+
+
+def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[Mark]]]] | None:
+    """The tests over all questions that the spec asks for beside those against the baseline."""
+    found = {
+        (r["a"], r["b"], r["metric"]): r
+        for r in results.comparisons.iter_rows(named=True)
+        if r["dataset"] == dataset and r["slice"] == "all" and r["a"] != results.baseline
+    }
+    rows = []
+    for a, b in dict.fromkeys(key[:2] for key in found):
+        tests = [(label, found.get((a, b, label.text))) for label in labels]
+        rows.append((f"{visible(b, 60)} against {visible(a, 60)}", [_difference(label, test) for label, test in tests]))
+    header = [f"{SHORT.get(a.plugin, titled(a.plugin))}\N{NO-BREAK SPACE}{a.arrow}".strip() for a in labels]
+    return (header, rows) if rows else None
+
+
+def _difference(label: Label, test: Mapping[str, Any] | None) -> Mark:
+    """A difference with its interval, times 100 but for calibration errors."""
+    if test is None:
+        return Mark("–", title="not measured for both")
+    scale, digits = (1.0, 3) if label.plugin in CALIBRATION else (100.0, 1)
+    if not _finite(test["difference"]):
+        return Mark("undefined", title=f"n = {test['n']:,}")
+    known = _finite(test["low"]) and _finite(test["high"])
+    interval = f"{signed(scale * test['low'], digits)} to {signed(scale * test['high'], digits)}" if known else ""
+    sign, tone = verdict(test)
+    return Mark(signed(scale * test["difference"], digits), interval, "", sign, tone, f"n = {test['n']:,}; {told(test, scale, digits)}")
 
 
 def _rules(results: Results, dataset: str) -> Iterator[str]:

@@ -97,6 +97,12 @@ def test_marks_are_the_corrected_tests(results: Results) -> None:
                 expected = "" if test["p_adjusted"] >= 0.05 else ("▲△" if better else "▼▽")[test["p_adjusted"] >= 0.01]
                 assert mark.sign == expected
                 assert "against base, p = " in mark.title
+    assert table.further is not None
+    header, ((name, further),) = table.further
+    assert name == "sft-ours against base+thresholded" and len(header) == len(further) == 5
+    (test,) = [t for t in tests if (t["a"], t["dataset"], t["slice"], t["metric"]) == ("base+thresholded", "ours", "all", "ece_idk")]
+    assert header[4] == "ECE IDK\N{NO-BREAK SPACE}↓" and further[4].value == f"{test['difference']:+.3f}".replace("-", "−")
+    assert (further[2].sign, further[4].tone) == ("▲", "better")
     assert rows["sft-ours"][8].sign == "▲" and rows["sft-ours"][8].rank == "best"
 
 
