@@ -114,7 +114,7 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
             continue
         entry = world.checkout.dep(path) or _tracked(path, world.checkout)
         if entry is None:
-            missing.append(Reason("missing", _how_to_get(path)))
+            missing.append(Reason("missing", _how_to_get(path, path == stage.inputs.get("reviews"))))
         found[path] = entry
     return found, unknown, missing
 
@@ -128,8 +128,10 @@ def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
     return checkout.dep(path, (md5 if pointer == f"{path}.dvc" else None) or "pulled")
 
 
-def _how_to_get(path: str) -> str:
+def _how_to_get(path: str, reviewed: bool) -> str:
     parts = Path(path).parts
+    if reviewed:
+        return f"{path}: people decide on the test split by `qualm verify`, and it is there"
     if path.startswith("registry/data/") and len(parts) > 2:
         return f"registry/data/{parts[2]}: add it by `qualm data add {parts[2]} --from PATH`"
     return f"{path}: not found"
