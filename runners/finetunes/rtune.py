@@ -38,6 +38,7 @@ def rtune(
     unsure: str = "I am unsure.",
     draws: Annotated[int, Ge(2)] = 5,
     temperature: Annotated[float, Gt(0.0)] = 0.7,
+    verify: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
     tune: Annotated[Chosen, Kind("tunings")] = "lora",
     rate: Annotated[float, Gt(0.0)] = 2e-4,
     schedule: Literal["cosine", "linear", "constant"] = "cosine",
@@ -74,6 +75,8 @@ def rtune(
         unsure: and an unsure one.
         draws: answers drawn for each row in the mode `uncertain`.
         temperature: at which they are drawn.
+        verify: share of examples that ask "is that answer right?" about both members of a pair, as for `sft`; pairs whose answerable
+            member the base model got wrong are left out of them.
         tune: which weights are trained: `lora` or `full`.
         rate: highest learning rate of AdamW.
         schedule: how it falls after the warm-up.
@@ -90,6 +93,7 @@ def rtune(
     Raises:
         FinetuneError: nothing to train on, or a model that cannot be trained so.
     """
+    from runners.tuning.examples import verifications
     from runners.tuning.recipe import Amount, Material, build, trainable
     from runners.tuning.tuner import Course, Tuner
 
@@ -104,7 +108,12 @@ def rtune(
             return [row.example(None if knows or not row.answerable else refusal(row, ways)) for row, knows in told]
         return [e for row, knows in told for e in (row.example(), row.asked_back(certainty, sure if knows else unsure))]
 
+    def judged(rows: Sequence[Row]) -> list[Example]:
+        return verifications([row for row in rows if not row.answerable or known.get((row.dataset, row.sample_id))])
+
     pools, shares = material.mixture(examples)
+    if verify:
+        pools, shares = material.with_share(pools, shares, "verify", verify, judged)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
     amount = Amount(batch, epochs, steps, max_length, packed, together)
     checkpointing = context.settings.gradient_checkpointing

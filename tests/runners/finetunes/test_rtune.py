@@ -176,3 +176,26 @@ def test_a_language_model_may_be_the_judge(project):
         lave["args"]["max_new_tokens"] = 99
         with pytest.raises(FinetuneError, match=r"judge lave: openai \(m at http.*status 500: broken"):
             make(project, judge=lave)
+
+
+def training_rows(project):
+    return Dataset("pairs", project.folder / "results/t/data/pairs", Rule(("train",)))
+
+
+def test_answers_are_verified_only_where_the_base_model_was_right(project, monkeypatch):
+    """A row whose answer is replaced by a refusal must not be taught to be right as well."""
+    rows = [row for row in read_rows(training_rows(project), lambda **_: None) if row.pair_id]
+    right = sorted({row.pair_id for row in rows if row.answerable})[:3]
+    known = {("pairs", row.sample_id): row.answerable and row.pair_id in right for row in rows}
+    monkeypatch.setattr("runners.finetunes.rtune._by_judge", lambda *_: known)
+    recipe, _ = make(project, verify=0.5)
+    asked = recipe.share.mixture.pools["verify"]
+    assert len(asked) == 4 * len(right)
+    assert {e.row for e in asked} == {row.row for row in rows if row.pair_id in right}
+
+
+def test_nothing_to_verify_is_an_error(project, monkeypatch):
+    rows = read_rows(training_rows(project), lambda **_: None)
+    monkeypatch.setattr("runners.finetunes.rtune._by_judge", lambda *_: {("pairs", row.sample_id): False for row in rows})
+    with pytest.raises(FinetuneError, match="verify: expected contrastive pairs with two different answers in pairs, found none"):
+        make(project, verify=0.5)
