@@ -6,7 +6,7 @@ from a stage that runs is only `perhaps` executed: if those inputs come out the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -56,14 +56,26 @@ class _World:
     """Output path -> the stage that cannot make it."""
 
 
-def foretell(plan: Plan, root: Path, default: str) -> list[Forecast]:
-    """A forecast for every stage of the plan, in its order."""
-    place = pipeline_path(plan.spec, default)
-    lock = read_lock((root / place).with_suffix(".lock"))
-    compiled = pipeline(plan)["stages"]
+def foretell(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
+    """A forecast for every stage of the plan, in its order.
+
+    Args:
+        plan: of the spec that is asked about.
+        root: of the checkout.
+        default: name of the default spec.
+        before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` builds those first.
+    """
     with Checkout(root) as checkout:
         world = _World(checkout)
-        return [_stage(s, compiled[s.name], f"specs/{plan.spec}/stages/{s.name}.json", lock.get(s.name), world) for s in plan.stages]
+        for other in before:
+            _plan(other, root, default, world)
+        return _plan(plan, root, default, world)
+
+
+def _plan(plan: Plan, root: Path, default: str, world: _World) -> list[Forecast]:
+    lock = read_lock((root / pipeline_path(plan.spec, default)).with_suffix(".lock"))
+    compiled = pipeline(plan)["stages"]
+    return [_stage(s, compiled[s.name], f"specs/{plan.spec}/stages/{s.name}.json", lock.get(s.name), world) for s in plan.stages]
 
 
 def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:

@@ -54,10 +54,13 @@ def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
     """Everything that is missing for the stages that would run, each thing once, by kind and name."""
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
+    blocked = {f.stage for f in forecasts if f.action == "blocked"}
     tracked = {e.name: e for e in entries(root)}
     found: dict[tuple[str, str, str], list[str]] = {}
     for stage in stages:
         for need in (*_inputs(stage, tracked, root), *_named_elsewhere(stage.params), *_variables(stage, resolved), *_adapter(stage)):
+            if need.kind == "spec" and stage.name not in blocked:
+                continue  # `dvc repro` makes it first
             found.setdefault((need.kind, need.what, need.how), []).append(stage.name)
     order = list(_TITLES)
     return [Need(*key, tuple(sorted(names))) for key, names in sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0]))]
@@ -82,7 +85,7 @@ def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> It
         if path.startswith(f"{DATA}/"):
             yield Need("data", parts[2], _how_to_add(stage, parts[2], tracked.get(parts[2]), "reviews" in stage.inputs))
         elif path.startswith("results/") and parts[1] != _spec(stage) and parts[2] == "models":
-            yield Need("spec", "/".join(parts[3:]), f"`qualm run {parts[1]}`, or `dvc pull` where it has run")
+            yield Need("spec", "/".join(parts[3:]), f"`qualm plan {parts[1]}` says what it lacks; or `dvc pull` where it has run")
 
 
 def _spec(stage: PlannedStage) -> str:

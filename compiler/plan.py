@@ -86,6 +86,12 @@ class Plan:
     artifacts: Mapping[str, str] = field(default_factory=dict)
     """Models made here: name -> path."""
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the other specs whose models it reads."""
+        parts = (path.split("/") for stage in self.stages for path in stage.deps)
+        return frozenset(p[1] for p in parts if p[0] == "results" and p[1] != self.spec)
+
     def stage(self, name: str) -> PlannedStage:
         return next(s for s in self.stages if s.name == name)
 

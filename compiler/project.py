@@ -59,6 +59,19 @@ class Project:
     def plan(self, spec: str | None = None) -> Plan:
         return make_plan(self.resolve(spec), self.root)
 
+    def before(self, plan: Plan) -> list[Plan]:
+        """Plans of the specs whose models a plan reads, and of those that they read, each after what it reads."""
+        found: dict[str, Plan] = {}
+
+        def visit(one: Plan) -> None:
+            for spec in sorted(one.reads - {plan.spec, *found}):
+                made = self.plan(spec)
+                visit(made)
+                found[spec] = made
+
+        visit(plan)
+        return list(found.values())
+
     def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.Changes:
         """Compile the given specs, or all of them, and the JSON Schema; with `check` only say what is out of step."""
         from compiler.reference import reference

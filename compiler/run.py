@@ -17,8 +17,9 @@ def run_pipeline(project: Project, spec: str | None, arguments: list[str]) -> in
     """Rebuild a spec's results. Returns 0, or 1 where something is missing or a stage failed."""
     plan = project.plan(spec)
     default = project.run_wide.default
-    write(project.root, [plan], default)
-    forecasts = foretell(plan, project.root, default)
+    before = project.before(plan)
+    write(project.root, [*before, plan], default)
+    forecasts = foretell(plan, project.root, default, before)
     counts = Counter(f.action for f in forecasts)
     out = console()
     out.print(
