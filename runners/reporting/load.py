@@ -18,31 +18,18 @@ from registry.sample import (
     COMPARISONS,
     CONFORMAL_THRESHOLDS,
     CORRELATIONS,
-    GENERATIONS,
-    GREEDY,
-    JUDGEMENTS,
     SAMPLES,
     SCORES,
     UNCERTAINTIES,
 )
 from runners.records import read_provenance, read_table
+from runners.reporting.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
 from runners.reporting.text import Label, read_label
 from runners.splits import rule
 from runners.stage import Stage, StageError
 
 SHARE = "share@"
 """Settings of the calibration-share study are called `share@fraction=0.1`."""
-
-_ANSWERS: dict[str, Any] = {
-    "model": pl.String,
-    "dataset": pl.String,
-    "sample_id": pl.String,
-    "text": pl.String,
-    "picked": pl.Int64,
-    "correct": pl.Float64,
-    "confidence": pl.Float64,
-    "declined": pl.Boolean,
-}
 
 
 @dataclass
@@ -151,18 +138,18 @@ def read_results(stage: Stage) -> Results:
         StageError: a figure's CSV lacks a column, or the score table is empty.
     """
     inputs = stage.inputs
-    scores = _frame(inputs["scores"], SCORES)
+    scores = read_frame(inputs["scores"], SCORES)
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
-    judgements, judge = _judgements(inputs.get("judgements"), stage.params.get("judge"))
+    judgements, judge = read_judgements(inputs.get("judgements"), stage.params.get("judge"))
     answers = [
-        _answers(model, name, path, samples[name], judgements, str(stage.params.get("confidence", "sequence")))
+        model_answers(model, name, path, samples[name], judgements, str(stage.params.get("confidence", "sequence")))
         for model, files in inputs.get("generations", {}).items()
         for name, path in files.items()
         if name in samples
     ]
-    plain = pl.concat([pl.DataFrame(schema=_ANSWERS), *answers])
+    plain = pl.concat([pl.DataFrame(schema=ANSWERS), *answers])
     plots = {n: _csv(inputs[n], _PLOTS[n]) for n in _PLOTS if inputs.get(n)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
@@ -170,13 +157,13 @@ def read_results(stage: Stage) -> Results:
         stage,
         scores,
         samples,
-        pl.concat([plain, *_abstaining(_clean(_frame(inputs.get("abstentions"), ABSTENTIONS)), plain, samples)]),
-        _clean(_frame(inputs.get("uncertainties"), UNCERTAINTIES)),
-        _frame(inputs.get("thresholds"), CONFORMAL_THRESHOLDS),
+        pl.concat([plain, *abstaining_answers(clean_rows(read_frame(inputs.get("abstentions"), ABSTENTIONS)), plain, samples)]),
+        clean_rows(read_frame(inputs.get("uncertainties"), UNCERTAINTIES)),
+        read_frame(inputs.get("thresholds"), CONFORMAL_THRESHOLDS),
         plots,
-        _frame(inputs.get("comparisons"), COMPARISONS),
-        _frame(inputs.get("correlations"), CORRELATIONS),
-        _frame(inputs.get("abstention_rules"), ABSTENTION_RULES),
+        read_frame(inputs.get("comparisons"), COMPARISONS),
+        read_frame(inputs.get("correlations"), CORRELATIONS),
+        read_frame(inputs.get("abstention_rules"), ABSTENTION_RULES),
         [read_provenance(Path(p)) for p in tables],
         judge,
     )
@@ -190,24 +177,12 @@ _PLOTS = {
 }
 
 
-def _frame(path: str | Path | None, schema: Any, columns: list[str] | None = None) -> pl.DataFrame:
-    if path is None:
-        return pl.DataFrame(schema.empty_table())
-    frame = pl.from_arrow(read_table(Path(path), schema, columns))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
-
-
 def _samples(stage: Stage, name: str, folder: str) -> pl.DataFrame:
     """The scored rows of a data set."""
     table = read_table(Path(folder) / "samples.parquet", SAMPLES)
     frame = pl.from_arrow(table.filter(rule(stage.params, name).scored(name, table["split"])))
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-def _clean(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.filter(pl.col("variant") == CLEAN)
 
 
 def _csv(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
@@ -223,64 +198,3 @@ def _csv(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
     texts = [c for c in ("model", "dataset", "setting", "score", "slice", "metric") if c in frame.columns]
     numbers = [c for c in columns if c not in texts]
     return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))
-
-
-def _judgements(path: str | None, wanted: str | None) -> tuple[pl.DataFrame, str]:
-    """Ratings of greedy answers to clean samples by one judge: the one asked for, else the first in the table."""
-    frame = _clean(_frame(path, JUDGEMENTS, ["model", "dataset", "sample_id", "variant", "draw", "judge", "rating", "pred_is_idk"]))
-    frame = frame.filter(pl.col("draw") == GREEDY)
-    if frame.is_empty():
-        return frame, ""
-    judge = wanted or frame["judge"][0]
-    return frame.filter(pl.col("judge") == judge), judge
-
-
-def _answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame, confidence: str) -> pl.DataFrame:
-    """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it."""
-    columns = ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits", "p_yes"]
-    said = _clean(_frame(path, GENERATIONS, columns)).filter(pl.col("draw") == GREEDY)
-    judged = judgements.filter((pl.col("model") == model) & (pl.col("dataset") == dataset)).select("sample_id", "rating", "pred_is_idk")
-    logits = pl.col("option_logits")
-    odds = logits.list.eval((pl.element() - pl.element().max()).exp()).list.sum()
-    tokens = pl.col("token_logprobs")
-    sequence = pl.when(tokens.list.len() > 0).then(tokens.list.eval(pl.element().cast(pl.Float64)).list.sum().exp())
-    chosen = pl.col("choices").list.len() > 0
-    frame = said.join(samples.select("sample_id", "choices", "answer_index"), on="sample_id", how="inner", maintain_order="left")
-    frame = frame.join(judged.unique("sample_id", keep="first"), on="sample_id", how="left", maintain_order="left")
-    picked = pl.when(chosen).then(logits.list.arg_max()).cast(pl.Int64)
-    return frame.select(
-        pl.lit(model).alias("model"),
-        pl.lit(dataset).alias("dataset"),
-        "sample_id",
-        pl.col("text").fill_null(""),
-        picked.alias("picked"),
-        pl.when(chosen).then((picked == pl.col("answer_index")).cast(pl.Float64)).otherwise(pl.col("rating")).alias("correct"),
-        pl.when(chosen).then(1.0 / odds).otherwise(pl.col("p_yes") if confidence == "verify" else sequence).alias("confidence"),
-        pl.col("pred_is_idk").alias("declined"),
-    )
-
-
-def _abstaining(found: pl.DataFrame, answers: pl.DataFrame, samples: dict[str, pl.DataFrame]) -> list[pl.DataFrame]:
-    """Answers of models that abstain: those of the model beneath, and a refusal where it is too unsure. Rows it was fitted on are not
-    among them."""
-    frames = []
-    for (model, dataset, method), rows in found.filter(~pl.col("is_fit")).group_by("model", "dataset", "method", maintain_order=True):
-        below = answers.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
-        if dataset not in samples or below.is_empty():
-            continue
-        can = samples[str(dataset)].select("sample_id", can=pl.col("answerable").fill_null(True))
-        told = rows.select("sample_id", "abstains", now="confidence").join(can, on="sample_id", how="inner")
-        joined = below.join(told, on="sample_id", how="inner", maintain_order="left")
-        refuses = pl.col("abstains").fill_null(False)
-        unknown = pl.col("abstains").is_null()
-        correct = pl.when(unknown).then(None).when(refuses).then((~pl.col("can")).cast(pl.Float64)).otherwise(pl.col("correct"))
-        frames.append(
-            joined.with_columns(
-                model=pl.lit(abstaining(str(model), str(method))),
-                correct=correct,
-                confidence=pl.col("now"),
-                declined=pl.when(refuses).then(True).otherwise(pl.col("declined")),
-                text=pl.when(refuses).then(pl.format("declines (would have said: {})", pl.col("text"))).otherwise(pl.col("text")),
-            ).select(*_ANSWERS)
-        )
-    return frames

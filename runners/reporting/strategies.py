@@ -11,29 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runners.reporting.load import Results
+from runners.reporting.marks import CALIBRATION, Mark, difference, finite, told, verdict
 from runners.reporting.text import Label, number, percent, signed, titled, visible, why_undefined
 
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
-CALIBRATION = ("ece_idk", "ece")
 ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")
 SHORT = {"f1_idk": "F1 IDK", "lave_idk_accuracy": "accuracy", "confidence_weighted_accuracy": "conf.-w. acc."}
 GROUPS = {"": "As it is", "abstaining": "Abstaining below a threshold"}
 NAMES = {"sft": "Supervised fine-tuning", "rtune": "R-tuning", "dpo": "Preference tuning (DPO)"}
-SURE, LIKELY = 0.01, 0.05
-
-
-@dataclass
-class Mark:
-    """One value of the table as it is printed."""
-
-    value: str
-    interval: str = ""
-    rank: str = ""
-    """`best` or `lead` as in leaderboards, or empty."""
-    sign: str = ""
-    """▲ △ ▽ ▼: better or worse than the baseline, filled where surely."""
-    tone: str = ""
-    title: str = ""
 
 
 @dataclass
@@ -125,7 +110,7 @@ def _best(results: Results, dataset: str, column: _Column, models: Sequence[str]
     if column.label.higher_is_better is None:
         return {}
     sign = 1.0 if column.label.higher_is_better else -1.0
-    rows = {m: r for m in models if (r := results.clean.get((m, dataset, column.slice, column.label.text))) and _finite(r["value"])}
+    rows = {m: r for m in models if (r := results.clean.get((m, dataset, column.slice, column.label.text))) and finite(r["value"])}
     if len(rows) < 2:
         return {}
     top = max(sign * r["value"] for r in rows.values())
@@ -134,7 +119,7 @@ def _best(results: Results, dataset: str, column: _Column, models: Sequence[str]
         return dict.fromkeys(leaders, "lead") if len(leaders) < len(rows) else {}
     near, far = ("low", "high") if sign > 0 else ("high", "low")
     edge = rows[leaders[0]][near]
-    clear = _finite(edge) and all(_finite(r[far]) and sign * r[far] < sign * edge for m, r in rows.items() if m != leaders[0])
+    clear = finite(edge) and all(finite(r[far]) and sign * r[far] < sign * edge for m, r in rows.items() if m != leaders[0])
     return {leaders[0]: "best" if clear else "lead"}
 
 
@@ -144,10 +129,10 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
     if row is None:
         return Mark("–", title="not measured")
     counted = f"n = {row['n']:,}" + (f", unscored {row['n_unscored']:,}" if row["n_unscored"] else "")
-    if not _finite(row["value"]):
+    if not finite(row["value"]):
         return Mark("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted)
     interval = ""
-    if _finite(row["low"]) and _finite(row["high"]):
+    if finite(row["low"]) and finite(row["high"]):
         interval = f"{number(column.scale * row['low'], digits)} – {number(column.scale * row['high'], digits)}"
     mark = Mark(number(column.scale * row["value"], digits), interval, rank, title=counted)
     test = results.tests.get((model, dataset, column.slice, column.label.text))
@@ -155,26 +140,6 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
         mark.sign, mark.tone = verdict(test)
         mark.title += f"; {told(test, column.scale, digits)}"
     return mark
-
-
-def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
-    """▲ △ ▽ ▼ and its tone, from the corrected p-value and the direction; empty where there is no significant difference."""
-    p, difference, higher = test["p_adjusted"], test["difference"], test["higher_is_better"]
-    if not (_finite(p) and _finite(difference)) or p >= LIKELY or higher is None or difference == 0:
-        return "", ""
-    if (difference > 0) == higher:
-        return ("▲" if p < SURE else "△"), "better"
-    return ("▼" if p < SURE else "▽"), "worse"
-
-
-def told(test: Mapping[str, Any], scale: float, digits: int) -> str:
-    """A test in words."""
-    interval = ""
-    if _finite(test["low"]) and _finite(test["high"]):
-        interval = f" ({signed(scale * test['low'], digits)} to {signed(scale * test['high'], digits)})"
-    p = f", p = {number(test['p_adjusted'], 4)} corrected" if _finite(test["p_adjusted"]) else ", p undefined"
-    difference = signed(scale * test["difference"], digits) if _finite(test["difference"]) else "undefined"
-    return f"{difference}{interval} against {visible(test['a'], 60)}{p}"
 
 
 def _averages(
@@ -207,22 +172,9 @@ def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[l
     rows = []
     for a, b in dict.fromkeys(key[:2] for key in found):
         tests = [(label, found.get((a, b, label.text))) for label in labels]
-        rows.append((f"{visible(b, 60)} against {visible(a, 60)}", [_difference(label, test) for label, test in tests]))
+        rows.append((f"{visible(b, 60)} against {visible(a, 60)}", [difference(label, test) for label, test in tests]))
     header = [f"{SHORT.get(a.plugin, titled(a.plugin))}\N{NO-BREAK SPACE}{a.arrow}".strip() for a in labels]
     return (header, rows) if rows else None
-
-
-def _difference(label: Label, test: Mapping[str, Any] | None) -> Mark:
-    """A difference with its interval, times 100 but for calibration errors."""
-    if test is None:
-        return Mark("–", title="not measured for both")
-    scale, digits = (1.0, 3) if label.plugin in CALIBRATION else (100.0, 1)
-    if not _finite(test["difference"]):
-        return Mark("undefined", title=f"n = {test['n']:,}")
-    known = _finite(test["low"]) and _finite(test["high"])
-    interval = f"{signed(scale * test['low'], digits)} to {signed(scale * test['high'], digits)}" if known else ""
-    sign, tone = verdict(test)
-    return Mark(signed(scale * test["difference"], digits), interval, "", sign, tone, f"n = {test['n']:,}; {told(test, scale, digits)}")
 
 
 def _rules(results: Results, dataset: str) -> Iterator[str]:
@@ -275,12 +227,8 @@ def _change(results: Results, model: str, dataset: str, label: Label) -> Mark:
     if test is None:
         mark.interval = f"({mark.interval})" if model == results.baseline and mark.interval else mark.interval
         return mark
-    if _finite(test["difference"]):
-        known = _finite(test["low"]) and _finite(test["high"])
+    if finite(test["difference"]):
+        known = finite(test["low"]) and finite(test["high"])
         limits = f" ({signed(100 * test['low'], 1)} to {signed(100 * test['high'], 1)})" if known else ""
         mark.interval = f"{signed(100 * test['difference'], 1)}{limits}"
     return mark
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)

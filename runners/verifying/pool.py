@@ -114,7 +114,7 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
         split: which split people look at.
 
     Raises:
-        PoolError: a folder is not there, or no recipe has a row of that split.
+        PoolError: a folder or picture is not there, or no recipe has a row of that split.
     """
     rows: list[dict[str, Any]] = []
     for folder in recipes:
@@ -125,6 +125,12 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
     if not rows:
         raise PoolError(f"no pair of split '{split}' in {', '.join(map(str, recipes)) or 'any recipe'}")
     pictures = dict(_pictures([*recipes, *sources], {r["image_id"] for r in rows} - {None}))
+    wanted = {r["image_id"] for r in rows} - {None}
+    if missing := sorted(wanted - {name for name, data in pictures.items() if data is not None}):
+        raise PoolError(
+            f"{len(missing):,} of {len(wanted):,} pictures are not on this disk, '{missing[0]}' the first; decisions hold for a picture. "
+            f"Get {', '.join(map(str, sources)) or 'the source data sets'} first: `dvc pull` or `dvc repro --pull`"
+        )
     digests = {name: pixels_of(data) for name, data in pictures.items()}
     return Pool([Question(r, pictures.get(r["image_id"]), content_of(r, digests.get(r["image_id"], ""))) for r in rows])
 

@@ -19,7 +19,22 @@ def qualm(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]
 def test_help_teaches() -> None:
     done = qualm("--help")
     assert done.returncode == 0
-    for command in ("validate", "plan", "compile", "run", "diff", "ls", "graph", "lineage", "schema", "new", "show", "compare", "data"):
+    for command in (
+        "validate",
+        "plan",
+        "compile",
+        "run",
+        "diff",
+        "ls",
+        "graph",
+        "lineage",
+        "schema",
+        "new",
+        "show",
+        "compare",
+        "verify",
+        "data",
+    ):
         assert command in done.stdout
 
 

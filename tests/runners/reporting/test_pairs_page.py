@@ -19,6 +19,7 @@ from runners import report
 from runners.records import read_table, write_table
 from runners.reporting import data_sets, judging, metric_study, pairs, strategies
 from runners.reporting.load import Results, read_results
+from runners.reporting.marks import verdict
 from runners.stage import Stage
 from tests.chromium import Chromium
 from tests.runners.reporting.pair_results import build
@@ -122,7 +123,7 @@ def test_marks_are_the_corrected_tests(results: Results) -> None:
 )
 def test_a_verdict_needs_a_direction_and_a_p_value(p: float | None, difference: float, higher: bool | None, sign: str) -> None:
     test = {"p_adjusted": p, "difference": difference, "higher_is_better": higher}
-    assert strategies.verdict(test)[0] == sign
+    assert verdict(test)[0] == sign
 
 
 def test_the_papers_average_is_over_categories(results: Results) -> None:

@@ -47,3 +47,5 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     recipe, source = write_pairs(tmp_path)
     with pytest.raises(PoolError, match="no pair of split 'val'"):
         read_pool([recipe], [source], "val")
+    with pytest.raises(PoolError, match="3 of 6 pictures are not on this disk, 'clean0' the first"):
+        read_pool([recipe], [])
