@@ -11,8 +11,9 @@ import errno
 import logging
 import math
 import shutil
+import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def run(stage: Stage) -> None:
     )
     work = _workplace(stage, engine_digest(plugin.module))
     try:
-        recipe = load("finetunes", params["plugin"])(context, **params["args"])
+        recipe = _first_first(work / "made", lambda: load("finetunes", params["plugin"])(context, **params["args"]))
         with progress(stage.settings, f"{params['name']}: steps", recipe.steps) as advance:
             state = train(recipe, work, stage.settings, stage.seed, advance, LOCAL / "tensorboard" / stage.spec / stage.name)
     except (FinetuneError, ModelError) as error:
@@ -80,6 +81,16 @@ def run(stage: Stage) -> None:
     stage.publish(model, stage.outputs["model"])
     stage.publish(work / "log.csv", stage.outputs["log"])
     shutil.rmtree(work)
+
+
+def _first_first(mark: Path, make: Callable[[], Recipe]) -> Recipe:
+    """Make the recipe in the first of several processes before the others do: what it asks a model, they find in the store."""
+    while not is_first() and not mark.exists():
+        time.sleep(0.1)
+    recipe = make()
+    if is_first():
+        mark.touch()
+    return recipe
 
 
 def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Advance, events: Path | None = None) -> Mapping[str, Any]:

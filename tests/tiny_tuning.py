@@ -95,11 +95,14 @@ class Tuning:
             finetune.run(stage)
         return stage
 
+    def environment(self, **settings: str) -> dict[str, str]:
+        own = {"QUALM_DEVICE": "cpu", "QUALM_PROGRESS": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        return {**os.environ, **own, **settings}
+
     def start(self, name: str = "tuned", **environment: str) -> subprocess.Popen:
-        own = {"QUALM_DEVICE": "cpu", "QUALM_PROGRESS": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         command = [sys.executable, "-m", "runners", f"t/{name}"]
-        return subprocess.Popen(command, cwd=self.folder, env={**os.environ, **own}, **pipes)
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment(**environment), **pipes)
 
     def model(self, name: str = "tuned") -> Path:
         return self.folder / "results/t/models" / name

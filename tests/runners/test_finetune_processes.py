@@ -80,6 +80,26 @@ def test_devices_and_micro_batches_give_the_same_curve(tmp_path, model, settings
     assert max(float((one[k] - two[k]).abs().max()) for k in one) < 1e-5
 
 
+@pytest.mark.slow
+def test_under_torchrun_the_base_model_is_asked_once(tmp_path, model):
+    """R-tuning on two processes that start together: the second waits for the first one's answers."""
+    import subprocess
+    import sys
+
+    args = {"base": "base", "train": ["pairs"], "tune": LORA, "batch": 6, "steps": 4}
+    project, usual = Tuning(tmp_path / "two", model), Tuning(tmp_path / "one", model)
+    for each in (project, usual):
+        each.stage("rtune", args)
+    usual.run()
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29571", "-m", "runners", "t/tuned"]
+    done = subprocess.run(
+        command, cwd=project.folder, env=project.environment(QUALM_DEVICES="2"), capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("28 computed") == 1
+    assert losses(project) == pytest.approx(losses(usual), abs=2e-5)
+
+
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, model, monkeypatch):
     """The second checkpoint finds no room (its place is /dev/full); the first stays, and the run goes on from it."""
     project = make(tmp_path, model, steps=9)

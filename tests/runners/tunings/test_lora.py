@@ -73,3 +73,19 @@ def test_saved_adapter_names_its_base(model, folder, tmp_path):
     assert config["base_model_name_or_path"] == str(folder) and config["r"] == 8
     assert {p.name for p in tmp_path.iterdir()} >= {"adapter_model.safetensors", "tokenizer.json", "processor_config.json"}
     assert not (tmp_path / "config.json").exists()
+
+
+def test_embeddings_and_head_trained_whole_come_back(model, folder, tmp_path):
+    """For a model that has to learn words it never met, an adapter alone is too little."""
+    tuning = lora(model, whole="lm_head|embed_tokens", targets="[qv]_proj")
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in tuning.network.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
+    tuning.save(tmp_path, tuning.network.state_dict())
+    given = {"input_ids": torch.tensor([[5, 6, 7, 8]]), "attention_mask": torch.ones(1, 4, dtype=torch.long)}
+    merged = hf_vlm(ModelContext("again", tmp_path)).load()
+    with torch.no_grad():
+        torch.testing.assert_close(merged(**given).logits, tuning.network.eval()(**given).logits, atol=1e-4, rtol=1e-4)
+        assert not torch.allclose(merged(**given).logits, hf_vlm(ModelContext("m", folder)).load()(**given).logits, atol=1e-2)
