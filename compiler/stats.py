@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -61,7 +62,11 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:
     """One data set: pictures and questions by category and split, then recipes, then what looks alike."""
-    console.print(_counts(name, counts))
+    across = _counts(name, counts, across=True)
+    fits = len(counts["categories"]) < MOST_COLUMNS and _width(across, console) <= console.width
+    table = across if fits else _counts(name, counts, across=False)
+    table.width = _width(table, console)  # wider than the terminal, if need be: no number is broken in two
+    console.print(table, crop=False)
     if counts.get("recipes"):
         console.print(_recipes(counts))
     for reason, n in counts.get("dropped", {}).items():
@@ -74,7 +79,13 @@ def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> 
     console.print()
 
 
-def _counts(name: str, counts: Mapping[str, Any]) -> Table:
+def _width(table: Table, console: Console) -> int:
+    """Columns of the terminal that the whole table would take."""
+    return Measurement.get(console, console.options.update(max_width=1000), table).maximum
+
+
+def _counts(name: str, counts: Mapping[str, Any], across: bool) -> Table:
+    """The counts with a column for every category, or with a row."""
     cells, categories = counts["cells"], [*counts["categories"], ALL]
     rows: list[tuple[str, str, dict[str, str]]] = []
     for split in counts["splits"]:
@@ -85,7 +96,7 @@ def _counts(name: str, counts: Mapping[str, Any]) -> Table:
     both = {c: f"{t['perturbed'] + t['clean']:,}/{t['idk'] + t['answerable']:,}" for c, t in total.items()}
     rows.append(("total", "pictures/questions", both))
     table = Table(title=Text(name, style="bold"), title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    if len(categories) <= MOST_COLUMNS:
+    if across:
         for column in ("split", ""):
             table.add_column(column, overflow="fold")
         for category in categories:

@@ -87,7 +87,8 @@ def make_clone(to: Path, default: str = "mini") -> Clone:
     """A clone of the working tree's tracked and new files, committed, with `default` as its only spec and the base model in place."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
-        if name.startswith(("specs/", "results/", "tests/")) or name in ("dvc.yaml", "dvc.lock") or not (ROOT / name).is_file():
+        ours = name.startswith(("specs/", "results/", "tests/")) and not name.startswith("specs/prompts/")
+        if ours or name in ("dvc.yaml", "dvc.lock") or not (ROOT / name).is_file():
             continue
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, to / name)
