@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from runners.code import file_digest
+from runners.devices import torch_device
 from runners.generators import GeneratorContext, GeneratorError, Message, Reply, Request
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._still_images import still_images_only
@@ -121,7 +122,7 @@ class Hf:
         self._stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
         # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the distribution.
         model.generation_config = GenerationConfig(eos_token_id=sorted(self._stops) or None, pad_token_id=tokenizer.pad_token_id)
-        self._model = model.eval().to(_device(self.device))
+        self._model = model.eval().to(torch_device(self.device))
 
     def _render(self, request: Request) -> str:
         turns = [{"role": m.role, "content": self._content(m)} for m in request.messages]
@@ -209,14 +210,6 @@ class _Noise:
 def _seed(request: Request, prompt: str) -> int:
     """A request's own seed: equal seeds of different prompts draw different noise."""
     return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:8]) >> 1
-
-
-def _device(name: str) -> str:
-    import torch
-
-    if name != "auto":
-        return name
-    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _picture(data: bytes) -> Any:

@@ -16,6 +16,7 @@ from registry import CLEAN
 from registry.plugins import Chosen, get
 from runners.answers import STORE, answer_tables
 from runners.code import engine_digest
+from runners.devices import torch_device
 from runners.finetunes import FinetuneContext, FinetuneError
 from runners.inputs import BrokenSample, Dataset, Variant
 from runners.judges import JudgeError
@@ -123,9 +124,7 @@ def _draw(model: HfVlm, stage: Stage, store: Store, wanted: list[tuple[bytes, Re
     import torch
     from transformers import LogitsProcessorList
 
-    device = stage.settings.device
-    best = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    model.load().to((best or "cpu") if device == "auto" else device)  # type: ignore[call-overload]
+    model.load().to(torch_device(stage.settings.device))
     groups = [[w for w in wanted if (w[1].image is None) is alone] for alone in (False, True)]
     size = stage.settings.batch_size
     with progress(stage.settings, "drawing answers", len(wanted)) as advance, torch.inference_mode():
