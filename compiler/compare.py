@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from compiler.errors import nearest
 from compiler.project import Project, ProjectError
 from compiler.scores import Row, main_setting, read_scores, score_stage, scored_models
+from compiler.tables import plain_table
 from registry.printing import print_json
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def print_comparison(found: Mapping[str, Any], console: Console) -> None:
     for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in found["differences"]):
         rows = [d for d in found["differences"] if (d.get("model", ""), d["dataset"]) == group]
         title = Text(" · ".join(x for x in group if x), style="bold")
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        table = plain_table(title)
         table.add_column("metric", overflow="fold")
         level = f"{found['level']:.0%} interval" if found["level"] else ""
         for name in ("a", "b", "difference", level, "better", "n"):

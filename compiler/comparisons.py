@@ -12,6 +12,7 @@ from rich.text import Text
 
 from compiler.project import ProjectError
 from compiler.scores import Row
+from compiler.tables import in_parts, metrics_down
 
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 CELL = 29
@@ -50,9 +51,8 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
     for key in dict.fromkeys((t["dataset"], t["slice"], t["a"]) for t in tests):
         here = [t for t in tests if (t["dataset"], t["slice"], t["a"]) == key]
         models = list(dict.fromkeys(t["b"] for t in here))
-        fits = max(1, (console.width - 34) // CELL)
-        for start in range(0, len(models), fits):
-            console.print(_table(here, key, models[start : start + fits]))
+        for part in in_parts(models, CELL, console):
+            console.print(_table(here, key, part))
     if tests:
         named = {"holm": "Holm's", "benjamini_hochberg": "Benjamini and Hochberg's"}.get(correction)
         over = "the models" if family == "metric" else "all models and metrics"
@@ -65,19 +65,7 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
 def _table(tests: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Table:
     dataset, part, baseline = key
     title = Text(f"{dataset}{'' if part == 'all' else f' · {part}'} · difference from ", style="") + Text(baseline, style="bold")
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("metric", overflow="fold")
-    for model in models:
-        table.add_column(Text(model), justify="right", overflow="fold")
-    table.add_column("n", justify="right", style="dim")
-    cells = {(t["metric"], t["b"]): t for t in tests}
-    for metric in dict.fromkeys(t["metric"] for t in tests):
-        found = [cells.get((metric, m)) for m in models]
-        counts = sorted({t["n"] for t in found if t})
-        table.add_row(
-            Text(metric), *map(_cell, found), "–".join(f"{c:,}" for c in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
-        )
-    return table
+    return metrics_down(title, {(t["metric"], t["b"]): t for t in tests}, models, _cell)
 
 
 def _cell(test: dict[str, Any] | None) -> Text:

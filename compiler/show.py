@@ -13,6 +13,7 @@ from compiler.compare import compare_results as compare_results
 from compiler.comparisons import matching, read_comparisons, show_tests
 from compiler.project import Project
 from compiler.scores import Row, read_scores, score_stage, select
+from compiler.tables import in_parts, metrics_down
 from registry.printing import print_json
 
 CELL = 22
@@ -49,30 +50,17 @@ def show_scores(rows: Sequence[Row], console: Console) -> None:
     keys = list(dict.fromkeys((r["dataset"], r["variant"], r["slice"]) for r in rows))
     if not keys:
         console.print("nothing fits these filters")
-    fits = max(1, (console.width - 34) // CELL)
     for key in keys:
         here = [r for r in rows if (r["dataset"], r["variant"], r["slice"]) == key]
         models = list(dict.fromkeys(r["model"] for r in here))
-        for start in range(0, len(models), fits):
-            console.print(_score_table(here, key, models[start : start + fits]))
+        for shown in in_parts(models, CELL, console):
+            console.print(_score_table(here, key, shown))
 
 
 def _score_table(rows: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Table:
     dataset, variant, part = key
     title = Text(dataset, style="bold") + Text("".join(f" · {x}" for x, plain in ((variant, "clean"), (part, "all")) if x != plain))
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("metric", overflow="fold")
-    for model in models:
-        table.add_column(Text(model), justify="right", overflow="fold")
-    table.add_column("n", justify="right", style="dim")
-    cells = {(r["metric"], r["model"]): r for r in rows}
-    for metric in dict.fromkeys(r["metric"] for r in rows):
-        found = [cells.get((metric, m)) for m in models]
-        counts = sorted({r["n"] for r in found if r})
-        unscored = max((r["n_unscored"] for r in found if r), default=0)
-        n = "–".join(f"{c:,}" for c in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
-        table.add_row(Text(metric), *(_value(r) for r in found), n + (f" (+{unscored:,} unscored)" if unscored else ""))
-    return table
+    return metrics_down(title, {(r["metric"], r["model"]): r for r in rows}, models, _value, unscored=True)
 
 
 def _value(row: Row | None) -> Text:

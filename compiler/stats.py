@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from compiler.project import Project, ProjectError
+from compiler.tables import plain_table
 from registry.printing import print_json
 
 ALL = "all"
@@ -95,7 +96,7 @@ def _counts(name: str, counts: Mapping[str, Any], across: bool) -> Table:
     total = {c: cells[ALL][c] for c in categories}
     both = {c: f"{t['perturbed'] + t['clean']:,}/{t['idk'] + t['answerable']:,}" for c, t in total.items()}
     rows.append(("total", "pictures/questions", both))
-    table = Table(title=Text(name, style="bold"), title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = plain_table(Text(name, style="bold"))
     if across:
         for column in ("split", ""):
             table.add_column(column, overflow="fold")
