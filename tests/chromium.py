@@ -43,13 +43,14 @@ class Chromium:
         )
         told = folder / "DevToolsActivePort"
         port, path = self._wait(lambda: told.exists() and told.read_text().count("\n") and told.read_text().split("\n"))
-        self._socket = connect(f"ws://127.0.0.1:{port}{path}", timeout=30, suppress_origin=True)
+        self._socket = connect(f"ws://127.0.0.1:{port}{path}", timeout=60, suppress_origin=True)
         self._number = 0
         self._session = ""
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.complaints: list[str] = []
         self.requests: list[str] = []
+        self._loads = 0
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -84,9 +85,22 @@ class Chromium:
             self.complaints.append(str(told["entry"]["text"]))
         elif message.get("method") == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
+        elif message.get("method") == "Page.loadEventFired":
+            self._loads += 1
 
     def open(self, url: str) -> None:
-        self.call("Page.navigate", url=url)
+        """Go to a page; returns once it has loaded."""
+        self._load("Page.navigate", url=url)
+
+    def reload(self) -> None:
+        """Load the page anew: when this returns, nothing of the page before can answer any more."""
+        self._load("Page.reload")
+
+    def _load(self, method: str, **params: Any) -> None:
+        before = self._loads
+        self.call(method, **params)
+        while self._loads == before:
+            self._event(json.loads(self._socket.recv()))
 
     def run(self, expression: str) -> Any:
         """The value of a JavaScript expression on the page."""

@@ -73,7 +73,7 @@ def test_a_review_in_a_browser(browser: Chromium, session: Session, tmp_path: Pa
     kept = session.journal.get(order[1], session.pool.questions[order[1]].content)
     assert kept is not None and (kept.decision, kept.note) == ("invalid", "vis")
 
-    browser.call("Page.reload")
+    browser.reload()
     browser.until("document.querySelector('#view .head')?.textContent.includes('1 valid, 1 invalid')")
     at(browser, session)
     browser.press("u")
