@@ -13,9 +13,15 @@ from typing import Any
 from unittest.mock import patch
 
 
+class NoVideos(dict[str, Any]):
+    """Stands where a video processor would: one without settings, for SmolVLM asks it how to sample a video whatever it is to render."""
+
+    num_frames = fps = None
+
+
 @contextmanager
 def still_images_only() -> Iterator[None]:
-    """While this is open, transformers builds processors with a `video_processor` of None. Does nothing where torchvision is installed."""
+    """While this is open, transformers builds processors with `NoVideos`, or None. Does nothing where torchvision is installed."""
     if importlib.util.find_spec("torchvision") is not None:
         yield
         return
@@ -24,11 +30,12 @@ def still_images_only() -> Iterator[None]:
 
     check = ProcessorMixin.check_argument_for_proper_class
 
-    def allow_none(self: Any, argument_name: str, argument: Any) -> Any:
-        return None if argument_name == "video_processor" and argument is None else check(self, argument_name, argument)
+    def allow_absent(self: Any, argument_name: str, argument: Any) -> Any:
+        absent = argument_name == "video_processor" and (argument is None or isinstance(argument, NoVideos))
+        return None if absent else check(self, argument_name, argument)
 
     with (
-        patch.object(ProcessorMixin, "check_argument_for_proper_class", allow_none),
-        patch.object(AutoVideoProcessor, "from_pretrained", lambda *_, **__: None),
+        patch.object(ProcessorMixin, "check_argument_for_proper_class", allow_absent),
+        patch.object(AutoVideoProcessor, "from_pretrained", lambda *_, **__: NoVideos()),
     ):
         yield
