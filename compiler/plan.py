@@ -32,6 +32,9 @@ LATER_STAGES = 6
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
 
+DRAWN = "draw_"
+"""What an estimator's columns of sampled answers begin with."""
+
 VALIDATION = "val"
 """The split on which thresholds are chosen: answered, not scored."""
 
@@ -295,6 +298,8 @@ class _Planner:
             "max_new_tokens": r.spec.inference.max_new_tokens,
             **self._splits(datasets),
         }
+        if "draws" in params["needs"]:
+            params |= {"draws": r.spec.inference.draws, "temperature": r.spec.inference.temperature, "top_p": r.spec.inference.top_p}
         if any(a.options["fit"] == VALIDATION and model.ref.label in a.of for a in r.abstentions):
             params["also"] = [VALIDATION]
         inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in datasets}}
@@ -312,8 +317,8 @@ class _Planner:
         return {"splits": found} if found else {}
 
     def _needs(self, model: ModelUse) -> list[str]:
-        wanted = {"option_logits"} | {c for e in self.r.estimators for c in e.plugin.reads}
-        if self.r.judges or wanted & set(GREEDY_SIGNALS):
+        wanted = {"option_logits"} | {"draws" if c.startswith(DRAWN) else c for e in self.r.estimators for c in e.plugin.reads}
+        if self.r.judges or wanted - {"option_logits"}:
             wanted |= set(GREEDY_SIGNALS)
         if self.r.spec.inference.confidence == "verify":
             wanted.add("p_yes")

@@ -93,6 +93,13 @@ class Inference(_Strict):
     """How models answer."""
 
     max_new_tokens: Whole = Field(16, gt=0, description="Longest answer in tokens.")
+    draws: Whole = Field(
+        10, gt=0, le=1000, description="Sampled answers to every open question, where an estimator reads them; raising it adds draws."
+    )
+    temperature: float = Field(0.7, gt=0, description="Of the softmax that sampled answers are drawn from; the greedy answer has none.")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="Sampled answers use the likeliest tokens that together have at least this probability; 1 = all."
+    )
     confidence: Literal["sequence", "verify"] = Field(
         "sequence",
         description="Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when the model is "

@@ -87,14 +87,16 @@ GENERATIONS = pa.schema(
     [
         ("sample_id", pa.string()),
         ("variant", pa.string()),  # perturbation@parameter=value, or "clean"
-        ("draw", pa.int16()),  # 0 greedy, 1..N sampled
+        ("draw", pa.int16()),  # 0 greedy, with every signal that was asked for; 1..N sampled, with text and what is known of its tokens
         ("text", pa.string()),
-        ("token_logprobs", pa.list_(pa.float32())),  # natural log, of the generated tokens, end-of-sequence included
+        ("token_logprobs", pa.list_(pa.float32())),  # natural log, of the generated tokens, end-of-sequence included, at temperature 1
         ("token_entropies", pa.list_(pa.float32())),  # nats, over the full vocabulary, same length
-        ("prior_logprobs", pa.list_(pa.float32())),  # of the same tokens without what the spec removes (PMI)
+        ("logprobs_without_image", pa.list_(pa.float32())),  # of the same tokens, had the image not been shown
+        ("logprobs_without_question", pa.list_(pa.float32())),  # had nothing been asked about it
+        ("logprobs_without_both", pa.list_(pa.float32())),  # had there been neither
         ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
-        ("p_true", pa.float64()),
-        ("p_yes", pa.float64()),
+        ("p_true", pa.float64()),  # of "True", when asked whether the answer is true or false
+        ("p_yes", pa.float64()),  # P(yes) / (P(yes) + P(no)), when asked whether the answer is right
         ("input_digest", pa.string()),  # rendered prompt and pixels: what the model really saw
     ]
 )

@@ -9,6 +9,7 @@ stage where a recipe wants to know what its base model says.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from registry.sample import GENERATIONS, GREEDY
 from runners.asking import Asker, Cell, missing, plan
 from runners.code import engine_digest
 from runners.inputs import Dataset, Variant
-from runners.models import COLUMNS
+from runners.models import ANSWER, PARTS, draw_of
 from runners.predict import answer_all
 from runners.stage import LOCAL, Stage, StageError
 from runners.store import Store
@@ -45,9 +46,11 @@ def answer_tables(
     asker = Asker(model, engine, datasets, variants, needs, stage)
     cells, broken = asker.survey()
     absent = missing(cells, store)
-    stored = sum(store.find(c.key, c.needs) is not None for c in cells)
+    wanted = [key for cell in cells for key in cell.keys.values()]
+    stored = sum(store.find(key) is not None for key in wanted)
+    computing = sum(len(cell.keys) for cell in absent)
     stage.count(computed=0, stored=stored)
-    repeats = len(cells) - stored - len(absent)
+    repeats = len(wanted) - stored - computing
     if repeats:
         stage.count(**{"same as another": repeats})
     if absent:
@@ -59,23 +62,35 @@ def answer_tables(
 
 
 def _table(number: int, dataset: Dataset, cells: list[Cell], variants: list[Variant], store: Store, needs: frozenset[str]) -> pa.Table:
-    mine = [c for c in cells if c.dataset == number]
-    rows = [store.find(c.key, c.needs) for c in mine]
-    if None in rows:
-        raise StageError(f"{dataset.name}: {rows.count(None)} answers are neither stored nor computed; please report this")
-    values = store.take([r for r in rows if r is not None])
-    columns = {
-        "sample_id": [dataset.samples[c.row]["sample_id"] for c in mine],
-        "variant": [variants[c.variant].name for c in mine],
-        "draw": [GREEDY] * len(mine),
-        "input_digest": [c.input_digest for c in mine],
-    }
-    for name in COLUMNS:
-        columns[name] = values.column(name) if name in needs or name == "text" else pa.nulls(len(mine), GENERATIONS.field(name).type)
-    return pa.table([pa.chunked_array(_chunks(columns[f.name], f.type), f.type) for f in GENERATIONS], schema=GENERATIONS)
+    """GENERATIONS of one dataset: for every cell the greedy row, then its draws."""
+    mine = [cell for cell in cells if cell.dataset == number]
+    found = [store.find(key) for cell in mine for key in cell.keys.values()]
+    if None in found:
+        raise StageError(f"{dataset.name}: {found.count(None)} parts of answers are neither stored nor computed; please report this")
+    stored = iter(store.take([row for row in found if row is not None]).to_pylist())
+    rows = []
+    for cell in mine:
+        name, variant = dataset.samples[cell.row]["sample_id"], variants[cell.variant].name
+        shared = {"sample_id": name, "variant": variant, "input_digest": cell.input_digest}
+        greedy: dict[str, Any] = {**shared, "draw": GREEDY}
+        rows.append(greedy)
+        for part, values in zip(cell.keys, stored, strict=False):
+            if draw_of(part):
+                rows.append({**shared, "draw": draw_of(part), **_columns(PARTS[ANSWER], values, needs)})
+            else:
+                greedy |= _columns(PARTS[part], values, needs)
+    return pa.Table.from_pylist(rows, schema=GENERATIONS)
 
 
-def _chunks(values: Any, kind: pa.DataType) -> list[pa.Array]:
-    if isinstance(values, pa.ChunkedArray):
-        return values.chunks or [pa.array([], kind)]
-    return [values if isinstance(values, pa.Array) else pa.array(values, kind)]
+_FIELD = {"text": "text", "token_logprobs": "logprobs", "token_entropies": "entropies", "option_logits": "numbers"}
+
+
+def _columns(names: Sequence[str], part: Mapping[str, Any], needs: frozenset[str]) -> dict[str, Any]:
+    """Columns of GENERATIONS from a stored part."""
+    found = {}
+    for name in names:
+        if name in ("p_true", "p_yes"):
+            found[name] = next(iter(part["numbers"]), None)
+        else:
+            found[name] = part[_FIELD.get(name, "logprobs")]
+    return {name: value for name, value in found.items() if name in needs or name == "text"}

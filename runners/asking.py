@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from registry.sample import GREEDY
 from runners.ahead import ahead
 from runners.inputs import BrokenSample, Dataset, Variant
-from runners.models import Request
+from runners.models import ANSWER, DRAWS, OPTIONS, PARTS, Decoding, Part, Request, draw_of, draw_part
 from runners.progress import progress
 from runners.prompts import messages
 from runners.stage import Stage, StageError
-from runners.store import Store, answer_key, pixel_digest
+from runners.store import Store, part_key, pixel_digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """One sample under one variant: where it is, what the model sees of it, and the key of its answer."""
+    """One sample under one variant: where it is, and the key of every part of the answer that is wanted."""
 
     dataset: int
     row: int
     variant: int
     options: int
     has_image: bool
-    needs: frozenset[str]
-    key: bytes
+    keys: Mapping[str, bytes]
+    """Part -> its key in the store."""
     input_digest: str
 
 
@@ -41,7 +41,9 @@ class Asker:
         self, model: Any, engine: str, datasets: list[Dataset], variants: list[Variant], needs: frozenset[str], stage: Stage
     ) -> None:
         self.model, self.engine, self.datasets, self.variants, self.needs, self.stage = model, engine, datasets, variants, needs, stage
-        self.max_new_tokens = int(stage.params["max_new_tokens"])
+        given = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
+        self.decoding = Decoding(**given)
+        self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
 
     def survey(self) -> tuple[list[Cell], list[str]]:
         """Every cell with its key, in the order of the tables, and what is wrong with the samples that have none."""
@@ -61,8 +63,8 @@ class Asker:
                     self.stage.count(**{"dropped (no image to perturb)": len(self.variants) - len(found)})
         return cells, broken
 
-    def request(self, cell: Cell) -> Request:
-        """The request of a cell, made anew and held to its key.
+    def request(self, cell: Cell, store: Store) -> Request:
+        """The request of a cell for its missing parts, made anew and held to its key, with the greedy answer if that is stored.
 
         Raises:
             StageError: it is not the one that was surveyed, so its answer would be stored under a wrong key.
@@ -72,13 +74,15 @@ class Asker:
             request = self._request(dataset, cell.row, variant, dataset.image(cell.row))
         except BrokenSample as error:
             raise StageError(f"{error}; it could be read a moment ago") from error
-        if self._key(request)[0] != cell.key:
+        if self._seen(request) != cell.input_digest:
             name = dataset.samples[cell.row]["sample_id"]
             raise StageError(
                 f"{dataset.name}: sample '{name}', variant {variant.name}: twice perturbed, it came out differently; "
                 "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
             )
-        return request
+        row = None if ANSWER in cell.keys or request.options else store.find(self._key(request, ANSWER))
+        given = None if row is None else Part(**store.take([row]).to_pylist()[0])
+        return replace(request, parts=tuple(cell.keys), given=given)
 
     def _examine(self, place: tuple[int, int]) -> list[Cell] | BrokenSample:
         number, row = place
@@ -92,9 +96,7 @@ class Asker:
             if not variant.fits(image is not None):
                 continue
             request = self._request(dataset, row, variant, image)
-            key, seen = self._key(request)
-            needs = (self.needs | {"text"}) - ({"p_yes"} if request.options else {"option_logits"})
-            cells.append(Cell(number, row, index, request.options, request.image is not None, needs, key, seen))
+            cells.append(Cell(number, row, index, request.options, request.image is not None, self._keys(request), self._seen(request)))
         return cells
 
     def _request(self, dataset: Dataset, row: int, variant: Variant, image: Image | None) -> Request:
@@ -105,26 +107,48 @@ class Asker:
             prompt = self.model.render(messages(question, choices, image=picture is not None))
         except ValueError as error:
             raise StageError(f"{dataset.name}: sample '{sample['sample_id']}': {error}") from error
-        return Request(prompt, picture, len(choices), question)
+        stream = int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{sample['sample_id']}".encode()).digest()[:16], "big")
+        pixels = "" if picture is None else pixel_digest(picture)
+        return Request(prompt, picture, len(choices), question, self._parts(len(choices)), stream, pixels)
 
-    def _key(self, request: Request) -> tuple[bytes, str]:
-        """The key of the answer, and the digest of what the model sees."""
-        pixels = None if request.image is None else pixel_digest(request.image)
-        choice = {"method": "choice", "options": request.options}
-        decoding = choice if request.options else {"method": "greedy", "max_new_tokens": self.max_new_tokens}
-        seen = hashlib.sha256(f"{request.prompt}\0{pixels}".encode()).hexdigest()
-        return answer_key(self.model.digest, self.engine, request.prompt, pixels, decoding, GREEDY), seen
+    def _parts(self, options: int) -> tuple[str, ...]:
+        """What is wanted of one question."""
+        if options:
+            return (OPTIONS,)
+        signals = [name for name, columns in PARTS.items() if name not in (ANSWER, OPTIONS) and self.needs.intersection(columns)]
+        return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
+
+    def _keys(self, request: Request) -> dict[str, bytes]:
+        return {part: self._key(request, part) for part in request.parts}
+
+    def _key(self, request: Request, part: str) -> bytes:
+        how = self.decoding
+        decoding: dict[str, Any] = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
+        if part == OPTIONS:
+            decoding = {"method": "choice", "options": request.options}
+        elif draw_of(part):
+            more = {"temperature": how.temperature, "top_p": how.top_p, "stream": f"{request.stream:032x}"}
+            decoding = {**decoding, "method": "sample", **more}
+        elif part != ANSWER:
+            decoding["question"] = request.question
+        return part_key(self.model.digest, self.engine, request.prompt, request.pixels or None, decoding, part)
+
+    @staticmethod
+    def _seen(request: Request) -> str:
+        """Digest of what the model sees."""
+        return hashlib.sha256(f"{request.prompt}\0{request.pixels or None}".encode()).hexdigest()
 
 
 def missing(cells: list[Cell], store: Store) -> list[Cell]:
-    """The cells to compute, each answer once, in order."""
-    wanted: dict[bytes, Cell] = {}
+    """The cells to compute with the parts that are neither stored nor another cell's, in order."""
+    taken: set[bytes] = set()
+    found = []
     for cell in cells:
-        if cell.key not in wanted and store.find(cell.key, cell.needs) is None:
-            # An answer of which only a part is known is computed whole, so that no later run loses what this one had.
-            needs = cell.needs | store.fields(cell.key)
-            wanted[cell.key] = replace(cell, needs=needs)
-    return list(wanted.values())
+        keys = {part: key for part, key in cell.keys.items() if key not in taken and store.find(key) is None}
+        taken.update(keys.values())
+        if keys:
+            found.append(replace(cell, keys=keys))
+    return found
 
 
 def plan(missing: list[Cell], batch_size: int) -> list[list[Cell]]:
@@ -136,7 +160,7 @@ def plan(missing: list[Cell], batch_size: int) -> list[list[Cell]]:
     filling: dict[Any, list[Cell]] = {}
     full = []
     for cell in missing:
-        kind = (cell.has_image, cell.options > 0, cell.needs)
+        kind = (cell.has_image, cell.options > 0, tuple(cell.keys))
         batch = filling.setdefault(kind, [])
         batch.append(cell)
         if len(batch) == batch_size:

@@ -36,7 +36,7 @@ def answer_all(asker: Asker, store: Store, batches: list[list[Cell]]) -> None:
     settings = asker.stage.settings
 
     def prepare(cells: list[Cell]) -> tuple[list[Cell], Encoded]:
-        return cells, asker.model.encode([asker.request(c) for c in cells])
+        return cells, asker.model.encode([asker.request(c, store) for c in cells])
 
     class Batches(IterableDataset[Any]):
         def __iter__(self) -> Iterator[tuple[list[Cell], Encoded]]:
@@ -53,13 +53,14 @@ def answer_all(asker: Asker, store: Store, batches: list[list[Cell]]) -> None:
         def predict_step(self, batch: tuple[list[Cell], Encoded], batch_idx: int) -> None:
             cells, encoded = batch
             try:
-                answers = asker.model.answer(encoded, cells[0].needs, asker.max_new_tokens)
+                answers = asker.model.answer(encoded, asker.decoding)
             except Exception as error:
                 names = [asker.datasets[c.dataset].samples[c.row]["sample_id"] for c in cells]
                 error.add_note(f"in the batch of samples {', '.join(names)}; all batches before it are stored")
                 raise
-            store.put([c.key for c in cells], answers)
-            asker.stage.count(computed=len(cells))
+            made = [(key, answer[part]) for c, answer in zip(cells, answers, strict=True) for part, key in c.keys.items()]
+            store.put([key for key, _ in made], [part for _, part in made])
+            asker.stage.count(computed=len(made))
             advance(len(cells))
 
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)

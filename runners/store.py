@@ -24,31 +24,41 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from registry.sample import GENERATIONS
-from runners.models import COLUMNS, Answer
+from runners.models import Part
 
 if TYPE_CHECKING:
     import PIL.Image
 
-MAGIC = b"qualm answers 1\n"
+MAGIC = b"qualm answers 2\n"
 """Written into every key and every segment: with another format, nothing is found again."""
-SEGMENT = pa.schema([("key", pa.binary(32)), *(GENERATIONS.field(c) for c in COLUMNS)])
+SEGMENT = pa.schema(
+    [
+        ("key", pa.binary(32)),
+        ("text", pa.string()),
+        ("tokens", pa.list_(pa.int32())),
+        ("logprobs", pa.list_(pa.float32())),
+        ("entropies", pa.list_(pa.float32())),
+        ("numbers", pa.list_(pa.float64())),
+    ]
+)
+"""A row is one part of an answer (`runners.models.Part`) behind its key."""
+PART = SEGMENT.names[1:]
 _HEAD = len(MAGIC) + 64 + 1
 _STALE_SECONDS = 24 * 3600
 
 
-def answer_key(model: str, engine: str, prompt: str, pixels: str | None, decoding: Mapping[str, Any], draw: int) -> bytes:
-    """SHA-256 over everything that an answer depends on.
+def part_key(model: str, engine: str, prompt: str, pixels: str | None, decoding: Mapping[str, Any], part: str) -> bytes:
+    """SHA-256 over everything that a part of an answer depends on.
 
     Args:
         model: digest of weights, config, processor and dtype.
         engine: digest of the code that answers.
         prompt: as rendered.
         pixels: `pixel_digest` of the picture, None where there is none.
-        decoding: method and limits.
-        draw: 0 for the greedy answer.
+        decoding: method and limits, and what else this part depends on.
+        part: of `runners.models.PARTS`, or `draw K`.
     """
-    material = json.dumps([model, engine, prompt, pixels, dict(decoding), draw], sort_keys=True, separators=(",", ":"))
+    material = json.dumps([model, engine, prompt, pixels, dict(decoding), part], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(MAGIC + material.encode()).digest()
 
 
@@ -69,7 +79,7 @@ class Store:
         self.folder = root / hashlib.sha256(f"{model} {engine}".encode()).hexdigest()[:32]
         self.folder.mkdir(parents=True, exist_ok=True)
         self._rows: dict[bytes, int] = {}
-        self._fields: list[int] = []
+        self._count = 0
         self._tables: list[pa.Table] = []
         self.damaged = 0
         """Segments that were found truncated or corrupt, and set aside."""
@@ -78,25 +88,20 @@ class Store:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def fields(self, key: bytes) -> frozenset[str]:
-        """The columns that are known of this answer; empty if it is not here."""
-        row = self._rows.get(key)
-        return frozenset() if row is None else frozenset(c for bit, c in enumerate(COLUMNS) if self._fields[row] >> bit & 1)
-
-    def find(self, key: bytes, needs: frozenset[str]) -> int | None:
-        """The row of an answer of which at least `needs` are known."""
-        return self._rows[key] if needs <= self.fields(key) and key in self._rows else None
+    def find(self, key: bytes) -> int | None:
+        """The row of a part, None where it is not here."""
+        return self._rows.get(key)
 
     def take(self, rows: Sequence[int]) -> pa.Table:
-        """The answers at these rows, in this order, with the columns of `COLUMNS`."""
+        """The parts at these rows, in this order, with the columns of `PART`."""
         if not self._tables:
-            return SEGMENT.empty_table().select(list(COLUMNS))
+            return SEGMENT.empty_table().select(PART)
         self._tables = [pa.concat_tables(self._tables).combine_chunks()]
-        return self._tables[0].select(list(COLUMNS)).take(pa.array(rows, pa.int64()))
+        return self._tables[0].select(PART).take(pa.array(rows, pa.int64()))
 
-    def put(self, keys: Sequence[bytes], answers: Sequence[Answer]) -> None:
+    def put(self, keys: Sequence[bytes], parts: Sequence[Part]) -> None:
         """Write one segment; when this returns, the answers survive a kill and a power cut."""
-        rows = [{"key": key, **asdict(answer)} for key, answer in zip(keys, answers, strict=True)]
+        rows = [{"key": key, **asdict(part)} for key, part in zip(keys, parts, strict=True)]
         table = pa.Table.from_pylist(rows, schema=SEGMENT)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, SEGMENT) as writer:
@@ -142,17 +147,10 @@ class Store:
             return reader.read_all()
 
     def _add(self, table: pa.Table) -> None:
-        start = len(self._fields)
         self._tables.append(table)
-        known = [0] * table.num_rows
-        for bit, name in enumerate(COLUMNS):
-            for row, valid in enumerate(table.column(name).is_valid().to_pylist()):
-                known[row] |= valid << bit
-        self._fields += known
-        for row, key in enumerate(table.column("key").to_pylist()):
-            old = self._rows.get(key)
-            if old is None or known[row].bit_count() > self._fields[old].bit_count():
-                self._rows[key] = start + row
+        for row, key in enumerate(table.column("key").to_pylist(), self._count):
+            self._rows.setdefault(key, row)
+        self._count += table.num_rows
 
 
 def _fault(raw: bytes) -> str:

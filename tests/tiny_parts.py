@@ -5,7 +5,7 @@ from pathlib import Path
 
 _TEXT = """what color shape is the a an there of left right front behind how many objects are in image picture cube sphere cylinder cone
 red green blue yellow purple gray cyan brown small large metal rubber yes no 0 1 2 3 4 5 6 7 8 9 answer with option 's letter from given
-choices directly big thing scene ? . , : ' i do n't know none above user assistant USER ASSISTANT Answer What How Is The There"""
+choices directly big thing scene True False ? . , : ' i do n't know none above user assistant USER ASSISTANT Answer What How Is The There"""
 WORDS = _TEXT.split()
 
 
@@ -40,7 +40,7 @@ def bytes_tokenizer(special: list[str], eos: str, pad: str, named: dict[str, str
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    corpus = [" ".join(WORDS)] * 3 + [f"say {x} or {x}" for x in "ABCDEFGHIJ"] * 5
+    corpus = [" ".join(WORDS)] * 3 + [f"say {x} or {x}" for x in [*"ABCDEFGHIJ", "True"]] * 9
     core.train_from_iterator(
         corpus, trainers.BpeTrainer(vocab_size=500, initial_alphabet=alphabet, special_tokens=special, show_progress=False)
     )

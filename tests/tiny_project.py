@@ -59,11 +59,11 @@ class Project:
     def dataset(self, name: str, n: int, choices: bool = False, **more) -> None:
         write_dataset(self.folder / "results" / "t" / "data" / name, n, choices, **more)
 
-    def stage(self, datasets, variants=(CLEAN,), needs=NEEDS, max_new_tokens: int = 4, seed: int = 7, args=None) -> None:
+    def stage(self, datasets, variants=(CLEAN,), needs=NEEDS, max_new_tokens: int = 4, seed: int = 7, args=None, **more) -> None:
         data = {name: f"results/t/data/{name}" for name in datasets}
         out = {name: f"results/t/generations/base/{name}.parquet" for name in datasets}
         model = {"label": "base", "plugin": "hf_vlm", "args": args or {"artifact": "registry/data/tiny"}, "dtype": "float32"}
-        params = {"model": model, "variants": list(variants), "needs": list(needs), "max_new_tokens": max_new_tokens}
+        params = {"model": model, "variants": list(variants), "needs": list(needs), "max_new_tokens": max_new_tokens, **more}
         inputs = {"datasets": data, "model": "registry/data/tiny"}
         stage = {"kind": "infer", "seed": seed, "params": params, "inputs": inputs, "outputs": {"generations": out}}
         path = self.folder / "specs" / "t" / "stages" / "infer.json"

@@ -14,16 +14,18 @@ What `infer` relies on, and every `Model` keeps:
   The code that makes the answers is digested beside it (`runners.code.engine_digest`), not in it.
 - Building the object reads no weights: `load` does, and is called only when there is something to compute.
 - `render` returns the exact text the processor is given; together with the pixels it is all that a model sees.
-- `encode` runs on a loader thread while the device works; `answer` runs on the device and draws no random number.
+- `encode` runs on a loader thread while the device works; `answer` runs on the device.
+- All chance of a sampled answer comes from its request's stream and its number (`runners.models._sampling`).
 - An answer depends on its own prompt alone, whatever else is in the batch (to rounding; the text, at float32, exactly).
 - What was not asked for or does not exist is None. Nothing is ever filled in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -31,8 +33,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import torch
 
-COLUMNS = ("text", "token_logprobs", "token_entropies", "prior_logprobs", "option_logits", "p_true", "p_yes")
-"""The columns of GENERATIONS that a model may fill, which are the words of `needs` and of GIVES."""
+PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "answer": ("text", "token_logprobs", "token_entropies"),
+        "options": ("text", "token_logprobs", "token_entropies", "option_logits"),
+        "without_image": ("logprobs_without_image",),
+        "without_question": ("logprobs_without_question",),
+        "without_both": ("logprobs_without_both",),
+        "p_true": ("p_true",),
+        "p_yes": ("p_yes",),
+    }
+)
+"""What is asked of a model, computed and stored on its own, and the columns of GENERATIONS each fills. `draw K` is one more: row K."""
+
+ANSWER, OPTIONS = "answer", "options"
+
+COLUMNS = tuple(dict.fromkeys(column for columns in PARTS.values() for column in columns))
+"""The columns of GENERATIONS that a model may fill, which with `draws` are the words of `needs` and of GIVES."""
+
+DRAWS = "draws"
+"""The word for sampled answers in `needs` and GIVES."""
+
+
+def draw_part(draw: int) -> str:
+    """The part that is a sampled answer."""
+    return f"draw {draw}"
+
+
+def draw_of(part: str) -> int:
+    """The number of a sampled answer; 0 for every other part."""
+    return int(part.removeprefix("draw ")) if part.startswith("draw ") else 0
 
 
 class ModelError(Exception):
@@ -51,6 +81,21 @@ class ModelContext:
     """The run's dtype, for a model whose own parameters name none."""
 
 
+@dataclass
+class Part:
+    """One part of what a model gives for a request; what does not exist is None."""
+
+    text: str | None = None
+    tokens: list[int] | None = None
+    """Generated ids, end-of-sequence included."""
+    logprobs: list[float] | None = None
+    """Natural log of each token's probability under the full softmax of the raw logits; of a prior, the answer's tokens under it."""
+    entropies: list[float] | None = None
+    """Nats, over the full vocabulary, one per token."""
+    numbers: list[float] | None = None
+    """Raw logits of the options' letters at the answer's first position; or the one number of p_yes or p_true, none where undefined."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One prompt as the model will see it, and what is wanted."""
@@ -63,23 +108,25 @@ class Request:
     """How many lettered options to read logits of; 0 for an open-ended question."""
     question: str = ""
     """The question as the prompt has it, for conversations that go on after the answer."""
+    parts: tuple[str, ...] = ("answer",)
+    """Of `PARTS`, and `draw K`."""
+    stream: int = 0
+    """128 bits from seed and sample, which with a draw's number make its random numbers."""
+    pixels: str = ""
+    """Digest of the picture: equal digests are one picture, whose work is shared. Empty: unknown."""
+    given: Part | None = None
+    """The greedy answer, where it is known and only signals about it are wanted."""
 
 
-@dataclass
-class Answer:
-    """The greedy answer to one request, every signal that was asked for, and None for every other."""
+@dataclass(frozen=True)
+class Decoding:
+    """How answers are decoded."""
 
-    text: str | None = None
-    token_logprobs: list[float] | None = None
-    """Natural log of the probability, under the full softmax of the raw logits, of each generated token, end-of-sequence included."""
-    token_entropies: list[float] | None = None
-    """Nats, over the full vocabulary, one per generated token."""
-    prior_logprobs: list[float] | None = None
-    option_logits: list[float] | None = None
-    """Raw logits of the options' letters at the answer's first position."""
-    p_true: float | None = None
-    p_yes: float | None = None
-    """P(yes) / (P(yes) + P(no)) when asked whether this answer is right; None where both are impossible."""
+    max_new_tokens: int = 16
+    temperature: float = 0.7
+    """Of sampled answers; the greedy one has none."""
+    top_p: float = 1.0
+    """Sampled answers use the likeliest tokens that together have at least this probability."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +135,8 @@ class Encoded:
 
     tensors: dict[str, Any]
     requests: tuple[Request, ...] = field(default=())
+    notes: Any = None
+    """What else the model's `answer` wants of its `encode`."""
 
 
 @runtime_checkable
@@ -106,8 +155,8 @@ class Model(Protocol):
     def load(self) -> torch.nn.Module:
         """Read the weights, once; the module is moved to the device by the caller."""
 
-    def answer(self, encoded: Encoded, needs: frozenset[str], max_new_tokens: int) -> list[Answer]:
-        """Answers in the order of the requests; every request of a batch has options, or none has."""
+    def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
+        """The parts of each request, in order; every request of a batch has options, or none has."""
 
 
 @runtime_checkable

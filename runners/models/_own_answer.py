@@ -1,38 +1,40 @@
-"""P(pred): a model is asked whether its own answer is right, and its yes is weighed against its no.
+"""What a model says of its own answer: whether it is right, yes or no; and whether it is true.
 
 P(yes) / (P(yes) + P(no)) at the first position of the reply to `runners.prompts.VERIFY`, each summed over the spellings that
-are one token for this tokenizer; the confidence of CertainlyUncertain (Khyathi Raghavi Chandu et al., ICLR 2025, section 2.3).
+are one token for this tokenizer: the confidence of CertainlyUncertain (Khyathi Raghavi Chandu et al., ICLR 2025, section 2.3).
+P("True") at the first position of the reply to `runners.prompts.p_true`, without a share of "False": P(True) as
+VLM-UQBench and lm-polygraph have it, after Kadavath et al., 2022.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from runners.models import Answer, ModelError, Request
-from runners.prompts import verification
+from runners.models import ModelError
 
 if TYPE_CHECKING:
+    import torch
+
     from runners.models.hf_vlm import HfVlm
 
-SPELLINGS = {word: (word, word.capitalize(), word.upper()) for word in ("yes", "no")}
+SPELLINGS = {**{word: (word, word.capitalize(), word.upper()) for word in ("yes", "no")}, "True": ("True",)}
 """Surface forms, each with and without a space before it."""
 
 
-def weigh(model: HfVlm, requests: Sequence[Request], answers: Sequence[Answer]) -> list[float | None]:
-    """P(yes) of each answer, by one forward pass over the conversation that goes on from it; None where both are impossible."""
+def yes_share(model: HfVlm, logits: torch.Tensor, prompt: str) -> list[float | None]:
+    """P(yes) / (P(yes) + P(no)) from logits (rows, vocabulary) after prompts that end as this one; None where both are impossible."""
     import torch
 
-    asked = [
-        replace(r, prompt=model.render(verification(r.question, a.text or "", r.image is not None)), options=0)
-        for r, a in zip(requests, answers, strict=True)
-    ]
-    tensors = model.on_device(model.encode(asked))
-    with torch.inference_mode():
-        logits = model.module(**tensors, use_cache=False, logits_to_keep=1).logits[:, -1].double()
-    yes, no = (torch.logsumexp(logits[:, spellings(model, word, asked[0].prompt)], dim=1) for word in SPELLINGS)
+    yes, no = (torch.logsumexp(logits[:, spellings(model, word, prompt)], dim=1) for word in ("yes", "no"))
     shares: list[float] = torch.sigmoid(yes - no).tolist()
+    return [None if s != s else s for s in shares]
+
+
+def true_share(model: HfVlm, logits: torch.Tensor, prompt: str) -> list[float | None]:
+    """P("True") from logits (rows, vocabulary) after prompts that end as this one."""
+    import torch
+
+    shares: list[float] = torch.softmax(logits, dim=1)[:, spellings(model, "True", prompt)].sum(dim=1).tolist()
     return [None if s != s else s for s in shares]
 
 
@@ -40,7 +42,7 @@ def spellings(model: HfVlm, word: str, prompt: str) -> list[int]:
     """Token ids of the spellings of a word that follow a prompt as one known token.
 
     Raises:
-        ModelError: none does, so the model's yes cannot be told from its no.
+        ModelError: none does, so the word cannot be told from others.
     """
     found: dict[int, str] = {}
     tried: dict[str, Any] = {}

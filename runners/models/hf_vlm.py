@@ -1,12 +1,14 @@
 """Any vision-language model of transformers: its own processor, its own chat template, and right log-probabilities.
 
 Lost without it: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a
-log-probability is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, and
-the tests hold every number to a plain unbatched forward pass over prompt and answer.
+log-probability is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, every
+signal comes from one look at the picture (`runners.models._one_pass`), and the tests hold every number to a plain unbatched
+forward pass over prompt and answer.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import string
@@ -15,10 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from runners.models import Answer, Encoded, ModelContext, ModelError, Request
+from runners.models import Decoding, Encoded, ModelContext, ModelError, Part, Request
 from runners.models._adapters import COMMIT, Base, merge, unfold
 from runners.models._folder import folder_digest, folder_fault
-from runners.models._own_answer import weigh
+from runners.models._layout import Seen, lay_out, leaders, unpadded
+from runners.models._one_pass import one_pass
+from runners.models._rows import Network
 from runners.models._still_images import still_images_only
 
 if TYPE_CHECKING:
@@ -26,7 +30,10 @@ if TYPE_CHECKING:
 
     from registry.plugins import Artifact
 
-GIVES = ["text", "token_logprobs", "token_entropies", "option_logits", "p_yes"]
+GIVES = [
+    "text", "token_logprobs", "token_entropies", "option_logits", "p_yes", "p_true", "draws",
+    "logprobs_without_image", "logprobs_without_question", "logprobs_without_both",
+]  # fmt: skip
 
 
 def hf_vlm(
@@ -99,30 +106,75 @@ class HfVlm:
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
-        self._lock = threading.Lock()  # fast tokenizers may not pad from two threads at once
+        self._own = threading.local()
         self._letters: list[int] = []
-        self._stops: set[int] = set()
+        self._marks = self._picture_marks()
+        self._shares: bool | None = None
+        self.stops: set[int] = set()
         self.module: Any = None
+        self.network: Any = None
 
     @property
     def origin(self) -> str:
         """What an adapter to be put on this model names as its base: a folder, or a hub model."""
         return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
 
+    @property
+    def mine(self) -> Any:
+        """The processor of this thread: fast tokenizers may not be used by two at once, and pictures should be."""
+        if not hasattr(self._own, "processor"):
+            self._own.processor = copy.deepcopy(self.processor)
+        return self._own.processor
+
     def render(self, messages: list[dict[str, Any]]) -> str:
-        with self._lock:
-            return str(self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+        return str(self.mine.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
-        if len({(r.image is None, r.options > 0) for r in requests}) != 1:
-            raise ModelError(f"model '{self.label}': a batch mixes requests with and without image or options")
+        if len({(r.image is None, r.options > 0, r.parts) for r in requests}) != 1:
+            raise ModelError(f"model '{self.label}': a batch mixes requests with and without image or options, or for different parts")
+        chiefs = leaders(requests, self._shares is not False)
+        if self._shares is None and chiefs != list(range(len(requests))):
+            self._shares = self._can_share(requests, chiefs)
+            chiefs = leaders(requests, self._shares)
+        tensors = self._processed([requests[i] for i in sorted(set(chiefs))])
+        read, layout = lay_out(self, requests, tensors, chiefs)
+        return Encoded(read, tuple(requests), layout)
+
+    def _processed(self, requests: Sequence[Request]) -> dict[str, Any]:
+        """What the processor makes of these prompts and pictures."""
         prompts = [r.prompt for r in requests]
         images = None if requests[0].image is None else [[r.image] for r in requests]
+        return dict(self.mine(text=prompts, images=images, padding=True, return_tensors="pt", **self._special(prompts[0])))
+
+    def _special(self, prompt: str) -> dict[str, Any]:
         begins = self.tokenizer.bos_token
-        special = {"add_special_tokens": False} if begins and prompts[0].startswith(begins) else {}
-        with self._lock:
-            batch = self.processor(text=prompts, images=images, padding=True, return_tensors="pt", **special)
-        return Encoded(dict(batch), tuple(requests))
+        return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
+
+    def _can_share(self, requests: Sequence[Request], chiefs: Sequence[int]) -> bool:
+        """Whether a prompt made from another's tokens is what the processor makes of it: tried on the first two with one picture."""
+        later = next(i for i, chief in enumerate(chiefs) if i != chief)
+        one, two = (unpadded(self._processed([requests[i]]))[0] for i in (chiefs[later], later))
+        leader = requests[chiefs[later]].prompt
+        found = Seen(leader, self.written(leader), one).follow(self, requests[later].prompt)
+        return (requests[later].prompt == leader and one == two) or (found is not None and found[0] == two)
+
+    def written(self, prompt: str) -> tuple[int, ...]:
+        """Tokens of a prompt as text, marks of pictures as they stand."""
+        return tuple(self.mine.tokenizer(prompt, **self._special(prompt))["input_ids"])
+
+    def plain_text(self, prompt: str) -> tuple[int, ...]:
+        """Tokens of a prompt without a picture, as the processor makes them."""
+        return unpadded(self._processed([Request(prompt, None)]))[0]
+
+    def marks(self, tokens: Sequence[int]) -> bool:
+        """Whether a picture is among these tokens."""
+        return not self._marks.isdisjoint(tokens)
+
+    def _picture_marks(self) -> set[int]:
+        names = (getattr(self.processor, name, None) for name in ("image_token", "boi_token", "start_image_token"))
+        ids = [self.tokenizer.convert_tokens_to_ids(str(name)) for name in names if name is not None]
+        known = (*ids, getattr(self.processor, "image_token_id", None))
+        return {int(i) for i in known if i is not None and i != self.tokenizer.unk_token_id}
 
     def load(self, dtype: str | None = None) -> torch.nn.Module:
         """Read the weights, adapters merged in.
@@ -155,28 +207,16 @@ class HfVlm:
         stops = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id} - {None}
         # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the logits.
         module.generation_config = GenerationConfig(eos_token_id=sorted(stops) or None, pad_token_id=self.tokenizer.pad_token_id)
-        self._stops = stops
+        self.stops = stops
         self.module = module.eval()
+        self.network = Network(self.module)
         return module  # type: ignore[no-any-return]
 
-    def answer(self, encoded: Encoded, needs: frozenset[str], max_new_tokens: int) -> list[Answer]:
+    def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
         import torch
-        from transformers import LogitsProcessorList
 
-        tensors = self.on_device(encoded)
-        device = self.module.device
-        count = encoded.requests[0].options
-        options = max(r.options for r in encoded.requests)
-        watch = _Watch("token_entropies" in needs, torch.tensor(self.option_ids(options), device=device) if count else None)
-        steps = 1 if count else max_new_tokens
         with torch.inference_mode():
-            out = self.module.generate(**tensors, do_sample=False, max_new_tokens=steps, logits_processor=LogitsProcessorList([watch]))
-        tokens = out[:, tensors["input_ids"].shape[1] :].tolist()
-        answers = watch.answers(tokens, self._stops, encoded.requests, self._decode)
-        if "p_yes" in needs and not count:
-            for answer, share in zip(answers, weigh(self, encoded.requests, answers), strict=True):
-                answer.p_yes = share
-        return answers
+            return one_pass(self, encoded, decoding)
 
     def on_device(self, encoded: Encoded) -> dict[str, Any]:
         """The tensors of a batch where the weights are, in their dtype."""
@@ -191,17 +231,14 @@ class HfVlm:
 
     def tokenize(self, text: str) -> list[int]:
         """Token ids of a rendered prompt as it stands."""
-        with self._lock:
-            return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return list(self.mine.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def texts(self, generated: list[list[int]]) -> list[str]:
         """Generated tokens as answers: up to where the turn ends."""
-        ends = (next((i for i, token in enumerate(ids) if token in self._stops), len(ids)) for ids in generated)
-        return [self._decode(ids[:end]) for ids, end in zip(generated, ends, strict=True)]
-
-    def _decode(self, tokens: list[int]) -> str:
-        with self._lock:
-            return str(self.tokenizer.decode(tokens, skip_special_tokens=True)).strip()
+        ends = (next((i for i, token in enumerate(ids) if token in self.stops), len(ids)) for ids in generated)
+        return [
+            str(self.mine.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip() for ids, end in zip(generated, ends, strict=True)
+        ]
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
         """Token ids that this conversation's rendered prompt would have to be followed by: the answer, then the end of the turn.
@@ -211,8 +248,7 @@ class HfVlm:
         """
         prompt = self.render(messages)
         turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-        with self._lock:
-            whole = str(self.processor.apply_chat_template([*messages, turn], tokenize=False))
+        whole = str(self.mine.apply_chat_template([*messages, turn], tokenize=False))
         if not whole.startswith(prompt):
             raise ModelError(
                 f"model '{self.label}': its chat template does not continue the prompt {prompt[-40:]!r} when the answer is known, but "
@@ -220,7 +256,7 @@ class HfVlm:
             )
         before, after = self.tokenize(prompt), self.tokenize(whole)
         ids = after[len(before) :] if after[: len(before)] == before else self.tokenize(whole[len(prompt) :])
-        end = next((i for i, token in enumerate(ids) if token in self._stops), None)
+        end = next((i for i, token in enumerate(ids) if token in self.stops), None)
         return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]
 
     def option_ids(self, n: int) -> list[int]:
@@ -242,8 +278,7 @@ class HfVlm:
         user = {"role": "user", "content": [{"type": "text", "text": "?"}]}
         assistant = {"role": "assistant", "content": [{"type": "text", "text": letter}]}
         prompt = self.render([user])
-        with self._lock:
-            whole = str(self.processor.apply_chat_template([user, assistant], tokenize=False))
+        whole = str(self.mine.apply_chat_template([user, assistant], tokenize=False))
         gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
         tried = {}
         before = self.tokenize(prompt)
@@ -253,43 +288,3 @@ class HfVlm:
             if after[:-1] == before and after[-1] != self.tokenizer.unk_token_id:
                 return int(after[-1])
         raise ModelError(f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}")
-
-
-class _Watch:
-    """Reads the raw logits of every step as `generate` makes them, and changes nothing."""
-
-    def __init__(self, entropies: bool, option_ids: torch.Tensor | None) -> None:
-        self.option_ids = option_ids
-        self.option_logits: list[list[float]] | None = None
-        self.logprobs: list[torch.Tensor] = []
-        self.entropies: list[torch.Tensor] | None = [] if entropies else None
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        logprobs = torch.log_softmax(scores.float(), dim=-1)
-        if self.option_ids is not None and self.option_logits is None:
-            self.option_logits = scores.index_select(1, self.option_ids).double().tolist()
-        self.logprobs.append(logprobs.amax(dim=-1))  # the greedy token's: it is the largest
-        if self.entropies is not None:
-            self.entropies.append(torch.special.entr(logprobs.exp()).sum(dim=-1))
-        return scores
-
-    def answers(self, tokens: list[list[int]], stops: set[int], requests: Sequence[Request], decode: Any) -> list[Answer]:
-        import torch
-
-        logprobs = torch.stack(self.logprobs, dim=1).tolist()
-        entropies = None if self.entropies is None else torch.stack(self.entropies, dim=1).tolist()
-        made = []
-        for row, ids in enumerate(tokens):
-            end = next((i for i, token in enumerate(ids) if token in stops), None)
-            length = len(ids) if end is None else end + 1
-            answer = Answer(decode(ids[: length if end is None else end]), logprobs[row][:length])
-            if any(p != p for p in answer.token_logprobs or ()):
-                raise ModelError(f"its logits are not numbers for prompt {requests[row].prompt[:80]!r}; float16 overflows, try bfloat16")
-            if entropies is not None:
-                answer.token_entropies = entropies[row][:length]
-            if self.option_logits is not None:
-                answer.option_logits = self.option_logits[row][: requests[row].options]
-            made.append(answer)
-        return made

@@ -71,7 +71,7 @@ class Detector:
 
     def yes(self, targets, pictures):
         """Share of pictures of which it says yes."""
-        from runners.models import Request
+        from runners.models import Decoding, Request
         from runners.prompts import messages
 
         said = []
@@ -80,7 +80,7 @@ class Detector:
                 Request(self.model.render(messages(f"Is there a {t.thing.name}?")), p)
                 for t, p in zip(targets[start : start + 64], pictures[start : start + 64], strict=True)
             ]
-            said += [a.text.strip().lower() == "yes" for a in self.model.answer(self.model.encode(asked), frozenset(), 3)]
+            said += [a["answer"].text.lower() == "yes" for a in self.model.answer(self.model.encode(asked), Decoding(3))]
         return f"{np.mean(said):7.1%}"
 
 

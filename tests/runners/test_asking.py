@@ -12,8 +12,10 @@ from runners.asking import Cell, plan
 
 def cells(n, seed):
     rng = random.Random(seed)
-    needs = [frozenset({"text"}), frozenset({"text", "token_logprobs"})]
-    return [Cell(0, i, 0, rng.choice([0, 6]), rng.random() < 0.8, rng.choice(needs), i.to_bytes(32, "big"), "") for i in range(n)]
+    parts = [("answer",), ("answer", "p_true")]
+    return [
+        Cell(0, i, 0, rng.choice([0, 6]), rng.random() < 0.8, {p: f"{i} {p}".encode() for p in rng.choice(parts)}, "") for i in range(n)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -21,15 +23,15 @@ def test_a_resumed_plan_is_the_rest_of_the_plan(seed):
     every = cells(57, seed)
     whole = plan(every, 4)
     for done in range(len(whole) + 1):
-        stored = {c.key for batch in whole[:done] for c in batch}
-        assert plan([c for c in every if c.key not in stored], 4) == whole[done:]
+        stored = {c.row for batch in whole[:done] for c in batch}
+        assert plan([c for c in every if c.row not in stored], 4) == whole[done:]
 
 
 def test_batches_are_alike_bounded_and_complete():
     every = cells(100, 3)
     batches = plan(every, 8)
     assert sorted(c.row for b in batches for c in b) == list(range(100))
-    assert all(len(b) <= 8 and len({(c.has_image, c.options > 0, c.needs) for c in b}) == 1 for b in batches)
+    assert all(len(b) <= 8 and len({(c.has_image, c.options > 0, tuple(c.keys)) for c in b}) == 1 for b in batches)
     assert sum(len(b) < 8 for b in batches) <= 8
 
 

@@ -85,17 +85,33 @@ def test_answer_length_is_no_matter_to_multiple_choice(project):
     assert project.run().counters == {"computed": 10, "stored": 7}
 
 
-def test_fewer_needs_compute_nothing_and_more_compute_what_lacks(project):
-    project.stage(["open", "mc"], needs=["text", "token_logprobs"])
-    project.run()
+def test_new_signals_compute_only_themselves(project):
+    project.stage(["open", "mc"], needs=["text", "token_logprobs", "option_logits"])
+    assert project.run().counters == {"computed": 17, "stored": 0}
     assert all(r["token_entropies"] is None for r in project.rows("open"))
     project.stage(["open", "mc"])
-    assert project.run().counters == {"computed": 17, "stored": 0}
+    assert project.run().counters == {"computed": 0, "stored": 17}  # entropies come with every answer
+    project.stage(["open", "mc"], needs=[*NEEDS, "p_true", "logprobs_without_both"])
+    assert project.run().counters == {"computed": 20, "stored": 17}
+    for row in project.rows("open"):
+        assert 0 <= row["p_true"] <= 1 and len(row["logprobs_without_both"]) == len(row["token_logprobs"])
     project.stage(["open", "mc"], needs=["text"])
     assert project.run().counters == {"computed": 0, "stored": 17}
     assert all(r["token_logprobs"] is None and r["text"] is not None for r in project.rows("open"))
-    project.stage(["open", "mc"])
-    assert project.run().counters == {"computed": 0, "stored": 17}
+
+
+def test_more_draws_compute_only_those(project):
+    project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=3, temperature=0.9)
+    assert project.run().counters == {"computed": 10 * 4 + 7, "stored": 0}
+    before = project.rows("open")
+    assert [(r["sample_id"], r["draw"]) for r in before[:5]] == [("s0000", d) for d in range(4)] + [("s0001", 0)]
+    assert all(len(r["token_logprobs"]) == len(r["token_entropies"]) for r in before)
+    assert {r["draw"] for r in project.rows("mc")} == {0}
+    project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=5, temperature=0.9)
+    assert project.run().counters == {"computed": 10 * 2, "stored": 10 * 4 + 7}
+    assert [r for r in project.rows("open") if r["draw"] < 4] == before
+    project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=5, temperature=0.8)
+    assert project.run().counters == {"computed": 10 * 5, "stored": 10 + 7}
 
 
 def test_equal_questions_are_answered_once(project):
@@ -182,8 +198,8 @@ def test_samples_without_images_have_no_image_variants(project):
 
 
 def test_needs_that_the_model_does_not_give_are_refused(project):
-    project.stage(["open"], needs=[*NEEDS, "p_true"])
-    with pytest.raises(StageError, match="plugin hf_vlm does not give p_true"):
+    project.stage(["open"], needs=[*NEEDS, "p_false"])
+    with pytest.raises(StageError, match="plugin hf_vlm does not give p_false"):
         project.run()
 
 

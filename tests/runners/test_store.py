@@ -8,22 +8,21 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import pyarrow as pa
-import pytest
 
-from runners.models import COLUMNS, Answer
-from runners.store import Store, answer_key, pixel_digest
+from runners.models import Part
+from runners.store import PART, Store, part_key, pixel_digest
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = {"model": "m", "engine": "e", "prompt": "p", "pixels": "x", "decoding": {"method": "greedy", "max_new_tokens": 4}, "draw": 0}
+BASE = {"model": "m", "engine": "e", "prompt": "p", "pixels": "x", "decoding": {"method": "greedy", "max_new_tokens": 4}, "part": "answer"}
 
 
 def key(**changed):
-    return answer_key(**{**BASE, **changed})
+    return part_key(**{**BASE, **changed})
 
 
 def test_a_key_holds_everything_an_answer_depends_on():
     others = [
-        {"model": "n"}, {"engine": "f"}, {"prompt": "p "}, {"pixels": "y"}, {"pixels": None}, {"draw": 1},
+        {"model": "n"}, {"engine": "f"}, {"prompt": "p "}, {"pixels": "y"}, {"pixels": None}, {"part": "draw 1"},
         {"decoding": {"method": "greedy", "max_new_tokens": 5}}, {"decoding": {"method": "choice", "options": 4}}, {"prompt": "p\u0301"},
     ]  # fmt: skip
     keys = [key(), *(key(**o) for o in others)]
@@ -50,7 +49,7 @@ def test_pixels_size_and_mode_are_all_in_the_pixel_digest():
 def answers(n, seed=0):
     rng = np.random.default_rng(seed)
     keys = [rng.bytes(32) for _ in range(n)]
-    made = [Answer(f"text {i}", rng.normal(size=i % 5).astype("f4").tolist(), option_logits=[float(i), 0.5]) for i in range(n)]
+    made = [Part(f"text {i}", [i], rng.normal(size=i % 5).astype("f4").tolist(), numbers=[float(i), 0.5]) for i in range(n)]
     return keys, made
 
 
@@ -60,34 +59,33 @@ def test_what_is_put_is_found_now_and_later(tmp_path):
     store.put(keys[:6], made[:6])
     store.put(keys[6:], made[6:])
     for opened in (store, Store(tmp_path, "m", "e")):
-        rows = [opened.find(k, frozenset({"text", "option_logits"})) for k in reversed(keys)]
+        rows = [opened.find(k) for k in reversed(keys)]
         table = opened.take(rows)
-        assert table.column_names == list(COLUMNS)
+        assert table.column_names == PART
         assert table.column("text").to_pylist() == [a.text for a in reversed(made)]
-        assert table.column("token_logprobs").to_pylist() == [a.token_logprobs for a in reversed(made)]
-        assert table.column("p_true").null_count == 10
+        assert table.column("logprobs").to_pylist() == [a.logprobs for a in reversed(made)]
+        assert table.column("numbers").to_pylist() == [a.numbers for a in reversed(made)]
+        assert table.column("entropies").null_count == 10
         assert len(opened) == 10
 
 
-def test_nothing_is_found_under_another_key_model_engine_or_need(tmp_path):
+def test_nothing_is_found_under_another_key_model_or_engine(tmp_path):
     keys, made = answers(3)
     Store(tmp_path, "m", "e").put(keys, made)
     store = Store(tmp_path, "m", "e")
-    assert store.find(keys[0], frozenset({"token_entropies"})) is None
-    assert store.find(bytes(32), frozenset()) is None
-    assert store.fields(keys[0]) == {"text", "token_logprobs", "option_logits"}
-    assert Store(tmp_path, "m", "f").find(keys[0], frozenset()) is None
-    assert Store(tmp_path, "n", "e").find(keys[0], frozenset()) is None
+    assert store.find(keys[0]) is not None
+    assert store.find(bytes(32)) is None
+    assert Store(tmp_path, "m", "f").find(keys[0]) is None
+    assert Store(tmp_path, "n", "e").find(keys[0]) is None
     assert Store(tmp_path, "n", "e").take([]).num_rows == 0
 
 
-def test_the_answer_that_knows_more_wins_and_the_first_of_equals(tmp_path):
+def test_the_first_of_equals_stays(tmp_path):
     store = Store(tmp_path, "m", "e")
-    store.put([key()], [Answer("less")])
-    store.put([key()], [Answer("more", [0.0])])
-    store.put([key()], [Answer("again", [0.0])])
+    store.put([key()], [Part("first")])
+    store.put([key()], [Part("again")])
     for opened in (store, Store(tmp_path, "m", "e")):
-        assert opened.take([opened.find(key(), frozenset({"text"}))]).column("text").to_pylist() == ["more"]
+        assert opened.take([opened.find(key())]).column("text").to_pylist() == ["first"]
 
 
 def test_every_single_damaged_byte_is_noticed(tmp_path, capfd):
@@ -124,11 +122,11 @@ def test_remains_of_killed_writers_are_not_read(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from runners.models import Answer
-from runners.store import Store, answer_key
+from runners.models import Part
+from runners.store import Store, part_key
 store = Store(Path(sys.argv[1]), "m", "e")
 for i in range(20):
-    store.put([answer_key("m", "e", f"{sys.argv[2]} {i}", None, {}, 0)], [Answer(f"{sys.argv[2]} {i}")])
+    store.put([part_key("m", "e", f"{sys.argv[2]} {i}", None, {}, "answer")], [Part(f"{sys.argv[2]} {i}")])
 """
 
 
@@ -141,7 +139,7 @@ def test_processes_may_write_at_once(tmp_path):
     store = Store(tmp_path, "m", "e")
     for w in range(4):
         for i in range(20):
-            row = store.find(answer_key("m", "e", f"{w} {i}", None, {}, 0), frozenset({"text"}))
+            row = store.find(part_key("m", "e", f"{w} {i}", None, {}, "answer"))
             assert store.take([row]).column("text").to_pylist() == [f"{w} {i}"]
 
 
@@ -155,14 +153,10 @@ def test_many_small_segments_are_read_in_reasonable_time(tmp_path):
     print(f"written {written - start:.2f} s, read {time.perf_counter() - written:.2f} s")
 
 
-def test_segment_schema_is_that_of_the_tables():
-    from registry.sample import GENERATIONS
+def test_segment_has_a_column_for_every_field_of_a_part():
+    from dataclasses import fields
+
     from runners.store import SEGMENT
 
-    assert [SEGMENT.field(c) for c in COLUMNS] == [GENERATIONS.field(c) for c in COLUMNS]
+    assert [f.name for f in fields(Part)] == PART
     assert SEGMENT.field("key").type == pa.binary(32)
-
-
-@pytest.mark.parametrize("column", COLUMNS)
-def test_answer_has_a_field_for_every_column(column):
-    assert getattr(Answer(), column) is None

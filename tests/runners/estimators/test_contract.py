@@ -11,7 +11,7 @@ LENGTHS = [3, 1, 0, 7, 2]
 COLUMNS = {
     "token_logprobs": [-RNG.random(n) for n in LENGTHS],
     "token_entropies": [RNG.random(n) for n in LENGTHS],
-    "prior_logprobs": [-RNG.random(n) for n in LENGTHS],
+    **{f"logprobs_without_{what}": [-RNG.random(n) for n in LENGTHS] for what in ("image", "question", "both")},
     "option_logits": [RNG.normal(size=4) for _ in LENGTHS],
     "text": ["a", "b c", "", "d", "e"],
     "p_true": RNG.random(5),

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from runners.answers import STORE, answer_tables
 from runners.code import engine_digest
@@ -20,7 +19,7 @@ from runners.models.hf_vlm import hf_vlm
 from runners.splits import Rule
 from runners.store import Store
 from runners.tuning.examples import read_rows
-from runners.tuning.opinions import _Noise, entropy, sampled
+from runners.tuning.opinions import entropy, sampled
 from tests.small_server import serving
 from tests.tiny_models import tiny_llava
 from tests.tiny_tuning import BASE, LORA, REFUSAL, Tuning, bare_stage
@@ -105,9 +104,9 @@ def test_uncertain_halves_by_entropy_and_resumes(project):
     recipe, stage = make(project, mode="uncertain", sure="yes", unsure="no")
     replies = [e.answer for e in examples(recipe)[1::2]]
     assert (replies.count("yes"), replies.count("no")) == (12, 12)
-    assert stage.counters["drawn_answers"] == 24 * 5 and stage.counters["dropped (has options)"] == 3
+    assert stage.counters["computed"] >= 24 * 5 and stage.counters["dropped (has options)"] == 3
     again, stage = make(project, mode="uncertain", sure="yes", unsure="no")
-    assert "drawn_answers" not in stage.counters
+    assert stage.counters["computed"] == 0
     assert [e.answer for e in examples(again)[1::2]] == replies
 
 
@@ -123,13 +122,6 @@ def test_drawn_answers_do_not_depend_on_the_batch(project, tmp_path, folder):
             context = FinetuneContext({}, 7, {"base": BASE}, {"base": Path("registry/data/tiny")}, stage)
             found.append(sampled(context, "base", data, read_rows(data, context.count)[:4], 3, 0.7))
     assert found[0] == found[1] and len(found[0]) == 4 and all(len(texts) == 3 for texts in found[0])
-
-
-def test_noise_draws_from_the_softmax():
-    scores = torch.tensor([[2.0, 1.0, 0.0]]).expand(20_000, 3)
-    drawn = _Noise(list(range(20_000)), 0.7)(None, scores).argmax(1)
-    shares = torch.bincount(drawn, minlength=3) / 20_000
-    torch.testing.assert_close(shares, torch.softmax(torch.tensor([2.0, 1.0, 0.0]) / 0.7, 0), atol=0.01, rtol=0)
 
 
 def test_entropy():

@@ -1,20 +1,18 @@
-"""Every number of hf_vlm against a plain forward pass without batch, padding or cache, for three families of models."""
+"""hf_vlm: options, the end of an answer, loading, and what it refuses. Its signals are in test_one_pass.py."""
 
 import json
 import math
 import shutil
 
-import numpy as np
-import PIL.Image
 import pytest
 import torch
 
-from runners.models import Model, ModelContext, ModelError, Request
+from runners.models import Decoding, Model, ModelContext, ModelError, Request
 from runners.models.hf_vlm import hf_vlm
 from runners.prompts import messages
+from tests.plain_vlm import Plain, picture
 from tests.tiny_models import FAMILIES
 
-NEEDS = frozenset({"text", "token_logprobs", "token_entropies", "option_logits"})
 QUESTIONS = ["What color is the cube ?", "How many objects are there left of the big red metal sphere in the picture ?", "What ?"]
 CHOICES = [["red", "blue", "green"], ["1", "2", "3"], ["a cube", "a sphere", "a cone"]]
 
@@ -26,92 +24,47 @@ def model(request, tmp_path_factory):
     return made
 
 
-def picture(seed, size=(40, 40)):
-    return PIL.Image.fromarray(np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8))
-
-
 def requests(model, choices=False, image=True):
     made = []
     for i, question in enumerate(QUESTIONS):
         options = CHOICES[i] if choices else []
-        made.append(
-            Request(model.render(messages(question, options, image)), picture(i, (40 + 30 * i, 40)) if image else None, len(options))
-        )
+        prompt = model.render(messages(question, options, image))
+        parts = ("options",) if choices else ("answer",)
+        made.append(Request(prompt, picture(i, (40 + 30 * i, 40)) if image else None, len(options), question, parts))
     return made
 
 
-def by_hand(model, request, limit):
-    """Greedy decoding by a whole forward pass for every token, one request alone: tokens, log-probabilities, entropies, first logits."""
-    inputs = dict(model.encode([request]).tensors)
-    tokens, logprobs, entropies, first = [], [], [], None
-    for _ in range(limit):
-        with torch.no_grad():
-            logits = model.module(**inputs, use_cache=False).logits[0, -1].double()
-        first = logits if first is None else first
-        logp = logits - torch.logsumexp(logits, 0)
-        token = int(logits.argmax())
-        tokens.append(token)
-        logprobs.append(float(logp[token]))
-        entropies.append(float(-(logp.exp() * logp).sum()))
-        if token == model.tokenizer.eos_token_id:
-            break
-        for name, value in {"input_ids": token, "attention_mask": 1, "mm_token_type_ids": 0, "token_type_ids": 0}.items():
-            if name in inputs:
-                inputs[name] = torch.cat([inputs[name], torch.tensor([[value]])], dim=1)
-    return tokens, logprobs, entropies, first
-
-
-@pytest.mark.parametrize("image", [True, False])
-def test_a_padded_batch_equals_plain_forward_passes(model, image):
-    asked = requests(model, image=image)
-    for request, answer in zip(asked, model.answer(model.encode(asked), NEEDS, 6), strict=True):
-        tokens, logprobs, entropies, _ = by_hand(model, request, 6)
-        assert answer.token_logprobs == pytest.approx(logprobs, abs=1e-4)
-        assert answer.token_entropies == pytest.approx(entropies, abs=1e-4)
-        kept = [t for t in tokens if t != model.tokenizer.eos_token_id]
-        assert answer.text == model.tokenizer.decode(kept, skip_special_tokens=True).strip()
-        assert answer.option_logits is None
+def answers(model, asked, limit=6):
+    return [next(iter(parts.values())) for parts in model.answer(model.encode(asked), Decoding(limit))]
 
 
 def test_option_logits_are_the_raw_ones_of_the_letters(model):
-    asked = requests(model, choices=True)
+    asked, plain = requests(model, choices=True), Plain(model)
     letters = model.option_ids(3)
-    for request, answer in zip(asked, model.answer(model.encode(asked), NEEDS, 6), strict=True):
-        tokens, logprobs, entropies, first = by_hand(model, request, 1)
-        assert answer.option_logits == pytest.approx(first[letters].tolist(), abs=1e-4)
-        assert answer.token_logprobs == pytest.approx(logprobs, abs=1e-4)
-        assert answer.token_entropies == pytest.approx(entropies, abs=1e-4)
-        assert len(tokens) == len(answer.token_logprobs) == 1
+    for request, part in zip(asked, answers(model, asked), strict=True):
+        tokens, logprobs, entropies, first = plain.generate(request.prompt, request.image, 1)
+        assert part.numbers == pytest.approx(first[letters].tolist(), abs=1e-4)
+        assert part.tokens == tokens
+        assert part.logprobs == pytest.approx(logprobs, abs=1e-4)
+        assert part.entropies == pytest.approx(entropies, abs=1e-4)
 
 
 def test_end_of_sequence_ends_an_answer_and_is_counted(model):
     asked = requests(model)
-    free = model.answer(model.encode(asked), NEEDS, 6)
-    tokens, _, _, _ = by_hand(model, asked[0], 6)
+    free = answers(model, asked)
+    tokens = free[0].tokens
     stop = tokens[2]  # what the first answer says third is now the end of every answer
     place = tokens.index(stop)
-    stops, config = set(model._stops), model.module.generation_config
+    stops = set(model.stops)
     try:
-        model._stops.add(stop)
-        config.eos_token_id = sorted(model._stops)
-        short = model.answer(model.encode(asked), NEEDS, 6)
+        model.stops.add(stop)
+        short = answers(model, asked)
     finally:
-        model._stops = stops
-        config.eos_token_id = sorted(stops)
-    assert short[0].token_logprobs == pytest.approx(free[0].token_logprobs[: place + 1], abs=1e-5)
-    assert len(short[0].token_entropies) == place + 1
+        model.stops = stops
+    assert short[0].tokens == tokens[: place + 1]
+    assert short[0].logprobs == pytest.approx(free[0].logprobs[: place + 1], abs=1e-5)
+    assert len(short[0].entropies) == place + 1
     assert short[0].text == model.tokenizer.decode(tokens[:place], skip_special_tokens=True).strip()
-
-
-def test_text_is_the_same_for_every_batch_size(model):
-    asked = requests(model)
-    together = [a.text for a in model.answer(model.encode(asked), NEEDS, 6)]
-    assert together == [model.answer(model.encode([r]), NEEDS, 6)[0].text for r in asked]
-
-
-def test_only_what_is_needed_is_given(model):
-    answer = model.answer(model.encode(requests(model)[:1]), frozenset({"text"}), 3)[0]
-    assert answer.token_entropies is None and answer.option_logits is None and answer.p_true is None
 
 
 def test_prompt_is_the_processors_own_and_ends_where_the_answer_begins(model):
@@ -158,12 +111,12 @@ def test_shipped_sampling_settings_do_not_change_the_logits(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "penalised")
     settings = {"eos_token_id": 3, "pad_token_id": 0, "repetition_penalty": 1.9, "do_sample": True, "temperature": 0.1}
     (copy / "generation_config.json").write_text(json.dumps(settings))
-    answers = []
+    said = []
     for place in (folder, copy):
         model = hf_vlm(ModelContext("m", place))
         model.load()
-        answers.append([(a.text, a.token_logprobs) for a in model.answer(model.encode(requests(model)), NEEDS, 6)])
-    assert answers[0] == answers[1]
+        said.append([(a.text, a.logprobs) for a in answers(model, requests(model))])
+    assert said[0] == said[1]
 
 
 def test_weights_that_are_absent_are_not_made_up(folder, tmp_path):
@@ -193,7 +146,7 @@ def test_logits_that_are_not_numbers_are_an_error(folder):
     with torch.no_grad():
         model.module.get_output_embeddings().weight.fill_(math.nan)
     with pytest.raises(ModelError, match="not numbers"):
-        model.answer(model.encode(requests(model)), NEEDS, 2)
+        answers(model, requests(model), 2)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""Every signal about a batch of questions from one look at each picture.
+
+What all prompts on one picture begin with is read once; from there every prompt goes on by itself, every sampled answer and
+every question about the answer from the end of its prompt, or from wherever it parts from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from runners.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part
+from runners.models._layout import Layout, common, followed
+from runners.models._own_answer import true_share, yes_share
+from runners.models._rows import Network, Rows, token_logprobs
+from runners.models._sampling import Chooser
+from runners.prompts import messages, p_true, verification
+
+if TYPE_CHECKING:
+    from runners.models.hf_vlm import HfVlm
+
+Parts = list[dict[str, Part]]
+
+
+def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
+    """The wanted parts of every request of a batch, all of which want the same parts."""
+    requests, layout = encoded.requests, encoded.notes
+    trunk = _trunk(model, encoded, layout)
+    if OPTIONS in requests[0].parts:
+        return _options(model, requests, trunk)
+    made = _decoded(model, requests, trunk, decoding)
+    about = [name for name in requests[0].parts if name in layout.priors or name in _ASKED]
+    if not about:
+        return made
+    said = [parts.get(ANSWER) or _given(request) for parts, request in zip(made, requests, strict=True)]
+    for name in about:
+        if name in layout.priors:
+            for parts, logprobs in zip(made, _prior(model, name, layout, trunk, said), strict=True):
+                parts[name] = Part(logprobs=logprobs)
+        else:
+            for parts, share in zip(made, _asked(model, name, requests, layout, trunk, said), strict=True):
+                parts[name] = Part(numbers=[] if share is None else [share])
+    return made
+
+
+def _trunk(model: HfVlm, encoded: Encoded, layout: Layout) -> Rows:
+    """One row for every request, read to the end of its prompt."""
+    import torch
+
+    network: Network = model.network
+    rows = network.read(model.on_device(encoded))
+    if layout.starts is None:
+        return rows
+    every = rows.select(torch.tensor(layout.first, device=network.device))
+    own = [prompt[start:] for prompt, start in zip(layout.prompts, layout.starts, strict=True)]
+    return every.extend(own, layout.starts)[0]
+
+
+def _options(model: HfVlm, requests: Sequence[Request], trunk: Rows) -> Parts:
+    """The logits of the options' letters, and the likeliest token."""
+    letters = model.option_ids(max(r.options for r in requests))
+    raw = trunk.logits[:, letters].double().tolist()
+    made = _generated(model, requests, [0] * len(requests), trunk, Decoding(1))
+    for part, row, request in zip(made, raw, requests, strict=True):
+        part.numbers = row[: request.options]
+    return [{OPTIONS: part} for part in made]
+
+
+def _decoded(model: HfVlm, requests: Sequence[Request], trunk: Rows, decoding: Decoding) -> Parts:
+    """The greedy answer and the sampled ones, all decoded together."""
+    import torch
+
+    draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
+    if not draws:
+        return [{} for _ in requests]
+    index = torch.arange(len(requests), device=trunk.mask.device).repeat_interleave(len(draws))
+    asked = [request for request in requests for _ in draws]
+    made = iter(_generated(model, asked, draws * len(requests), trunk.select(index), decoding))
+    return [{draw_part(draw) if draw else ANSWER: next(made) for draw in draws} for _ in requests]
+
+
+def _generated(model: HfVlm, requests: Sequence[Request], draws: Sequence[int], rows: Rows, decoding: Decoding) -> list[Part]:
+    steps = decoding.max_new_tokens
+    streams = [(request.stream, draw) for request, draw in zip(requests, draws, strict=True)]
+    chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device)
+    tokens, logprobs, entropies = rows.decode(chooser, steps, model.stops)
+    for request, values in zip(requests, logprobs, strict=True):
+        if any(p != p for p in values):
+            raise ModelError(f"its logits are not numbers for prompt {request.prompt[:80]!r}; float16 overflows, try bfloat16")
+    found = zip(model.texts(tokens), tokens, logprobs, entropies, strict=True)
+    return [Part(text, ids, known, spread) for text, ids, known, spread in found]
+
+
+def _given(request: Request) -> Part:
+    if request.given is None or not request.given.tokens:
+        raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
+    return request.given
+
+
+def _prior(model: HfVlm, name: str, layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[list[float]]:
+    """Log-probabilities of the answer's tokens after a prompt from which something is left out."""
+    answers = [part.tokens or [] for part in said]
+    keep = max(map(len, answers))
+    whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
+    if name == "without_question" and layout.seen[0] is not None:
+        starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
+        _, logits = trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)
+    else:
+        _, logits = model.network.write(whole, keep)
+    return token_logprobs(logits, answers)
+
+
+_ASKED: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share}
+
+
+def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[float | None]:
+    """What the model thinks of its own answers, asked in words."""
+    texts = []
+    for request, part in zip(requests, said, strict=True):
+        image, answer = request.image is not None, part.text or ""
+        told = verification(request.question, answer, image) if name == "p_yes" else messages(p_true(request.question, answer), image=image)
+        texts.append(model.render(told))
+    ids, starts = [], []
+    for text, known, prompt in zip(texts, layout.seen, layout.prompts, strict=True):
+        whole = model.plain_text(text) if known is None else followed(model, known, text)[0]
+        starts.append(min(common(whole, prompt), len(whole) - 1))
+        ids.append(whole[starts[-1] :])
+    logits = trunk.extend(ids, starts)[0].logits.double()
+    shares: list[float | None] = _ASKED[name](model, logits, texts[0])
+    return shares
