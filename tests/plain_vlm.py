@@ -10,6 +10,7 @@ class Plain:
 
     def __init__(self, model):
         self.processor, self.tokenizer, self.module, self.stops = model.processor, model.tokenizer, model.module, model.stops
+        self.both_ways = model.module.config.model_type == "paligemma"
 
     def render(self, turns):
         return self.processor.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
@@ -20,13 +21,18 @@ class Plain:
         special = {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
         images = None if image is None else [[image]]
         inputs = dict(self.processor(text=[prompt], images=images, return_tensors="pt", **special))
+        inputs.pop("labels", None)
         shape = inputs["input_ids"].shape
         for name, value in list(inputs.items()):
             if isinstance(value, torch.Tensor) and value.shape == shape:
-                more = {"input_ids": list(tokens), "attention_mask": [1] * len(tokens)}.get(name, [0] * len(tokens))
+                own = [int(self.both_ways)] * len(tokens)  # a kind of their own, where the prompt is one that sees itself both ways
+                more = {"input_ids": list(tokens), "attention_mask": [1] * len(tokens), "token_type_ids": own}.get(name, [0] * len(tokens))
                 inputs[name] = torch.cat([value, torch.tensor([more], dtype=value.dtype).reshape(1, -1)], dim=1)
+        network = self.module
+        if image is None and hasattr(network, "text_model"):  # Kosmos-2 as a whole insists on a picture
+            network, _ = network.text_model, inputs.pop("image_embeds_position_mask", None)
         with torch.no_grad():
-            return self.module(**inputs, use_cache=False).logits[0, -1 - len(tokens) :].double()
+            return network(**inputs, use_cache=False).logits[0, -1 - len(tokens) :].double()
 
     def generate(self, prompt, image, limit, choose=lambda step, logits: int(logits.argmax())):
         """Tokens, log-probabilities, entropies, first logits."""

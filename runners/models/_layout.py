@@ -58,6 +58,8 @@ class Layout:
     """For every request the prompt of its picture that went through the processor; None without a picture."""
     priors: dict[str, tuple[tuple[int, ...], ...]]
     """Part -> for every request the tokens of the prompt without what it leaves out. `without_question` has the picture."""
+    apart: bool
+    """Whether every prompt with a picture must be read as a whole, from the processor on."""
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
@@ -72,7 +74,9 @@ def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
     return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
 
 
-def lay_out(model: HfVlm, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int]) -> tuple[dict[str, Any], Layout]:
+def lay_out(
+    model: HfVlm, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int], apart: bool
+) -> tuple[dict[str, Any], Layout]:
     """The tensors that are to be read, and how the requests go on from there.
 
     Args:
@@ -80,6 +84,7 @@ def lay_out(model: HfVlm, requests: Sequence[Request], tensors: dict[str, Any], 
         requests: the batch.
         tensors: of the prompts of `sorted(set(chiefs))`, as the processor made them.
         chiefs: what `leaders` gave.
+        apart: see `Layout`.
     """
     order = sorted(set(chiefs))
     place = {chief: row for row, chief in enumerate(order)}
@@ -103,7 +108,7 @@ def lay_out(model: HfVlm, requests: Sequence[Request], tensors: dict[str, Any], 
     starts = _starts(prompts, first)
     if starts is not None:
         tensors = _shortened(tensors, [next(s for s, f in zip(starts, first, strict=True) if f == row) for row in range(len(order))])
-    return tensors, Layout(tuple(prompts), first, starts, tuple(seen), _priors(model, requests, seen))
+    return tensors, Layout(tuple(prompts), first, starts, tuple(seen), _priors(model, requests, seen, apart), apart)
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
@@ -135,14 +140,14 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
     return made
 
 
-def _priors(model: HfVlm, requests: Sequence[Request], seen: Sequence[Seen | None]) -> dict[str, tuple[tuple[int, ...], ...]]:
+def _priors(model: HfVlm, requests: Sequence[Request], seen: Sequence[Seen | None], apart: bool) -> dict[str, tuple[tuple[int, ...], ...]]:
     parts = requests[0].parts
     found: dict[str, tuple[tuple[int, ...], ...]] = {}
     if "without_image" in parts:
         found["without_image"] = tuple(model.plain_text(model.render(messages(r.question, image=False))) for r in requests)
     if "without_both" in parts:
         found["without_both"] = (model.plain_text(model.render(messages("", image=False))),) * len(requests)
-    if "without_question" in parts:
+    if "without_question" in parts and not apart:
         silent = [model.render(messages("", image=r.image is not None)) for r in requests]
         found["without_question"] = tuple(
             model.plain_text(text) if known is None else followed(model, known, text)[0] for known, text in zip(seen, silent, strict=True)

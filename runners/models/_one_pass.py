@@ -7,6 +7,7 @@ every question about the answer from the end of its prompt, or from wherever it 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runners.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part
@@ -17,9 +18,12 @@ from runners.models._sampling import Chooser
 from runners.prompts import messages, p_true, verification
 
 if TYPE_CHECKING:
+    import torch
+
     from runners.models.hf_vlm import HfVlm
 
 Parts = list[dict[str, Part]]
+PRIORS = ("without_image", "without_question", "without_both")
 
 
 def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
@@ -29,13 +33,13 @@ def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
     if OPTIONS in requests[0].parts:
         return _options(model, requests, trunk)
     made = _decoded(model, requests, trunk, decoding)
-    about = [name for name in requests[0].parts if name in layout.priors or name in _ASKED]
+    about = [name for name in requests[0].parts if name in PRIORS or name in _ASKED]
     if not about:
         return made
     said = [parts.get(ANSWER) or _given(request) for parts, request in zip(made, requests, strict=True)]
     for name in about:
-        if name in layout.priors:
-            for parts, logprobs in zip(made, _prior(model, name, layout, trunk, said), strict=True):
+        if name in PRIORS:
+            for parts, logprobs in zip(made, _prior(model, name, requests, layout, trunk, said), strict=True):
                 parts[name] = Part(logprobs=logprobs)
         else:
             for parts, share in zip(made, _asked(model, name, requests, layout, trunk, said), strict=True):
@@ -97,10 +101,13 @@ def _given(request: Request) -> Part:
     return request.given
 
 
-def _prior(model: HfVlm, name: str, layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[list[float]]:
+def _prior(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[list[float]]:
     """Log-probabilities of the answer's tokens after a prompt from which something is left out."""
     answers = [part.tokens or [] for part in said]
     keep = max(map(len, answers))
+    if name == "without_question" and layout.apart:
+        silent = model.read([replace(r, prompt=model.render(messages(""))) for r in requests])
+        return token_logprobs(_following(silent, answers), answers)
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.seen[0] is not None:
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
@@ -108,6 +115,22 @@ def _prior(model: HfVlm, name: str, layout: Layout, trunk: Rows, said: Sequence[
     else:
         _, logits = model.network.write(whole, keep)
     return token_logprobs(logits, answers)
+
+
+def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Logits (rows, tokens, vocabulary) before each token of answers that these rows go on with, the last at the right."""
+    import torch
+
+    keep = max(map(len, answers))
+    made = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
+    longer = [i for i, answer in enumerate(answers) if len(answer) > 1]
+    if longer:
+        part = rows.select(torch.tensor(longer, device=rows.mask.device))
+        _, logits = part.extend([answers[i][:-1] for i in longer], part.lengths.tolist(), keep - 1)
+        made[longer, 1:] = logits
+    for i, answer in enumerate(answers):
+        made[i, keep - len(answer)] = rows.logits[i]
+    return made
 
 
 _ASKED: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share}
@@ -120,6 +143,10 @@ def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout,
         image, answer = request.image is not None, part.text or ""
         told = verification(request.question, answer, image) if name == "p_yes" else messages(p_true(request.question, answer), image=image)
         texts.append(model.render(told))
+    if layout.apart:
+        rows = model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
+        whole_shares: list[float | None] = _ASKED[name](model, rows.logits.double(), texts[0])
+        return whole_shares
     ids, starts = [], []
     for text, known, prompt in zip(texts, layout.seen, layout.prompts, strict=True):
         whole = model.plain_text(text) if known is None else followed(model, known, text)[0]

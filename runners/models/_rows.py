@@ -26,21 +26,33 @@ class Network:
 
     def __init__(self, module: Any) -> None:
         self.module = module
-        self.device = module.device
+        kind, text = module.config.model_type, module.config.get_text_config()
         inner = getattr(module, "model", module)
         self.turning = inner if hasattr(inner, "get_rope_index") else None
         """The part that gives pictures positions on three axes, where there is one."""
         known = inspect.signature(module.forward).parameters
         self.placed = "position_ids" in known
         self.keeps = "logits_to_keep" in known
+        self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
+        self.reader = module.text_model if kind == "kosmos-2" else module
+        """What reads on where there is no new picture: Kosmos-2 as a whole insists on one."""
+        self.windowed = any("sliding" in name for name in getattr(text, "layer_types", None) or ())
+        """Whether some layers look back so many entries of the cache only, so that none may be masked among them."""
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.module.device
+        return device
 
     def __call__(self, cache: Any, mask: torch.Tensor | None, positions: torch.Tensor | None, keep: int, **inputs: Any) -> torch.Tensor:
         """Logits of the last `keep` positions (rows, keep, vocabulary); the cache grows by what was read."""
         if positions is not None and self.placed:
+            positions = positions + self.first_position
             inputs["position_ids"] = positions.expand(3, *positions.shape) if self.turning is not None else positions
         if self.keeps:
             inputs["logits_to_keep"] = keep
-        out = self.module(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
+        network = self.module if "pixel_values" in inputs else self.reader
+        out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
         logits: torch.Tensor = out.logits[:, -keep:]
         return logits
 
@@ -112,6 +124,8 @@ class Rows:
         """
         import torch
 
+        if self.network.windowed:
+            return self._extend_packed(ids, starts, keep)
         tokens, new = _left_padded(ids, self.mask.device)
         start = torch.tensor(list(starts), device=self.mask.device)
         kept = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
@@ -120,6 +134,33 @@ class Rows:
         cache = _copied(self.cache)
         logits = self.network(cache, mask.long(), positions, keep, input_ids=tokens)
         return Rows(self.network, cache, mask, start + new.sum(dim=1), self.offset, logits[:, -1]), logits
+
+    def _extend_packed(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int) -> tuple[Rows, torch.Tensor]:
+        """`extend` for networks that count entries of the cache: rows that read equally many tokens at a time, nothing masked between."""
+        import torch
+
+        made: list[tuple[list[int], Rows, torch.Tensor]] = []
+        for length in sorted(set(map(len, ids))):
+            group = [row for row, own in enumerate(ids) if len(own) == length]
+            part = self.select(torch.tensor(group, device=self.mask.device))._packed([starts[row] for row in group])
+            tokens, new = _left_padded([ids[row] for row in group], self.mask.device)
+            positions = (part.lengths + part.offset).unsqueeze(1) + _positions(new)
+            mask = torch.cat([part.mask, new], dim=1)
+            logits = self.network(part.cache, mask.long(), positions, min(keep, length), input_ids=tokens)
+            made.append((group, Rows(self.network, part.cache, mask, part.lengths + length, part.offset, logits[:, -1]), logits))
+        return _merged(made, keep)
+
+    def _packed(self, starts: Sequence[int]) -> Rows:
+        """These rows with their first tokens only, at the right end of a cache that holds nothing else."""
+        import torch
+
+        start = torch.tensor(list(starts), device=self.mask.device)
+        kept = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
+        order = kept.int().argsort(dim=1, stable=True)[:, -max(starts) :]
+        for layer in self.cache.layers:
+            index = order[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
+            layer.keys, layer.values = layer.keys.gather(2, index), layer.values.gather(2, index)
+        return Rows(self.network, self.cache, kept.gather(1, order), start, self.offset, self.logits)
 
     def decode(self, chooser: Chooser, steps: int, stops: set[int]) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
         """Tokens of each row up to and with the first stop, their log-probabilities and the entropies (nats) they were chosen under.
@@ -174,6 +215,25 @@ def _cut(
     rows = tokens.tolist()
     lengths = [next((i + 1 for i, token in enumerate(ids) if token in stops), len(ids)) for ids in rows]
     return tuple([values[:n] for values, n in zip(table, lengths, strict=True)] for table in (rows, logprobs.tolist(), entropies.tolist()))  # type: ignore[return-value]
+
+
+def _merged(parts: Sequence[tuple[list[int], Rows, torch.Tensor]], keep: int) -> tuple[Rows, torch.Tensor]:
+    """Rows of several caches in one, in the order of their numbers, padded on the left; and their logits, likewise."""
+    import torch
+    from torch.nn.functional import pad
+
+    order = torch.tensor([row for group, _, _ in parts for row in group]).argsort().to(parts[0][1].mask.device)
+    width = max(rows.mask.shape[1] for _, rows, _ in parts)
+    cache = parts[0][1].cache
+    for number, layer in enumerate(cache.layers):
+        for name in ("keys", "values"):
+            tensors = [getattr(rows.cache.layers[number], name) for _, rows, _ in parts]
+            wide = torch.cat([pad(t, (0, 0, width - t.shape[2], 0)) for t in tensors])
+            setattr(layer, name, wide.index_select(0, order))
+    mask = torch.cat([pad(rows.mask, (width - rows.mask.shape[1], 0)) for _, rows, _ in parts])[order]
+    lengths, offset, last = (torch.cat([getattr(rows, n) for _, rows, _ in parts])[order] for n in ("lengths", "offset", "logits"))
+    logits = torch.cat([pad(known, (0, 0, keep - known.shape[1], 0)) for _, _, known in parts])[order]
+    return Rows(parts[0][1].network, cache, mask, lengths, offset, last), logits
 
 
 def _positions(mask: torch.Tensor) -> torch.Tensor:

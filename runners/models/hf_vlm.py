@@ -22,10 +22,12 @@ from runners.models._adapters import COMMIT, Base, merge, unfold
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._layout import Seen, lay_out, leaders, unpadded
 from runners.models._one_pass import one_pass
-from runners.models._rows import Network
+from runners.models._rows import Network, Rows
 from runners.models._still_images import still_images_only
+from runners.prompts import messages, verification
 
 if TYPE_CHECKING:
+    import PIL.Image
     import torch
 
     from registry.plugins import Artifact
@@ -45,6 +47,8 @@ def hf_vlm(
     dtype: Literal["float32", "bfloat16", "float16"] | None = None,
     trust_remote_code: bool = False,
     adapter: Artifact | None = None,
+    template: str | None = None,
+    share: bool | None = None,
 ) -> HfVlm:
     """A transformers image-text-to-text model: safetensors, processor and chat template in one folder or hub repository.
 
@@ -57,6 +61,9 @@ def hf_vlm(
         dtype: of the weights; null takes the run's.
         trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
         adapter: a peft adapter to be merged into these weights: an entry of registry/data/, or `SPEC:MODEL`.
+        template: chat template (Jinja) in the place of the processor's own; models published without one need it.
+        share: whether prompts that begin alike are read once up to where they part. Null: yes, unless the architecture reads prompts
+            both ways (PaliGemma); false is for a model of which `qualm doctor model` says that its cache cannot be continued.
 
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
@@ -72,13 +79,13 @@ def hf_vlm(
     fault = folder_fault(base.folder) if base.folder is not None else ""
     if fault:
         raise ModelError(f"model '{context.label}': {fault}")
-    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code)
+    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, share)
 
 
 class HfVlm:
     """See `runners.models.Model`."""
 
-    def __init__(self, label: str, base: Base, dtype: str, remote_code: bool) -> None:
+    def __init__(self, label: str, base: Base, dtype: str, remote_code: bool, template: str | None, share: bool | None) -> None:
         from transformers import AutoProcessor
         from transformers.utils import logging
 
@@ -101,18 +108,22 @@ class HfVlm:
         except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
             raise ModelError(f"model '{label}': its processor cannot be read from {hub or folder}: {error}") from error
         self.tokenizer: Any = getattr(self.processor, "tokenizer", None)
-        if self.tokenizer is None or not getattr(self.processor, "chat_template", None):
-            raise ModelError(f"model '{label}': expected a processor with tokenizer and chat template, got {type(self.processor).__name__}")
+        if self.tokenizer is None:
+            raise ModelError(f"model '{label}': expected a processor with a tokenizer, got {type(self.processor).__name__}")
+        if template is not None:
+            self.processor.chat_template = template
+        if not getattr(self.processor, "chat_template", None):
+            raise ModelError(f"model '{label}': it was published without a chat template; give one as `template:` (docs/inference.md)")
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self._own = threading.local()
         self._letters: list[int] = []
         self._marks = self._picture_marks()
-        self._shares: bool | None = None
+        self._shares = False if share is False or (share is None and self._reads_both_ways()) else None
         self.stops: set[int] = set()
         self.module: Any = None
-        self.network: Any = None
+        self.network: Network
 
     @property
     def origin(self) -> str:
@@ -126,37 +137,52 @@ class HfVlm:
             self._own.processor = copy.deepcopy(self.processor)
         return self._own.processor
 
-    def render(self, messages: list[dict[str, Any]]) -> str:
-        return str(self.mine.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+    def render(self, turns: list[dict[str, Any]]) -> str:
+        return str(self.mine.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
         if len({(r.image is None, r.options > 0, r.parts) for r in requests}) != 1:
             raise ModelError(f"model '{self.label}': a batch mixes requests with and without image or options, or for different parts")
-        chiefs = leaders(requests, self._shares is not False)
-        if self._shares is None and chiefs != list(range(len(requests))):
-            self._shares = self._can_share(requests, chiefs)
-            chiefs = leaders(requests, self._shares)
+        apart = requests[0].image is not None and not self.shares(requests[0].image)
+        chiefs = leaders(requests, not apart)
         tensors = self._processed([requests[i] for i in sorted(set(chiefs))])
-        read, layout = lay_out(self, requests, tensors, chiefs)
+        read, layout = lay_out(self, requests, tensors, chiefs, apart)
         return Encoded(read, tuple(requests), layout)
+
+    def shares(self, image: PIL.Image.Image) -> bool:
+        """Whether a prompt can be made from another's tokens and read on from its cache: found out with the first picture."""
+        if self._shares is None:
+            asked = [messages("What is it?"), messages("Why?"), verification("What is it?", "That.")]
+            prompts = [self.render(turns) for turns in asked]
+            read = [unpadded(self._processed([Request(prompt, image)]))[0] for prompt in prompts]
+            known = Seen(prompts[0], self.written(prompts[0]), read[0])
+            found = [known.follow(self, prompt) for prompt in prompts[1:]]
+            self._shares = all(f is not None and f[0] == own for f, own in zip(found, read[1:], strict=True))
+        return self._shares
+
+    def read(self, requests: Sequence[Request]) -> Rows:
+        """Whole prompts, each read anew."""
+        return self.network.read(self.on_device(Encoded(self._processed(requests))))
+
+    def _reads_both_ways(self) -> bool:
+        from transformers import AutoConfig
+
+        kind: str = AutoConfig.from_pretrained(**self._from).model_type
+        return kind == "paligemma"
 
     def _processed(self, requests: Sequence[Request]) -> dict[str, Any]:
         """What the processor makes of these prompts and pictures."""
         prompts = [r.prompt for r in requests]
         images = None if requests[0].image is None else [[r.image] for r in requests]
-        return dict(self.mine(text=prompts, images=images, padding=True, return_tensors="pt", **self._special(prompts[0])))
+        try:
+            made = dict(self.mine(text=prompts, images=images, padding=True, return_tensors="pt", **self._special(prompts[0])))
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"model '{self.label}': its processor refuses the prompt {prompts[0][-80:]!r}: {error}") from error
+        return {name: value for name, value in made.items() if name != "labels"}
 
     def _special(self, prompt: str) -> dict[str, Any]:
         begins = self.tokenizer.bos_token
         return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
-
-    def _can_share(self, requests: Sequence[Request], chiefs: Sequence[int]) -> bool:
-        """Whether a prompt made from another's tokens is what the processor makes of it: tried on the first two with one picture."""
-        later = next(i for i, chief in enumerate(chiefs) if i != chief)
-        one, two = (unpadded(self._processed([requests[i]]))[0] for i in (chiefs[later], later))
-        leader = requests[chiefs[later]].prompt
-        found = Seen(leader, self.written(leader), one).follow(self, requests[later].prompt)
-        return (requests[later].prompt == leader and one == two) or (found is not None and found[0] == two)
 
     def written(self, prompt: str) -> tuple[int, ...]:
         """Tokens of a prompt as text, marks of pictures as they stand."""

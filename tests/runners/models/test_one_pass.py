@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from runners.models import PARTS, Decoding, ModelContext, Request, draw_part
+from runners.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
 from runners.models._sampling import uniforms
 from runners.models.hf_vlm import hf_vlm
 from runners.prompts import VERIFY, messages
 from tests.plain_vlm import Plain, picture, turn
-from tests.tiny_models import FAMILIES
+from tests.tiny_models import FAMILIES, TEMPLATES
 
 QUESTIONS = [
     "What color is the cube ?",
@@ -23,13 +23,15 @@ QUESTIONS = [
 PICTURES = [0, 1, 0, 0, 2]
 """Which picture each question is about: three of them about the first."""
 SIGNALS = tuple(name for name in PARTS if name != "options")
+WANTS_A_PICTURE = ("paligemma",)
 DECODING = Decoding(5, 0.9)
 LIMIT = 1e-4
 
 
-@pytest.fixture(scope="module", params=["idefics3", "llava", "qwen2_vl"])
+@pytest.fixture(scope="module", params=sorted(FAMILIES))
 def model(request, tmp_path_factory):
-    made = hf_vlm(ModelContext(request.param, FAMILIES[request.param](tmp_path_factory.mktemp(request.param))))
+    folder = FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
+    made = hf_vlm(ModelContext(request.param, folder), template=TEMPLATES.get(request.param))
     made.load()
     return made
 
@@ -52,15 +54,15 @@ def answers(model, asked, decoding=DECODING):
 @pytest.fixture(scope="module")
 def said(model):
     """All signals and three draws of all questions from one batch."""
-    parts = (*SIGNALS, *map(draw_part, (1, 2, 3)))
-    asked = requests(model, parts)
+    signals = [s for s in SIGNALS if model.label not in WANTS_A_PICTURE or s not in ("without_image", "without_both")]
+    asked = requests(model, (*signals, *map(draw_part, (1, 2, 3))))
     return asked, answers(model, asked)
 
 
 def test_pictures_are_shared(model):
     encoded = model.encode(requests(model, ("answer",)))
-    assert model._shares is True
-    assert len(encoded.tensors["input_ids"]) == 3
+    assert encoded.notes.apart == (model.label == "paligemma")
+    assert len(encoded.tensors["input_ids"]) == (5 if encoded.notes.apart else 3)
     apart = model.encode(requests(model, ("answer",), known=False))
     assert len(apart.tensors["input_ids"]) == 5
 
@@ -110,7 +112,7 @@ def test_priors(model, said):
             "without_question": ([turn("user", "", True)], request.image),
             "without_both": ([turn("user", "")], None),
         }
-        for name, (turns, image) in prompts.items():
+        for name, (turns, image) in ((n, prompts[n]) for n in prompts if n in parts):
             assert parts[name].logprobs == pytest.approx(plain.forced(plain.render(turns), image, tokens), abs=LIMIT), name
 
 
@@ -129,6 +131,10 @@ def test_p_true_and_p_yes(model, said):
 
 def test_questions_without_pictures(model):
     plain = Plain(model)
+    if model.label in WANTS_A_PICTURE:
+        with pytest.raises(ModelError, match=r"its processor refuses the prompt 'What color is the cube \?': `images` are expected"):
+            model.encode(requests(model, ("answer",), image=False))
+        return
     asked = requests(model, (*SIGNALS, "draw 1"), image=False)
     for request, parts in zip(asked, answers(model, asked), strict=True):
         tokens, logprobs, _, _ = plain.generate(request.prompt, None, 5)
@@ -156,12 +162,12 @@ def test_nothing_depends_on_the_batch(model, said):
 
 
 def test_a_known_answer_is_not_made_again(model, said):
-    wanted = ("p_true", "without_both", "draw 4")
+    wanted = ("p_true", "without_question", "draw 4")
     later = [replace(request, parts=wanted, given=parts["answer"]) for request, parts in zip(*said, strict=True)]
     for parts, known in zip(answers(model, later), said[1], strict=True):
-        assert set(parts) == {"p_true", "without_both", "draw 4"}
+        assert set(parts) == {"p_true", "without_question", "draw 4"}
         assert parts["p_true"].numbers == pytest.approx(known["p_true"].numbers, abs=LIMIT)
-        assert parts["without_both"].logprobs == pytest.approx(known["without_both"].logprobs, abs=LIMIT)
+        assert parts["without_question"].logprobs == pytest.approx(known["without_question"].logprobs, abs=LIMIT)
 
 
 def test_draws_are_draws(model):
@@ -171,7 +177,7 @@ def test_draws_are_draws(model):
     made = answers(model, [replace(request, parts=tuple(map(draw_part, range(1, n + 1))))], Decoding(1, 0.8))[0]
     first = torch.tensor([part.tokens[0] for part in made.values()])
     expected = (Plain(model).logits(request.prompt, request.image)[0] / 0.8).softmax(0)
-    for token in expected.topk(4).indices.tolist():
+    for token in (expected > 0.05).nonzero().flatten().tolist():
         p = float(expected[token])
         assert abs(float((first == token).float().mean()) - p) < 4 * (p * (1 - p) / n) ** 0.5 + 1e-9
 
