@@ -80,7 +80,7 @@ def plan(
     resolved = project.resolve(spec)
     compiled = make_plan(resolved, project.root)
     forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
-    wanted = needs(resolved, compiled, forecasts, project.root)
+    wanted = needs(resolved, compiled, forecasts, project.root, project.settings)
     if as_json:
         print_json([{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages]} for f in forecasts])
     else:

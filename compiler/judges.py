@@ -22,7 +22,7 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
     """
     from runners.judges import JudgeError
     from runners.reliability import LabelError, all_judges, read_labels
-    from runners.settings import SettingsError, read_settings
+    from runners.settings import SettingsError
 
     resolved = project.resolve(spec)
     name = resolved.spec.judging.labels
@@ -33,7 +33,7 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
     path = labels if labels is not None else project.root / "registry" / "data" / str(name)
     counters: Counter[str] = Counter()
     try:
-        return all_judges([j.as_json() for j in resolved.judges], read_labels(path), read_settings(), counters)
+        return all_judges([j.as_json() for j in resolved.judges], read_labels(path), project.settings, counters)
     except (JudgeError, LabelError, SettingsError) as error:
         raise ProjectError(str(error)) from error
 

@@ -19,12 +19,11 @@ from compiler.refs import DATA, Ref
 from compiler.resolve import Resolved
 from registry.cards import card_names, load_card
 from registry.entries import Entry, entries
-from registry.plugins import Plugin
+from registry.plugins import SERVER, Plugin
+from runners.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 ACTIVE = ("run", "perhaps", "blocked")
-ENVIRONMENT = "ENVIRONMENT"
-"""A plugin declares by it which of its parameters hold names of environment variables: `ENVIRONMENT = ["key"]`."""
 _TITLES = {
     "data": "data and models to add",
     "spec": "models that other specs make",
@@ -50,15 +49,24 @@ class Need:
         return {"kind": self.kind, "what": self.what, "how": self.how, "stages": list(self.stages)}
 
 
-def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path) -> list[Need]:
-    """Everything that is missing for the stages that would run, each thing once, by kind and name."""
+def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
+    """Everything that is missing for the stages that would run, each thing once, by kind and name.
+
+    Raises:
+        SettingsError: the settings of a server that is asked contradict themselves.
+    """
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}
     tracked = {e.name: e for e in entries(root)}
     found: dict[tuple[str, str, str], list[str]] = {}
     for stage in stages:
-        for need in (*_inputs(stage, tracked, root), *_named_elsewhere(stage.params), *_variables(stage, resolved), *_adapter(stage)):
+        for need in (
+            *_inputs(stage, tracked, root),
+            *_named_elsewhere(stage.params),
+            *_variables(stage, resolved, settings),
+            *_adapter(stage),
+        ):
             if need.kind == "spec" and stage.name not in blocked:
                 continue  # `dvc repro` makes it first
             found.setdefault((need.kind, need.what, need.how), []).append(stage.name)
@@ -119,12 +127,13 @@ def _named_elsewhere(params: Any) -> Iterator[Need]:
             yield from _named_elsewhere(value)
 
 
-def _variables(stage: PlannedStage, resolved: Resolved) -> Iterator[Need]:
+def _variables(stage: PlannedStage, resolved: Resolved, settings: Settings) -> Iterator[Need]:
     for plugin, args in (use for ref in _refs(stage, resolved) for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]):
-        for parameter in plugin.declares.get(ENVIRONMENT, ()):
-            name = args.get(parameter)
-            if isinstance(name, str) and not os.environ.get(name):
-                yield Need("environment", name, f"read by {_named(plugin)}")
+        if SERVER in plugin.declares:
+            url = str(args[plugin.declares[SERVER]])
+            key = settings.server(url, str(args["model"])).key
+            if key and not os.environ.get(key):
+                yield Need("environment", key, f"the key of {url}, read by {_named(plugin)}")
 
 
 def _named(plugin: Plugin) -> str:

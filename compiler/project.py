@@ -12,6 +12,7 @@ from compiler.errors import Mark, Problem, SpecError, nearest
 from compiler.plan import Plan, make_plan
 from compiler.resolve import Resolved, read_run_wide, resolve_file
 from compiler.spec import NAME_PATTERN, RunWide
+from runners.settings import FILE, Settings, SettingsError, read_settings
 
 
 class ProjectError(Exception):
@@ -36,6 +37,18 @@ class Project:
         if self._run_wide is None:
             self._run_wide = read_run_wide(self.root)
         return self._run_wide
+
+    @property
+    def settings(self) -> Settings:
+        """Local execution settings.
+
+        Raises:
+            ProjectError: they have mistakes.
+        """
+        try:
+            return read_settings(self.root / FILE)
+        except SettingsError as error:
+            raise ProjectError(str(error)) from None
 
     def specs(self) -> list[str]:
         """Names of all specs, sorted."""

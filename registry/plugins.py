@@ -56,6 +56,9 @@ PROMPTS = "specs/prompts"
 DVC_IGNORES = frozenset({"size", "nfiles"})
 """DVC leaves every key of these names out of its run cache's keys: a parameter called so would bring back wrong results."""
 
+SERVER = "SERVER"
+"""A plugin that asks a server declares by it which parameter holds the address: `SERVER = "base_url"`; `model` names the model there."""
+
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 

@@ -1,14 +1,19 @@
 """Execution settings: what changes speed and never content. They live in a git-ignored `qualm.toml` and in
 environment variables (`QUALM_BATCH_SIZE=64`), so that no result depends on them and editing them runs nothing again.
+Tables `[servers....]` of the file say how servers of models are reached (`runners.servers`).
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+from runners import servers
+from runners.servers import Server, ServerSettingError
 
 FILE = Path("qualm.toml")
 
@@ -41,24 +46,43 @@ class Settings:
     """Steps of a fine-tune after which it can go on if it is killed."""
     progress: bool = True
     """Progress bars on standard error."""
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    """Tables of servers, by the `base_url` that specs name, and `default`; the file only."""
+
+    def server(self, base_url: str, model: str) -> Server:
+        """How one model of a server is reached.
+
+        Raises:
+            SettingsError: a cap on spending without a price.
+        """
+        try:
+            return servers.server(self.servers, base_url, model)
+        except ServerSettingError as error:
+            raise SettingsError(f"{FILE}: {error}") from None
 
 
 def read_settings(file: Path = FILE) -> Settings:
-    """Settings from `qualm.toml` (flat `key = value`) and `QUALM_*` variables.
+    """Settings from `qualm.toml` (`key = value`, and tables of servers) and `QUALM_*` variables.
 
     Raises:
         SettingsError: an unknown key, or a value of the wrong type.
     """
     values: dict[str, Any] = {}
-    known: dict[str, type[Any]] = {f.name: type(getattr(Settings(), f.name)) for f in fields(Settings)}
+    known: dict[str, type[Any]] = {f.name: type(getattr(Settings(), f.name)) for f in fields(Settings) if f.name != "servers"}
     if file.is_file():
         try:
             raw = tomllib.loads(file.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise SettingsError(f"{file}: not TOML: {error}") from error
         for key, value in raw.items():
+            if key == "servers":
+                try:
+                    values[key] = servers.checked(value, "servers")
+                except ServerSettingError as error:
+                    raise SettingsError(f"{file}: {error}") from None
+                continue
             if key not in known:
-                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(known)}")
+                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(known)}, servers")
             if type(value) is not known[key]:
                 raise SettingsError(f"{file}: {key}: expected {known[key].__name__}, got {value!r}")
             values[key] = value

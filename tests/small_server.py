@@ -6,6 +6,9 @@ import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+IMPATIENT = {"default": {"retries": 0, "pause": 0.01, "concurrency": 2}}
+"""Settings of servers for tests: whoever fails, fails at once."""
+
 NONSENSE = [
     "<html>busy</html>",
     "",
@@ -62,11 +65,14 @@ class Server:
             self._now -= 1
         status, text, headers = said if isinstance(said, tuple) else (200, completion(said), {})
         raw = text.encode()
-        handler.send_response(status)
-        for name, value in {"content-type": "application/json", "content-length": str(len(raw)), **headers}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(raw)
+        try:
+            handler.send_response(status)
+            for name, value in {"content-type": "application/json", "content-length": str(len(raw)), **headers}.items():
+                handler.send_header(name, value)
+            handler.end_headers()
+            handler.wfile.write(raw)
+        except ConnectionError:  # whoever asked was killed, or has lost patience
+            return
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from compiler.needs import needs
 from compiler.plan import MAX_STAGES, Plan, make_plan
 from compiler.project import Project
 from compiler.resolve import Resolved
+from runners.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_other_benchmarks_are_asked_and_sources_are_not(resolved: Resolved, plan
 def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     blocked = [Forecast(s.name, s.kind, "blocked") for s in plan.stages]
-    found = needs(resolved, plan, blocked, Path("/nowhere"))
+    found = needs(resolved, plan, blocked, Path("/nowhere"), Settings())
     by_kind = {kind: {n.what for n in found if n.kind == kind} for kind in ("value", "hub", "environment")}
     assert by_kind == {"value": {"sha256"}, "hub": set(), "environment": {"OPENAI_API_KEY"}}
     unread = {n.what for n in found if n.kind == "adapter"}

@@ -18,8 +18,8 @@ from runners.stage import Stage, StageError
 from tests.plugin_files import made_up
 
 WRITER = '''
-ENVIRONMENT = ["key"]
-def made_up_writer(context, *, key: str | None = "MADE_UP_KEY"):
+SERVER = "base_url"
+def made_up_writer(context, *, model: str = "m", base_url: str = "http://made.up/v1"):
     """Writes."""
 '''
 RECIPE = '''
@@ -66,7 +66,8 @@ def planned(tmp_path: Path, text: str = SPEC) -> tuple[Resolved, Plan]:
 
 def found(tmp_path: Path, action: str = "run", text: str = SPEC) -> list[Need]:
     resolved, plan = planned(tmp_path, text)
-    return needs(resolved, plan, [Forecast(s.name, s.kind, action) for s in plan.stages], tmp_path)  # type: ignore[arg-type]
+    settings = Settings(servers={"http://made.up/v1": {"key": "MADE_UP_KEY"}})
+    return needs(resolved, plan, [Forecast(s.name, s.kind, action) for s in plan.stages], tmp_path, settings)  # type: ignore[arg-type]
 
 
 def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
   downloads from the Hugging Face hub, when first run:
     org/model  at revision 0123456789012345678901234567890123456789
   environment variables to set:
-    MADE_UP_KEY  read by generators made_up_writer
+    MADE_UP_KEY  the key of http://made.up/v1, read by generators made_up_writer
   data that nothing here reads yet:
     docci  missing: a reader of DOCCI's descriptions, one caption per picture, that keeps its own train and test split
     vqav2  missing: a reader of VQA's question and annotation files that joins them by question_id to COCO's pictures"""
@@ -103,7 +104,7 @@ def test_a_key_that_is_set_is_no_need(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("MADE_UP_KEY", "secret")
     assert not [n for n in found(tmp_path) if n.kind == "environment"]
     monkeypatch.delenv("MADE_UP_KEY")
-    without = SPEC.replace("knowledge}]", "knowledge, writer: {made_up_writer: {key: null}}}]")
+    without = SPEC.replace("knowledge}]", "knowledge, writer: {made_up_writer: {base_url: http://open.to/v1}}}]")
     assert not [n for n in found(tmp_path, text=without) if n.kind == "environment"]
 
 

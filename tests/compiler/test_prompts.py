@@ -19,7 +19,7 @@ datasets:
 pairs:
   ours:
     recipes:
-      - from_caption: {dataset: scenes, category: epistemic/knowledge, generator: {openai: {model: m, key: null}}, prompt: ambiguity}
+      - from_caption: {dataset: scenes, category: epistemic/knowledge, generator: {openai: {model: m}}, prompt: ambiguity}
 """
 
 
@@ -52,31 +52,7 @@ def test_a_prompt_that_is_not_there(tmp_path: Path) -> None:
     assert "got the text 'ambiguous'" in str(problem)
 
 
-def test_a_key_in_a_spec_is_no_key(tmp_path: Path) -> None:
-    """Nothing of the environment reaches a stage's parameters."""
-    stage = make(tmp_path, SPEC.replace("key: null", "key: MY_KEY")).stage("pair-ours-from_caption")
-    assert stage.params["args"]["generator"]["args"]["key"] == "MY_KEY"
-
-
-JUDGED = """\
-qualm: 1
-name: t
-datasets: {scenes: {card: synthetic_scenes, test: 10}}
-models: {base: {hf_vlm: {artifact: scene-vlm-base}}}
-judges: [lave: {by: {hf: {artifact: my-llm}}}, rules]
-metrics: [accuracy]
-"""
-
-
-def test_a_judge_s_model_and_prompts_are_dependencies(tmp_path: Path) -> None:
-    stage = make(tmp_path, JUDGED).stage("judge")
-    assert stage.inputs["artifacts"] == {"my-llm": "registry/data/my-llm"}
-    assert stage.params["judges"][0]["args"]["by"] == {"plugin": "hf", "args": {"artifact": "registry/data/my-llm", "dtype": "float32"}}
-    assert {
-        "registry/data/my-llm",
-        "runners/generators/hf.py",
-        "specs/prompts/lave_refusal.md",
-        "specs/prompts/lave_rating_first.md",
-    } <= set(stage.deps)
-    alone = make(tmp_path, JUDGED.replace("lave: {by: {hf: {artifact: my-llm}}}, ", "")).stage("judge")
-    assert not [d for d in alone.deps if "generators" in d or "prompts/" in d]
+def test_a_key_is_no_parameter(tmp_path: Path) -> None:
+    """What opens a server stands in nobody's spec."""
+    with pytest.raises(SpecError, match="openai has no parameter 'key'"):
+        make(tmp_path, SPEC.replace("{model: m}", "{model: m, key: MY_KEY}"))

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from runners.generators import GeneratorError, Message, chat, open_generator
-from runners.generators._limits import Patience
-from runners.settings import Settings
+from runners.servers import Price
+from runners.settings import Settings, SettingsError
 from tests.small_server import NONSENSE, completion, serving
 from tests.tiny_models import tiny_llm
 
@@ -26,9 +26,10 @@ def key(monkeypatch):
     monkeypatch.setenv("QUALM_TEST_KEY", KEY)
 
 
-def opened(url, cache, **args):
-    own = {"model": "m", "base_url": url, "key": "QUALM_TEST_KEY", "pause": 0.01, "timeout": 5.0, "retries": 3}
-    return open_generator({"plugin": "openai", "args": {**own, **args}}, Settings(progress=False), cache)
+def opened(url, cache, model="m", **more):
+    own = {"key": "QUALM_TEST_KEY", "pause": 0.01, "timeout": 5.0, "retries": 3}
+    settings = Settings(progress=False, servers={url: {**own, **more}})
+    return open_generator({"plugin": "openai", "args": {"model": model, "base_url": url}}, settings, cache)
 
 
 def asked(body):
@@ -137,7 +138,7 @@ def test_one_request_that_the_server_rejects(tmp_path):
 
 
 def test_spending_stops_below_the_cap(tmp_path):
-    dear = {"price_in": 10.0, "price_out": 1000.0}
+    dear = {"price": Price(10.0, 1000.0)}
     with serving(lambda *_: "fine") as server:
         # each reply costs (10 * 10 + 5 * 1000) / 1e6 = .0051 dollars, and may cost .0103 at most
         generator = opened(server.url, tmp_path, concurrency=4, max_spend=0.05, **dear)
@@ -145,7 +146,7 @@ def test_spending_stops_below_the_cap(tmp_path):
             generator.complete(prompts(30), max_new_tokens=10)
         kept = len(generator.replies)
         assert 7 <= kept <= 9
-        assert generator.engine.budget.spent == pytest.approx(kept * 0.0051)
+        assert generator.engine.line.budget.spent == pytest.approx(kept * 0.0051)
         assert generator.counters["cents spent"] == -(-kept * 51 // 100)
         more = opened(server.url, tmp_path, max_spend=1.0, **dear)
         assert len(more.complete(prompts(30), max_new_tokens=10)) == 30
@@ -153,27 +154,19 @@ def test_spending_stops_below_the_cap(tmp_path):
         assert len(server.bodies) == 30
 
 
-def test_pauses_grow_and_are_bounded():
-    patience = Patience(9, 1.0)
-    for attempt, longest in ((1, 1), (2, 2), (5, 16), (12, 60)):
-        for _ in range(50):
-            assert longest / 2 <= patience.before(attempt, None) <= longest
-    assert 30 <= patience.before(1, 30.0) <= 30
-    assert patience.before(1, 1e6) == 60
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"base_url": "http://me:pass@host/v1"}, "without user, password or query"),
-        ({"base_url": "host/v1"}, "expected http"),
+        ({"url": "http://me:pass@host/v1"}, "without user, password or query"),
+        ({"url": "host/v1"}, "expected http"),
+        ({"address": "http://me:pass@host/v1"}, "without user, password or query"),
         ({"key": "QUALM_NO_SUCH_KEY"}, "environment variable QUALM_NO_SUCH_KEY, which is not set"),
-        ({"max_spend": 1.0}, "max_spend needs price_in and price_out"),
+        ({"max_spend": 1.0}, "max_spend needs `price = {input = DOLLARS, output = DOLLARS}`"),
     ],
 )
 def test_wrong_parameters(tmp_path, args, message):
-    with pytest.raises(GeneratorError, match=message) as caught:
-        opened("http://127.0.0.1:9/v1", tmp_path, **args).complete(prompts(1), max_new_tokens=4)
+    with pytest.raises((GeneratorError, SettingsError), match=message) as caught:
+        opened(args.pop("url", "http://127.0.0.1:9/v1"), tmp_path, **args).complete(prompts(1), max_new_tokens=4)
     assert "pass@" not in str(caught.value)
 
 
@@ -188,7 +181,7 @@ def test_kept_replies_need_no_key(tmp_path, monkeypatch):
 
 def test_a_server_that_wants_no_key(tmp_path):
     with serving(lambda *_: "open") as server:
-        assert opened(server.url, tmp_path, key=None).complete(prompts(1), max_new_tokens=4)[0].text == "open"
+        assert opened(server.url, tmp_path, key="").complete(prompts(1), max_new_tokens=4)[0].text == "open"
         assert server.keys == ["Bearer none"]
 
 
@@ -196,9 +189,9 @@ def test_a_kill_costs_what_was_on_its_way(tmp_path):
     """kill -9 in the middle: the next run asks only for the rest."""
     code = (
         "import sys; from pathlib import Path; from runners.generators import *; from runners.settings import Settings\n"
-        "chosen = {'plugin': 'openai', 'args': {'model': 'm', 'base_url': sys.argv[1], 'key': None, 'concurrency': 1}}\n"
-        "open_generator(chosen, Settings(progress=False), Path(sys.argv[2])).complete([chat(f'question {i}') for i in range(400)], "
-        "max_new_tokens=4)"
+        "chosen = {'plugin': 'openai', 'args': {'model': 'm', 'base_url': sys.argv[1]}}\n"
+        "settings = Settings(progress=False, servers={'default': {'concurrency': 1}})\n"
+        "open_generator(chosen, settings, Path(sys.argv[2])).complete([chat(f'question {i}') for i in range(400)], max_new_tokens=4)"
     )
     root = Path(__file__).resolve().parents[3]
     with serving(lambda *_: "fine") as server:
@@ -209,7 +202,7 @@ def test_a_kill_costs_what_was_on_its_way(tmp_path):
         run.wait(10)
         before = len(server.bodies)
         assert 12 <= before < 400
-        generator = opened(server.url, tmp_path, key=None)
+        generator = opened(server.url, tmp_path, key="")
         assert generator.counters["replies stored"] == 0
         assert len(generator.complete(prompts(400), max_new_tokens=4)) == 400
         assert before + 400 - generator.counters["replies stored"] == len(server.bodies)
@@ -237,7 +230,7 @@ def test_transformers_serve(tmp_path):
             except OSError:
                 assert server.poll() is None, (tmp_path / "log").read_text()[-2000:]
                 time.sleep(0.1)
-        generator = opened(f"{url}/v1", tmp_path / "cache", model=str(folder), key=None, timeout=60.0)
+        generator = opened(f"{url}/v1", tmp_path / "cache", model=str(folder), key="", timeout=60.0)
         replies = generator.complete(prompts(3), max_new_tokens=8)
         assert all(r.text for r in replies)
         own = open_generator({"plugin": "hf", "args": {"artifact": str(folder)}}, Settings(device="cpu", progress=False), tmp_path / "own")

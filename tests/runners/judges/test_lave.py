@@ -17,10 +17,10 @@ from runners.judges.lave import YES_OR_NO, kept_references, read_rating
 from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.stage import Stage, StageError
-from tests.small_server import NONSENSE, serving
+from tests.small_server import IMPATIENT, NONSENSE, serving
 from tests.tiny_models import tiny_llm
 
-SETTINGS = Settings(progress=False, device="cpu")
+SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -30,7 +30,7 @@ def here(tmp_path, monkeypatch):
 
 
 def by(server, **args):
-    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "retries": 0, "pause": 0.01, **args}}
+    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, **args}}
 
 
 def lave(server, questions, references, predictions, generator=None, **args):
@@ -170,7 +170,7 @@ def test_a_random_local_model_is_unscored_not_wrong(tmp_path_factory):
 # -- the stage --------------------------------------------------------------------------------------------------------
 
 
-def stage(url, n=12, **args):
+def stage(url, n=12):
     rows = [
         {"sample_id": f"s{i}", "question": "What color is it?", "references": ["blue"], "answerable": i % 3 > 0, "choices": []}
         for i in range(n)
@@ -182,7 +182,7 @@ def stage(url, n=12, **args):
         texts = ["blue", "bluish", "no idea", f"only {model}"]
         made = [{"sample_id": f"s{i}", "variant": "clean", "draw": 0, "text": texts[i % 4]} for i in range(n)]
         write_table(Path(files[model]["d"]), made, GENERATIONS)
-    generator = {"plugin": "openai", "args": {"model": "m", "base_url": url, "key": None, "retries": 0, "concurrency": 2, **args}}
+    generator = {"plugin": "openai", "args": {"model": "m", "base_url": url}}
     judges = [{"label": "lave", "plugin": "lave", "args": {"by": generator}}, {"label": "rules", "plugin": "rules", "args": {}}]
     inputs = {"datasets": {"d": "data"}, "generations": files}
     return Stage("s/judge", "s", "judge", "judge", {"judges": judges}, inputs, {"judgements": "out.parquet"}, 0, SETTINGS)
@@ -231,8 +231,9 @@ def test_a_killed_stage_goes_on(tmp_path):
         return plain_judge(body, nth)
 
     with serving(slow) as server:
-        one = stage(server.url, n=8, concurrency=1)
+        one = stage(server.url, n=8)
         path = Path("specs/s/stages/judge.json")
+        Path("qualm.toml").write_text("[servers.default]\nconcurrency = 1\n")
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({"kind": "judge", "params": one.params, "inputs": one.inputs, "outputs": one.outputs, "seed": 0}))
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "QUALM_PROGRESS": "0"}

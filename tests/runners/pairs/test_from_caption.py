@@ -16,11 +16,11 @@ from runners.records import read_table, write_table
 from runners.scene_graphs import read_scenes
 from runners.settings import Settings
 from runners.stage import Stage, StageError
-from tests.small_server import serving
+from tests.small_server import IMPATIENT, serving
 from tests.tiny_models import tiny_llm
 
 FOUR = [c for name, c in CATEGORIES.items() if name != "extraneous"]
-SETTINGS = Settings(progress=False, workers=1, device="cpu")
+SETTINGS = Settings(progress=False, workers=1, device="cpu", servers={"default": {**IMPATIENT["default"], "concurrency": 1}})
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +115,8 @@ def test_rules_need_scene_graphs_and_a_known_category(scenes, captioned):
 GOOD = "Q1: How heavy is dog {n}?\nA1: I don't know.\nQ2: What animal is on lawn {n}?\nA2: a dog"
 
 
-def served(server, **args):
-    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "retries": 0, "concurrency": 1, **args}}
+def served(server):
+    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
 
 
 @pytest.fixture(autouse=True)
@@ -236,7 +236,7 @@ def test_the_stage(scenes):
 def test_a_failing_server_names_itself_and_loses_nothing(captioned):
     with serving(lambda body, nth: GOOD.format(n=1) if "Picture 0" in body["messages"][0]["content"] else (500, "broken", {})) as server:
         with pytest.raises(StageError, match=r"recipe cap: openai \(m at http://127.*status 500: broken.*what was answered is kept"):
-            pair.run(stage(captioned, served(server, concurrency=1)))
+            pair.run(stage(captioned, served(server)))
         assert not Path("results/pairs").exists()
     assert sum(len(p.read_text().splitlines()) for p in Path(".qualm/replies").rglob("*.replies")) == 1
 

@@ -112,7 +112,7 @@ def test_vqa_through_a_language_model_grounding_dino_sam_and_telea(folder, model
         return "Relevant object: the brown dog"
 
     with serving(script) as server:
-        asked = {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None}}
+        asked = {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
         saliency = {"plugin": "question_llm", "args": {"generator": asked}}
         context, samples, images = make(folder, saliency=saliency, mask=both)
     assert samples

@@ -17,7 +17,7 @@ from runners.pairs.inpainted import inpainted
 from runners.scene_graphs import read_scenes
 from runners.settings import Settings
 from tests.scenes_folder import scenes_folder
-from tests.small_server import serving
+from tests.small_server import IMPATIENT, serving
 from tests.tiny_models import tiny_llava
 
 
@@ -35,13 +35,13 @@ def here(tmp_path, monkeypatch):
 
 
 def make(folder, asker, **more):
-    context = PairContext({"scenes": folder}, 7, "llm", Settings(device="cpu", workers=1, progress=False))
+    context = PairContext({"scenes": folder}, 7, "llm", Settings(device="cpu", workers=1, progress=False, servers=IMPATIENT))
     args = {"dataset": "scenes", "saliency": "scene_graph", "mask": "scene_graph", "dilate": 5, "question": "llm", "asker": asker, **more}
     return context, [s for s in inpainted(context, **args) if isinstance(s, Sample)]
 
 
 def openai(server):
-    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "pause": 0.01, "retries": 1}}
+    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
 
 
 def pictures_of(body):

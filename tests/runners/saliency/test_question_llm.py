@@ -8,7 +8,7 @@ import runners.saliency.question_llm as module
 from runners.pairs import PairError
 from runners.pairs._written import Unusable
 from runners.saliency.question_llm import question_llm, read_name
-from tests.small_server import serving
+from tests.small_server import IMPATIENT, serving
 from tests.targets import context
 from tests.tiny_models import tiny_llm
 
@@ -26,7 +26,7 @@ def row(key, question, answer="red"):
 
 
 def generator(server, **more):
-    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "pause": 0.01, "retries": 1, **more}}
+    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url, **more}}
 
 
 ROWS = [
@@ -83,9 +83,9 @@ def test_a_local_model_runs_and_its_noise_is_counted(tmp_path):
 
 
 def test_a_dead_server_and_a_prompt_without_its_place_are_errors(tmp_path):
-    chosen = {"plugin": "openai", "args": {"model": "m", "base_url": "http://127.0.0.1:9/v1", "key": None, "pause": 0.01, "retries": 0}}
+    chosen = {"plugin": "openai", "args": {"model": "m", "base_url": "http://127.0.0.1:9/v1"}}
     with pytest.raises(PairError, match="saliency question_llm"):
-        list(question_llm(context(), None, ROWS[:1], generator=chosen))
+        list(question_llm(context(servers=IMPATIENT), None, ROWS[:1], generator=chosen))
     (tmp_path / "mine.md").write_text("Name the thing in: {question}")
     with pytest.raises(PairError, match=r"expected the place \{answer\}"):
         list(question_llm(context(), None, ROWS[:1], generator=chosen, prompt=str(tmp_path / "mine.md")))

@@ -1,0 +1,324 @@
+"""Requests to a server that speaks OpenAI's protocol: OpenAI itself, vLLM, SGLang, `transformers serve`.
+
+The client is the official one. What is added is what decides whether a night's run is lost: every answer is handed over (and
+kept) as it comes, what may pass is tried again with growing pauses, what will not pass stops the run at once, and a run never
+spends more than it was given. What is asked and how a reply is read is the caller's; no answer depends on this module.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from runners.limits import Budget, Pace, Patience
+from runners.servers import Server
+
+HOPELESS = (401, 402, 403, 404, 405)
+"""Statuses that no other request will fare better with."""
+REJECTED = (400, 413, 422)
+"""Statuses that are about this one request: too long, or against the server's rules."""
+GIVE_UP_AFTER = 3
+"""So many requests whose every try failed stop the run: a server that is down stays down for the rest."""
+IMAGE_TOKENS = 2048
+"""What a picture is taken to cost at most before the server has said."""
+NO_KEY = "none"
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class ServerError(Exception):
+    """The run ends here: the message says why, and what was left. All answers that were handed over are the caller's."""
+
+
+class Stopped(Exception):
+    """No other request will fare better: the message says why."""
+
+
+class Failed(Exception):
+    """One request failed at every try."""
+
+
+class Rejected(Exception):
+    """The server will not answer this one request, however often it is asked: the message says why."""
+
+
+class Nonsense(Exception):
+    """A reply that is none: the message says what was expected, and what came."""
+
+
+class _Again(Exception):
+    """A try that failed and may be repeated, after as many seconds as the server asked for."""
+
+    def __init__(self, message: str, after: float | None = None) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+class Line:
+    """The connection to one model of one server. `ask` may be called from several threads.
+
+    Building it sends nothing and looks for no key: the first request does.
+    """
+
+    def __init__(self, who: str, model: str, base_url: str, server: Server) -> None:
+        """
+        Args:
+            who: for messages to people.
+            model: as the server names it.
+            base_url: as the spec has it.
+            server: how it is reached.
+
+        Raises:
+            ValueError: an address that is none, or that holds a secret.
+        """
+        for address in (base_url, server.address or base_url):
+            parts = urlsplit(address)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password or parts.query:
+                raise ValueError("base_url: expected http(s)://HOST[:PORT]/PATH without user, password or query")
+        self.model, self.base_url, self.server = model, base_url, server
+        self.name = f"{who} ({model} at {server.address or base_url})"
+        self.budget = Budget(server.price, server.max_spend)
+        self.counters: Counter[str] = Counter()
+        """Tries repeated, cents spent."""
+        self.tokens: Counter[str] = Counter()
+        """Sent and received, as the server counts them."""
+        self._patience = Patience(server.retries, server.pause)
+        self._pace = Pace(server.requests_per_minute, server.tokens_per_minute)
+        self._client: Any = None
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+
+    def ask(self, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """What `read` makes of the reply to one chat completion, with as many repetitions as it takes.
+
+        Args:
+            body: of the request.
+            read: turns the reply into what is wanted, or raises Nonsense or Rejected.
+
+        Raises:
+            Rejected: this request has no answer.
+            Failed: every try failed.
+            Stopped: no other request will fare better.
+        """
+        if self._stop.is_set():
+            raise Failed("was stopped with the others")
+        client = self._open()
+        sent, received = bounds(body)
+        most = self.budget.price.of(sent, received)
+        for attempt in itertools.count(1):
+            if not self.budget.hold(most):
+                raise Stopped(f"max_spend of ${self.budget.cap:g} would be passed (${self.budget.spent:.4f} are spent); raise it")
+            cost = 0.0
+            try:
+                if self._stop.wait(self._pace.reserve(sent // 4 + received)):
+                    raise Failed("was stopped with the others")
+                answer = self._once(client, body)
+                cost = self._settle(answer, most, sent // 4 + received)
+                return read(answer)
+            except (_Again, Nonsense) as error:
+                if attempt > self._patience.retries:
+                    raise Failed(f"failed {attempt} times, the last time so: {error}") from None
+                after = getattr(error, "after", None)
+                if after:
+                    self._pace.rest(after)
+                if self._stop.wait(self._patience.before(attempt, after)):
+                    raise Failed("was stopped with the others") from None
+            finally:
+                self.budget.settle(most, cost)
+            with self._lock:
+                self.counters["tries repeated"] += 1
+        raise AssertionError("unreachable")
+
+    def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
+        """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.
+
+        Whatever comes from an item before its work fails is handed over too. Requests are only to be made within this.
+
+        Args:
+            items: what there is to do.
+            work: does one; called on threads, and may call `ask`.
+            what: an item is called, in messages.
+
+        Raises:
+            ServerError: the run ended before everything was done.
+        """
+        waiting, running = deque(enumerate(items)), 0
+        done: SimpleQueue[tuple[int, R | None, BaseException | None, bool]] = SimpleQueue()
+        failed: list[str] = []
+        stop = ""
+        fault: BaseException | None = None
+        self._stop.clear()
+
+        def run(place: int, item: T) -> None:
+            try:
+                for made in work(item):
+                    done.put((place, made, None, False))
+                done.put((place, None, None, True))
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+                done.put((place, None, error, True))
+
+        with ThreadPoolExecutor(self.server.concurrency, thread_name_prefix="asking") as pool:
+            try:
+                while running or (waiting and not stop):
+                    while waiting and not stop and running < self.server.concurrency:
+                        pool.submit(run, *waiting.popleft())
+                        running += 1
+                    made: list[tuple[int, R]] = []
+                    for place, result, error, ended in _drained(done):
+                        running -= ended
+                        if result is not None:
+                            made.append((place, result))
+                        elif isinstance(error, Failed):
+                            failed.append(f"{what} {place + 1} of {len(items)}: {error}")
+                        elif error is not None:
+                            fault = fault or (None if isinstance(error, Stopped) else error)
+                            stop = stop or str(error) or type(error).__name__
+                    if len(failed) >= GIVE_UP_AFTER:
+                        stop = stop or failed[0]
+                    if stop:
+                        self._stop.set()
+                    if made:
+                        yield made
+            finally:
+                self.close()
+        if fault is not None:
+            raise fault
+        if stop or failed:
+            missing = f"{len(failed)} {what}s failed and {len(waiting)} were not sent"
+            raise ServerError(f"{self.name}: {stop or failed[0]}. {missing}; what was answered is kept, run again to go on")
+
+    def close(self) -> None:
+        """Give up what is on its way, and count what was spent."""
+        self._stop.set()
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+        if self.budget.spent:
+            self.counters["cents spent"] = math.ceil(100 * self.budget.spent)
+
+    def _open(self) -> Any:
+        from openai import OpenAI
+
+        with self._lock:
+            if self._client is None:
+                address = self.server.address or self.base_url
+                self._client = OpenAI(base_url=address, api_key=self._key(), timeout=self.server.timeout, max_retries=0)
+            return self._client
+
+    def _key(self) -> str:
+        """The key, looked up when the first request is made and not before: answers that are kept need none."""
+        if not self.server.key:
+            return NO_KEY
+        found = os.environ.get(self.server.key)
+        if not found:
+            raise Stopped(
+                f"expected a key in the environment variable {self.server.key}, which is not set; export it, or name another by "
+                f'`key` under [servers."{self.base_url}"] in qualm.toml (empty: the server wants none)'
+            )
+        return found
+
+    def _once(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+        import openai as api
+
+        try:
+            rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+            raw = client.chat.completions.with_raw_response.create(model=body["model"], messages=body["messages"], extra_body=rest)
+            text = raw.http_response.text
+        except api.APIStatusError as error:
+            said = self._plain(f"status {error.status_code}: {shown(error.response.text)}")
+            if error.status_code in REJECTED:
+                raise Rejected(said) from None
+            if error.status_code in HOPELESS or error.code == "insufficient_quota":
+                raise Stopped(said) from None
+            raise _Again(said, _seconds(error.response.headers.get("retry-after"))) from None
+        except api.APIConnectionError as error:  # time-outs are of this kind too
+            why = f" ({error.__cause__})" if error.__cause__ else ""
+            raise _Again(self._plain(f"{error}{why}")) from None
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise Nonsense(f"expected a chat completion, got {shown(text)}")
+        return answer
+
+    def _settle(self, answer: Mapping[str, Any], most: float, reserved: int) -> float:
+        """What a reply cost; the most it can have cost where the server does not say."""
+        read, written = used(answer)
+        if read is None or written is None:
+            return most
+        self._pace.correct(read + written - reserved)
+        with self._lock:
+            self.tokens.update(sent=read, received=written)
+        return self.budget.price.of(read, written)
+
+    def _plain(self, text: str) -> str:
+        """A message without the key, which some servers send back."""
+        key = os.environ.get(self.server.key) if self.server.key else None
+        return text.replace(key, "[key]") if key else text
+
+
+def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
+    """How many tokens a request can send and be answered with at most: a token has at least one byte."""
+    sent = 0
+    for message in body["messages"]:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        sent += 16 + sum(len(p["text"].encode()) if p["type"] == "text" else IMAGE_TOKENS for p in parts)
+    longest = next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0)
+    return sent, longest * body.get("n", 1)
+
+
+def used(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Tokens sent and received, as a reply counts them; None where it does not.
+
+    Raises:
+        Nonsense: its counts are none.
+    """
+    usage = answer.get("usage") or {}
+    counts = [usage.get(name) if isinstance(usage, Mapping) else usage for name in ("prompt_tokens", "completion_tokens")]
+    if not all(c is None or type(c) is int for c in counts):
+        raise Nonsense(f"expected counts of tokens, got {shown(str(usage))}")
+    return counts[0], counts[1]
+
+
+def shown(text: str) -> str:
+    """A server's words on one line."""
+    plain = " ".join(text.split())
+    return f"{plain[:200]}..." if len(plain) > 200 else plain or "nothing"
+
+
+def data_url(image: bytes) -> str:
+    """A picture file as a URL that holds it."""
+    import base64
+
+    kinds = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
+    kind = next((name for start, name in kinds.items() if image.startswith(start)), "png")
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+
+
+def _drained(queue: SimpleQueue[R]) -> Iterator[R]:
+    """Everything in a queue, at least one thing."""
+    yield queue.get()
+    while True:
+        try:
+            yield queue.get_nowait()
+        except Empty:
+            return
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:  # a date: our own pauses do as well
+        return None
