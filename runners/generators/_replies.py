@@ -1,31 +1,25 @@
 """Every reply ever given here, found again by the content of its request.
 
 Lost without it: money, and everything a killed run had been told. What it must never do is give a reply to another request, so
-the key is a digest over all that a reply depends on, and a line that fails its checksum is as good as absent.
-
-One text file per process and generator, one line per reply: the SHA-256 of the rest, then JSON. Lines are only appended, and
-on disk before the reply is used, so any number of processes may write at once, and a kill or a full disk costs the last line.
+the key is a digest over all that a reply depends on. One line of JSON per reply (`runners.lines`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
-import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from runners.lines import Lines
 
 if TYPE_CHECKING:
     from runners.generators import Request
 
 MAGIC = "qualm replies 1"
 """In every key and file name: with another format, nothing is found again."""
-_DIGEST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +48,13 @@ class Replies:
 
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
-        self.damaged = 0
+        self._lines = Lines(self.folder, "replies")
+        self._known = dict(map(_parsed, self._lines.read()))
+
+    @property
+    def damaged(self) -> int:
         """Lines that were cut short or changed, and are ignored."""
-        self._known: dict[bytes, Reply] = {}
-        self._file: Path | None = None
-        for path in sorted(self.folder.glob("*.replies")):
-            self._read(path)
-        if self.damaged:
-            print(f"replies: {self.folder}: {self.damaged} damaged lines are ignored; they are asked again", file=sys.stderr, flush=True)
+        return self._lines.damaged
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._known
@@ -78,38 +71,10 @@ class Replies:
         Raises:
             OSError: the disk is full or cannot be written; all earlier replies stay readable.
         """
-        if not replies:
-            return
-        text = b"".join(_line(key, reply) for key, reply in replies)
-        if self._file is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._file = self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex}.replies"
-        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            written = 0
-            while written < len(text):
-                written += os.write(handle, text[written:])
-            os.fsync(handle)
-        except OSError:
-            self._file = None  # what comes next must not be glued to half a line
-            raise
-        finally:
-            os.close(handle)
+        self._lines.append([json.dumps({"key": key.hex(), **asdict(reply)}, ensure_ascii=True).encode() for key, reply in replies])
         self._known.update(replies)
 
-    def _read(self, path: Path) -> None:
-        for line in path.read_bytes().split(b"\n"):
-            if not line:
-                continue
-            digest, body = line[:_DIGEST], line[_DIGEST + 1 :]
-            if hashlib.sha256(body).hexdigest().encode() != digest:
-                self.damaged += 1
-                continue
-            found = json.loads(body)
-            key = bytes.fromhex(found.pop("key"))
-            self._known[key] = Reply(**found)
 
-
-def _line(key: bytes, reply: Reply) -> bytes:
-    body = json.dumps({"key": key.hex(), **asdict(reply)}, ensure_ascii=True).encode()
-    return hashlib.sha256(body).hexdigest().encode() + b" " + body + b"\n"
+def _parsed(body: bytes) -> tuple[bytes, Reply]:
+    found = json.loads(body)
+    return bytes.fromhex(found.pop("key")), Reply(**found)
