@@ -44,10 +44,11 @@ KINDS = {
     "masks": "runners/masks",
     "inpainters": "runners/inpainters",
     "abstentions": "runners/abstentions",
+    "nli": "runners/nli",
 }
 """Spec key -> plugin folder. A folder that is not there has no plugins."""
 
-NESTED = ("tunings", "generators", "saliency", "masks", "inpainters")
+NESTED = ("tunings", "generators", "saliency", "masks", "inpainters", "nli")
 """Kinds that are no section of a spec: their plugins are named as a parameter of another plugin."""
 
 PROMPTS = "specs/prompts"
