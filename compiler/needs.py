@@ -143,6 +143,8 @@ def _named(plugin: Plugin) -> str:
 def _refs(stage: PlannedStage, resolved: Resolved) -> list[Ref]:
     if stage.kind == "judge":
         return list(resolved.judges)
+    if stage.kind == "estimate":
+        return list(resolved.estimators)
     if stage.kind == "pair":
         recipes = [recipe.ref for s in resolved.pairs for recipe in s.recipes]
         return [r for r in recipes if r.as_json().items() <= stage.params.items()]

@@ -19,7 +19,8 @@ from compiler.pairsets import PairSetUse, RecipeUse
 from compiler.refs import DATA, Ref, artifact_path, slug
 from compiler.resolve import DatasetUse, Resolved
 from compiler.tuned import FinetuneUse, ModelUse
-from registry import CLEAN
+from registry import CLEAN, DRAWS
+from registry.columns import DRAWN, QUESTION, signals
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
 
@@ -31,9 +32,6 @@ LATER_STAGES = 6
 
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""
-
-DRAWN = "draw_"
-"""What an estimator's columns of sampled answers begin with."""
 
 VALIDATION = "val"
 """The split on which thresholds are chosen: answered, not scored."""
@@ -171,8 +169,12 @@ class _Planner:
                 "judge", "judge", "Judge open answers", params, inputs, outputs, r.judges, frozenset(outputs.keys() & {"judging"})
             )
         if r.estimators:
-            params = {"estimators": [e.as_json() for e in r.estimators]}
-            inputs = {"generations": self.generations}
+            params, inputs = {"estimators": [e.as_json() for e in r.estimators]}, {"generations": self.generations}
+            read = {column for e in r.estimators for column in e.reads}
+            if read & DRAWN.keys():
+                params["draws"] = r.spec.inference.draws
+            if QUESTION in read:
+                inputs["datasets"] = tables["datasets"]
             outputs = {"uncertainties": f"{place}/uncertainties.parquet"}
             yield self._stage("estimate", "estimate", "Estimate uncertainty", params, inputs, outputs, r.estimators)
         if r.conformal:
@@ -298,7 +300,7 @@ class _Planner:
             "max_new_tokens": r.spec.inference.max_new_tokens,
             **self._splits(datasets),
         }
-        if "draws" in params["needs"]:
+        if DRAWS in params["needs"]:
             params |= {"draws": r.spec.inference.draws, "temperature": r.spec.inference.temperature, "top_p": r.spec.inference.top_p}
         if any(a.options["fit"] == VALIDATION and model.ref.label in a.of for a in r.abstentions):
             params["also"] = [VALIDATION]
@@ -317,7 +319,7 @@ class _Planner:
         return {"splits": found} if found else {}
 
     def _needs(self, model: ModelUse) -> list[str]:
-        wanted = {"option_logits"} | {"draws" if c.startswith(DRAWN) else c for e in self.r.estimators for c in e.plugin.reads}
+        wanted = {"option_logits"} | signals(column for e in self.r.estimators for column in e.reads)
         if self.r.judges or wanted - {"option_logits"}:
             wanted |= set(GREEDY_SIGNALS)
         if self.r.spec.inference.confidence == "verify":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.names import names_in, nested_plugins, replaced_in
+from registry.columns import columns
 from registry.plugins import PROMPTS, Artifact, Plugin, Prompt
 
 DATA = "registry/data"
@@ -25,6 +26,11 @@ class Ref:
     def plugins(self) -> tuple[Plugin, ...]:
         """The plugin and those that its arguments name."""
         return (self.plugin, *nested_plugins(self.plugin, self.args))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Of an estimator: the columns it reads with these arguments (`registry.columns`)."""
+        return tuple(column for column in columns(self.plugin, self.args).values() if column is not None)
 
     @property
     def artifacts(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Lt
 
-from compiler import abstentions, check
+from compiler import abstentions, check, estimators
 from compiler.abstentions import AbstentionUse
 from compiler.errors import Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
@@ -279,13 +279,8 @@ class _Resolver:
     def _references(self, resolved: Resolved) -> None:
         spec = self.spec
         self._compared(resolved.scored_models)
-        for i, ref in enumerate(resolved.estimators):
-            for model in resolved.models:
-                missing = sorted(set(ref.plugin.reads) - model.gives)
-                if missing:
-                    gives = ", ".join(sorted(model.gives)) or "nothing"
-                    message = f"{ref.label} needs {', '.join(missing)}, which the model '{model.ref.label}' cannot give (it gives {gives})"
-                    self._problem(("estimators", min(i, len(spec.estimators) - 1)), message)
+        for path, message, hint in estimators.faults(resolved):
+            self._problem(path, message, hint)
         if spec.inference.confidence == "verify":
             for model in (m for m in resolved.models if "p_yes" not in m.gives):
                 message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"

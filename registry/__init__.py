@@ -6,6 +6,9 @@ CLEAN = "clean"
 GREEDY = 0
 """The draw of the greedy answer; sampled answers are draws 1..N."""
 
+DRAWS = "draws"
+"""The word for sampled answers in what a model is asked for and in what it declares to give."""
+
 
 def method_name(label: str, fit: str) -> str:
     """What a way of abstaining is called: one that was fitted on what it is scored on says so wherever it stands."""

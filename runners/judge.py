@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.sample import GENERATIONS, JUDGEMENTS
+from registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
 from runners.frames import Samples, read_samples
 from runners.judges import JudgeError
 from runners.judging import Answered, judge
@@ -26,12 +26,13 @@ Rows = list[dict[str, Any]]
 
 
 def run(stage: Stage) -> None:
-    """Judge every text of every model on the open questions of every dataset; write one table."""
+    """Judge every greedy answer of every model to the open questions of every dataset; write one table."""
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     blocks: list[tuple[Rows, list[Answered | None]]] = []
     for model, files in sorted(stage.inputs["generations"].items()):
         for dataset, path in sorted(files.items()):
             table = read_table(Path(path), GENERATIONS, ["sample_id", "variant", "draw", "text"])
+            table = table.filter(pc.equal(table["draw"], GREEDY))  # sampled answers say how sure the model is; nothing scores them
             rows, answers = _open_answers(datasets[dataset], table, str(path))
             blocks.append(([{"model": model, "dataset": dataset, **row} for row in rows], answers))
     by_judge = {ref["label"]: _judged(stage, ref, blocks) for ref in stage.params["judges"]}

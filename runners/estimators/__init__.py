@@ -1,27 +1,64 @@
-"""Uncertainty estimators: what one generation says of how sure the model was.
+"""Uncertainty estimators: what a model's answers to one question say of how sure it was.
 
-The contract of a plugin `NAME.py`:
+The contract of a plugin `NAME.py`, the second form for one that needs the run's settings or a model of inference:
 
-    NEEDS = ["token_logprobs"]       # the columns it reads, so that the compiler knows without a model
+    NEEDS = ["token_logprobs"]       # the columns it reads, so that the compiler knows without a model (`registry.columns`)
 
     def NAME(token_logprobs: Rows, *, parameter: type = default) -> Floats
+    def NAME(context: EstimatorContext, draw_texts: Texts, ..., *, nli: Annotated[Chosen, Kind("nli")] = "lexical") -> Floats
 
-- Positional arguments are named after columns of GENERATIONS (`registry/sample.py`), of the greedy draw. A list column
-  comes as a list of n float64 arrays, text as a list of n strings, a number as a float64 array (n,).
-- Rows that lack one of these columns are not handed over; their value is null and counted.
+- Positional arguments are columns. Those of GENERATIONS (`registry/sample.py`) are of the greedy answer: a list column comes as a
+  list of n float64 arrays, text as a list of n strings, a number as a float64 array (n,). `draw_texts`, `draw_logprobs` and
+  `draw_entropies` are of the sampled answers, for each sample a list over its draws, in order. `question` is the sample's own.
+- Rows that lack one of these columns, or have fewer draws than the spec asks for, are not handed over; their value is null and
+  counted. So multiple-choice rows, which nothing is drawn for, have no value by any estimator of draws.
 - The result is (n,) float64, HIGHER = MORE UNCERTAIN, NaN where undefined (an empty generation has no mean), +inf allowed.
+- A value depends on its own row alone, whatever else is handed over.
 - Multiple-choice rows hold the one token of the answer's letter, so sequence measures are over that token.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from runners.nli import CACHE, Nli, NliContext, open_nli
+from runners.settings import Settings
+
 Floats = NDArray[np.float64]
 Rows: TypeAlias = list[Floats]
+Texts: TypeAlias = list[list[str]]
+"""For each sample its drawn answers."""
+Draws: TypeAlias = list[Rows]
+"""For each sample and draw one number per token."""
+
+
+@dataclass
+class EstimatorContext:
+    """What an estimator is handed that asks for it; one for all estimators of a stage."""
+
+    settings: Settings = field(default_factory=Settings)
+    counters: Counter[str] = field(default_factory=Counter)
+    """What this run did: printed, and not part of the result."""
+    cache: Path = CACHE
+    _opened: dict[str, Nli] = field(default_factory=dict)
+
+    def nli(self, chosen: Any) -> Nli:
+        """The model of inference that a `Chosen` parameter names, opened once for all who name it.
+
+        Raises:
+            runners.nli.NliError: it cannot be opened.
+        """
+        name = json.dumps(chosen, sort_keys=True)
+        if name not in self._opened:
+            self._opened[name] = open_nli(chosen, NliContext(self.settings, self.counters), self.cache)
+        return self._opened[name]
 
 
 def sums(rows: Rows) -> tuple[Floats, Floats]:

@@ -28,6 +28,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from registry import DRAWS as DRAWS
+
 if TYPE_CHECKING:
     import PIL.Image
     import pyarrow as pa
@@ -50,9 +52,6 @@ ANSWER, OPTIONS = "answer", "options"
 
 COLUMNS = tuple(dict.fromkeys(column for columns in PARTS.values() for column in columns))
 """The columns of GENERATIONS that a model may fill, which with `draws` are the words of `needs` and of GIVES."""
-
-DRAWS = "draws"
-"""The word for sampled answers in `needs` and GIVES."""
 
 
 def draw_part(draw: int) -> str:

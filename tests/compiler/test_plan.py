@@ -108,3 +108,31 @@ def test_stages_that_wait_for_each_other_are_met(tmp_path: Path) -> None:
 def test_a_name_that_dvc_does_not_see_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="the name 'size' is one that DVC's run cache does not see"):
         make(tmp_path, SPEC.replace("scenes_mc:", "size:"))
+
+
+def needed(tmp_path: Path, estimators: str, more: str = "") -> tuple[dict, dict]:
+    text = SPEC.replace("judges: [rules]\nestimators: [perplexity]", f"estimators: {estimators}").replace("[accuracy, set_size]", "[auroc]")
+    plan = make(tmp_path, text + more)
+    return plan.stage("infer-base-scenes").params, plan.stage("estimate").params | {"inputs": plan.stage("estimate").inputs}
+
+
+def test_only_what_the_estimators_need_is_computed(tmp_path: Path) -> None:
+    greedy = ["text", "token_entropies", "token_logprobs"]
+    infer, estimate = needed(tmp_path, "[perplexity]")
+    assert infer["needs"] == sorted(["option_logits", *greedy])
+    assert "draws" not in infer and "draws" not in estimate
+    infer, estimate = needed(tmp_path, "[pointwise_mutual_information: {without: [image, question]}, p_true]")
+    assert set(infer["needs"]) - {"option_logits", *greedy} == {"logprobs_without_image", "logprobs_without_question", "p_true"}
+    infer, estimate = needed(tmp_path, "[semantic_entropy: {version: frequency}]", "inference: {draws: 4}\n")
+    assert set(infer["needs"]) - {"option_logits", *greedy} == {"draws"}
+    assert infer["draws"] == estimate["draws"] == 4
+    assert "datasets" not in estimate["inputs"]
+    _, estimate = needed(tmp_path, "[semantic_entropy: {compared: with_question}]")
+    assert estimate["inputs"]["datasets"] == {"scenes": "results/t/data/scenes", "scenes_mc": "results/t/data/scenes_mc"}
+
+
+def test_estimating_depends_on_the_model_of_inference(tmp_path: Path) -> None:
+    text = SPEC.replace("[perplexity]", "[deg_mat: {nli: [lexical, {hf: {artifact: some-nli}}]}]")
+    stage = make(tmp_path, text).stage("estimate")
+    assert {"registry/data/some-nli", "runners/nli/hf.py", "runners/nli/lexical.py", "runners/nli/__init__.py"} <= set(stage.deps)
+    assert [e["label"] for e in stage.params["estimators"]] == ["deg_mat@nli=hf(artifact=some-nli)", "deg_mat@nli=lexical"]

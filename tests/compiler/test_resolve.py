@@ -118,7 +118,18 @@ def change(old: str, new: str) -> str:
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
             "{recorded: {source: vlm_uncertainty_bench, run: x}}",
-            "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives option_logits)",
+            "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives option_logits) "
+            "(leave one of the two out; models of hf_vlm can)",
+        ),
+        (
+            "scene-vlm-base}}\n",
+            "scene-vlm-base}}\n  other: {recorded: {source: vlm_uncertainty_bench, run: x}}\n",
+            "t.yaml:11:14: estimators[0]: perplexity needs token_logprobs, which the model 'other' cannot give",
+        ),
+        (
+            "[perplexity]",
+            "[perplexity, semantic_entropy: {version: [frequency, sum]}]\ninference: {draws: 1}",
+            "t.yaml:11:20: inference.draws: semantic_entropy@version=frequency compares sampled answers; expected at least 2, got 1",
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
@@ -190,3 +201,16 @@ def test_extends_reports_places_in_the_right_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         resolve_file(tmp_path / "v.yaml", tmp_path, RunWide(default="t"))
     assert str(caught.value).startswith("t.yaml:15:11: metrics[1].ece.bns: ece has no parameter 'bns'")
+
+
+def test_what_estimators_need_follows_from_their_arguments(tmp_path: Path) -> None:
+    """A model is refused for what an estimator reads with its own arguments, not for what it might read with others."""
+    text = change("{hf_vlm: {artifact: scene-vlm-base}}", "{recorded: {source: vlm_uncertainty_bench, run: x}}")
+    asked = "[lexical_similarity, pointwise_mutual_information: {without: [image, both]}, semantic_entropy]"
+    found = [p for p in problems(tmp_path, text.replace("[perplexity]", asked)) if ": estimators[" in p]
+    assert [(f.split("estimators[")[1][0], f.split(" needs ")[1].split(", which")[0]) for f in found] == [
+        ("0", "draws, text"),
+        ("1", "logprobs_without_both, token_logprobs"),
+        ("1", "logprobs_without_image, token_logprobs"),
+        ("2", "draws, text, token_logprobs"),
+    ]

@@ -1,0 +1,66 @@
+"""What an estimator reads: a column for each of its positional parameters, which may depend on its own arguments.
+
+The compiler refuses models by this, the `infer` stage is told by it what to compute, and the `estimate` stage hands over what it
+names: one rule, so that nothing is computed that is not read and nothing read that was not computed. Reading it imports nothing.
+
+An estimator's file declares `NEEDS`: the list of its columns, or, where a parameter is not named after its column,
+
+    NEEDS = {"prior_logprobs": "logprobs_without_{without}"}                                       # filled in from the arguments
+    NEEDS = {"draw_logprobs": {"version": {"sum": "draw_logprobs", "kuhn": "draw_logprobs"}}}      # by the value of one argument
+
+In the second form a value that is not listed means that the column is not read, and the function is handed None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from registry import DRAWS
+from registry.plugins import Plugin, PluginError
+
+CONTEXT = "context"
+"""A first parameter of this name is no column: it is handed the run's settings."""
+
+DRAWN = {"draw_texts": "text", "draw_logprobs": "token_logprobs", "draw_entropies": "token_entropies"}
+"""Columns of sampled answers, and which column of GENERATIONS each is of."""
+
+QUESTION = "question"
+"""The sample's own question, as its data set has it."""
+
+
+def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
+    """The column that each positional parameter of an estimator reads with these arguments; None for one that is then not read.
+
+    Raises:
+        PluginError: `NEEDS` names a parameter or an argument that the function does not have.
+    """
+    declared = plugin.declares.get("NEEDS")
+    special: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
+    own = [name for name in plugin.reads if name != CONTEXT]
+    if unknown := sorted(set(special) - set(own)):
+        raise PluginError(f"{plugin.path}: NEEDS names {', '.join(unknown)}; expected positional parameters: {', '.join(own)}")
+    given = {**{p.name: p.default for p in plugin.parameters}, **args}
+    try:
+        return {name: _column(special.get(name, name), given) for name in own}
+    except KeyError as error:
+        raise PluginError(f"{plugin.path}: NEEDS depends on {error}; expected a parameter of {plugin.name}") from error
+
+
+def signals(read: Iterable[str]) -> frozenset[str]:
+    """What a model must give so that these columns can be read: words of its GIVES."""
+    found: set[str] = set()
+    for column in read:
+        if column in DRAWN:
+            found |= {DRAWS, DRAWN[column]}
+        elif column != QUESTION:
+            found.add(column)
+    return frozenset(found)
+
+
+def _column(declared: Any, args: Mapping[str, Any]) -> str | None:
+    if isinstance(declared, str):
+        return declared.format_map(args)
+    ((argument, by_value),) = declared.items()
+    found: str | None = by_value.get(args[argument])
+    return found
