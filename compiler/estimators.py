@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from compiler.load import Path_
+from compiler.tuned import ModelUse, way_out
 from registry import plugins
 from registry.columns import DRAWN, signals
-from registry.plugins import Plugin, PluginError
+from registry.plugins import PluginError
 
 if TYPE_CHECKING:
     from compiler.resolve import Resolved
@@ -33,12 +34,14 @@ def faults(resolved: Resolved) -> Iterator[Fault]:
             if missing:
                 gives = ", ".join(sorted(model.gives)) or "nothing"
                 message = f"{ref.label} needs {', '.join(sorted(missing))}, which the model '{model.ref.label}' cannot give"
-                yield place, f"{message} (it gives {gives})", _way_out(missing, model.ref.plugin)
+                yield place, f"{message} (it gives {gives})", _way_out(model, missing)
         if DRAWN.keys() & set(reads) and spec.inference.draws < 2:
             yield ("inference", "draws"), f"{ref.label} compares sampled answers; expected at least 2, got {spec.inference.draws}", ""
 
 
-def _way_out(missing: frozenset[str], but: Plugin) -> str:
+def _way_out(model: ModelUse, missing: frozenset[str]) -> str:
+    if own := way_out(model, missing):
+        return own
     known = [plugins.get("models", name) for name in plugins.names("models")]
-    others = ", ".join(p.name for p in known if p.name != but.name and missing <= set(p.declares.get("GIVES", ())))
+    others = ", ".join(p.name for p in known if p.name != model.ref.plugin.name and missing <= plugins.could_give(p))
     return f"leave one of the two out; models of {others} can" if others else "leave one of the two out"

@@ -21,7 +21,7 @@ from compiler.names import names_in, names_of
 from compiler.pairsets import PairResolver, PairSetUse
 from compiler.refs import Ref, artifact_path, located, slug
 from compiler.spec import About, RunWide, Spec
-from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models
+from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models, way_out
 from registry import cards, plugins
 from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
 
@@ -213,7 +213,7 @@ class _Resolver:
                 ref = Ref(check.label(name, swept), plugin, located(plugin, args))
                 source = artifact_path(sources[0]) if sources else None
                 beneath = tuple(b for a in sources for b in self._elsewhere.beneath(a))
-                found.append(ModelUse(ref, source, about, frozenset(plugin.declares.get("GIVES", ())), beneath))
+                found.append(ModelUse(ref, source, about, plugins.gives(plugin, args), beneath))
         found += tuned_models(self.spec.name, finetunes, found, self._loader)
         for tuned, name in swept_bases(finetunes, found):
             message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
@@ -284,7 +284,11 @@ class _Resolver:
         if spec.inference.confidence == "verify":
             for model in (m for m in resolved.models if "p_yes" not in m.gives):
                 message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"
-                self._problem(("inference", "confidence"), message, "use `sequence`")
+                self._problem(("inference", "confidence"), message, way_out(model, ["p_yes"]) or "use `sequence`")
+        for name in spec.conformal:
+            for model in (m for m in resolved.models if "option_logits" not in m.gives):
+                message = f"conformal sets need option_logits, which the model '{model.ref.label}' cannot give"
+                self._problem(("conformal", name), message, way_out(model, ["option_logits"]), key=True)
         for i, given in enumerate(spec.metrics):
             ref_name = given if isinstance(given, str) else next(iter(given), "") if isinstance(given, dict) else ""
             for ref in (r for r in resolved.metrics if r.plugin.name == ref_name):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.errors import SpecError, nearest
 from compiler.refs import Ref, slug
+from registry import plugins
 from registry.plugins import Plugin
 
 if TYPE_CHECKING:
@@ -70,8 +71,14 @@ def _tuned(spec: str, tuned: FinetuneUse, known: Mapping[str, ModelUse], plugin:
     dtype = {name: base.ref.args[name] for base in bases if base.ref.plugin == plugin for name in ("dtype",) if name in args}
     adapter = any(p.declares.get("ADAPTER") for p in tuned.ref.plugins)
     beneath = dict.fromkeys(path for base in bases if adapter for path in (base.source, *base.beneath) if path)
-    gives = frozenset(plugin.declares.get("GIVES", ()))
-    return ModelUse(Ref(tuned.ref.label, plugin, {**args, **dtype, "artifact": place}), place, {}, gives, tuple(beneath))
+    args = {**args, **dtype, "artifact": place}
+    return ModelUse(Ref(tuned.ref.label, plugin, args), place, {}, plugins.gives(plugin, args), tuple(beneath))
+
+
+def way_out(model: ModelUse, missing: Iterable[str]) -> str:
+    """Which parameters of a model would bring what it does not give; empty where none would."""
+    wanted = plugins.would_give(model.ref.plugin, model.ref.args, missing)
+    return f"set {' and '.join(f'`{name}`' for name in wanted)} of {model.ref.plugin.name}" if wanted else ""
 
 
 def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -177,6 +177,58 @@ def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
     if set(value) != {"plugin", "args"}:
         raise PluginError(f"expected a name or {{'plugin': ..., 'args': ...}} of {kind}, got {dict(value)!r}")
     return partial(load(kind, value["plugin"]), **value["args"])
+
+
+def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
+    """What a model with these arguments gives, by the plugin's `GIVES`.
+
+    That is a list of words, of which `{"word": "parameter"}` stands for one that is given only where that parameter (or each of a list of
+    parameters) is neither null, false, 0 nor empty; or `{"parameter": {value: list}}`, a list for each value of one parameter.
+
+    Raises:
+        PluginError: it is declared otherwise, or names a parameter that there is not.
+    """
+    args = _whole(plugin, args)
+    return frozenset(word for word, wanted in _conditions(plugin, args).items() if all(args[name] for name in wanted))
+
+
+def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
+    """The parameters that would have to be set so that these words are given too; None where nothing would help."""
+    args = _whole(plugin, args)
+    conditions = _conditions(plugin, args)
+    if not conditions.keys() >= set(words):
+        return None
+    return tuple(dict.fromkeys(name for word in words for name in conditions[word] if not args[name]))
+
+
+def could_give(plugin: Plugin) -> frozenset[str]:
+    """Everything that a model gives with one set of arguments or another."""
+    declared = plugin.declares.get("GIVES", ())
+    lists = [one for by_value in declared.values() for one in by_value.values()] if isinstance(declared, Mapping) else [declared]
+    return frozenset(word for one in lists for item in one for word in ([item] if isinstance(item, str) else item))
+
+
+def _whole(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with the defaults of those that are not there."""
+    return {**{p.name: p.default for p in plugin.parameters if p.default is not REQUIRED}, **args}
+
+
+def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Word of GIVES -> the parameters on which it depends."""
+    declared = plugin.declares.get("GIVES", ())
+    if isinstance(declared, Mapping):
+        (parameter, by_value), *others = declared.items()
+        if others or args.get(parameter) not in by_value:
+            raise PluginError(f"{plugin.path}: GIVES: expected one parameter and what each of its values gives, got {declared!r}")
+        declared = by_value[args[parameter]]
+    found: dict[str, tuple[str, ...]] = {}
+    for item in declared:
+        for word, wanted in ({item: ()} if isinstance(item, str) else item).items():
+            found[word] = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+            if unknown := [name for name in found[word] if name not in args]:
+                known = ", ".join(p.name for p in plugin.parameters)
+                raise PluginError(f"{plugin.path}: GIVES: {word} depends on '{unknown[0]}'; expected one of its parameters: {known}")
+    return found
 
 
 @cache

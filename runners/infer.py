@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from registry.plugins import get, load
+from registry.plugins import get, gives, load
 from registry.sample import GENERATIONS
 from runners.answers import answer_tables
 from runners.inputs import Dataset, read_variants
@@ -22,7 +22,7 @@ def run(stage: Stage) -> None:
     chosen = stage.params["model"]
     plugin = get("models", chosen["plugin"])
     needs = frozenset(stage.params["needs"])
-    lacking = needs - set(plugin.declares.get("GIVES", ()))
+    lacking = needs - gives(plugin, chosen["args"])
     if lacking:
         raise StageError(
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"

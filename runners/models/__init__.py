@@ -6,7 +6,7 @@ A model plugin is one file here holding one function of the file's name. It retu
     def recorded(context: ModelContext, *, artifact: Artifact, ...) -> Recording: ...                # looks up
 
 `GIVES = [...]` declares which columns of GENERATIONS it can fill, so that the compiler refuses a spec whose estimators
-need what the model cannot give.
+need what the model cannot give. It may depend on the model's arguments (`registry.plugins.gives`).
 
 What `infer` relies on, and every `Model` keeps:
 

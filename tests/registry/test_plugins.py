@@ -123,3 +123,35 @@ def test_an_installed_package_adds_a_plugin_by_entry_point(tmp_path: Path) -> No
         [sys.executable, "-c", script], cwd=ROOT, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"}, capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "Mean squared error. ['form']", done.stderr
+
+
+GIVING = """
+GIVES = ["text", {"token_logprobs": "k"}, {"token_entropies": ["k", "truncated"], "draws": []}]
+def thing(*, k: int = 0, truncated: bool = False) -> None:
+    '''Help.'''
+"""
+
+
+def test_what_a_model_gives_depends_on_its_arguments(tmp_path: Path) -> None:
+    found = read(tmp_path, GIVING)
+    assert plugins.gives(found, {}) == {"text", "draws"}
+    assert plugins.gives(found, {"k": 0, "truncated": True}) == {"text", "draws"}
+    assert plugins.gives(found, {"k": 5}) == {"text", "draws", "token_logprobs"}
+    assert plugins.gives(found, {"k": 5, "truncated": True}) == plugins.could_give(found)
+    assert plugins.would_give(found, {}, ["token_logprobs", "token_entropies"]) == ("k", "truncated")
+    assert plugins.would_give(found, {"k": 1}, ["token_entropies"]) == ("truncated",)
+    assert plugins.would_give(found, {}, ["token_logprobs", "p_true"]) is None
+
+
+def test_what_a_model_gives_by_one_argument(tmp_path: Path) -> None:
+    found = read(tmp_path, 'GIVES = {"how": {"a": ["text"], "b": ["text", "draws"]}}\ndef other(*, how: str = "a"): ...\n', "other")
+    assert (plugins.gives(found, {}), plugins.gives(found, {"how": "b"})) == ({"text"}, {"text", "draws"})
+    assert plugins.could_give(found) == {"text", "draws"}
+    with pytest.raises(PluginError, match="GIVES: expected one parameter and what each of its values gives"):
+        plugins.gives(found, {"how": "c"})
+
+
+def test_a_condition_that_is_no_parameter(tmp_path: Path) -> None:
+    found = read(tmp_path, GIVING.replace('"k", "truncated"]', '"k", "cut"]'))
+    with pytest.raises(PluginError, match="token_entropies depends on 'cut'; expected one of its parameters: k, truncated"):
+        plugins.gives(found, {})
