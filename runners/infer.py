@@ -42,7 +42,8 @@ def run(stage: Stage) -> None:
         target = Path(stage.outputs["generations"][dataset.name])
         made = stage.scratch / f"{dataset.name}.parquet"
         counts = {"samples": len(dataset), "rows": table.num_rows}
-        write_table(made, table, GENERATIONS, {**stage.provenance, "model": chosen["label"], "dataset": dataset.name, **counts})
+        facts = {"model": chosen["label"], "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
+        write_table(made, table, GENERATIONS, {**stage.provenance, **facts})
         stage.publish(made, target)
 
 

@@ -145,6 +145,10 @@ class Model(Protocol):
     digest: str
     """SHA-256 over weights, config, tokenizer, processor and dtype."""
 
+    facts: Mapping[str, Any]
+    """What a reader of the answers must know to ask the same again: the processor's settings with its limits of pixels, a rendered
+    prompt. Kept with the answers; the same for the same digest."""
+
     def render(self, messages: list[dict[str, Any]]) -> str:
         """The text the processor is given for this conversation (`runners.prompts.messages`), up to where the answer begins."""
 

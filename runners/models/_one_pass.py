@@ -64,7 +64,7 @@ def _options(model: HfVlm, requests: Sequence[Request], trunk: Rows) -> Parts:
     """The logits of the options' letters, and the likeliest token."""
     letters = model.option_ids(max(r.options for r in requests))
     raw = trunk.logits[:, letters].double().tolist()
-    made = _generated(model, requests, [0] * len(requests), trunk, Decoding(1))
+    made = _generated(model, requests, [0], trunk, Decoding(1))
     for part, row, request in zip(made, raw, requests, strict=True):
         part.numbers = row[: request.options]
     return [{OPTIONS: part} for part in made]
@@ -72,25 +72,23 @@ def _options(model: HfVlm, requests: Sequence[Request], trunk: Rows) -> Parts:
 
 def _decoded(model: HfVlm, requests: Sequence[Request], trunk: Rows, decoding: Decoding) -> Parts:
     """The greedy answer and the sampled ones, all decoded together."""
-    import torch
-
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
-    index = torch.arange(len(requests), device=trunk.mask.device).repeat_interleave(len(draws))
-    asked = [request for request in requests for _ in draws]
-    made = iter(_generated(model, asked, draws * len(requests), trunk.select(index), decoding))
+    made = iter(_generated(model, requests, draws, trunk, decoding))
     return [{draw_part(draw) if draw else ANSWER: next(made) for draw in draws} for _ in requests]
 
 
 def _generated(model: HfVlm, requests: Sequence[Request], draws: Sequence[int], rows: Rows, decoding: Decoding) -> list[Part]:
+    """Answers to every request, one for each draw, request by request."""
     steps = decoding.max_new_tokens
-    streams = [(request.stream, draw) for request, draw in zip(requests, draws, strict=True)]
+    streams = [(request.stream, draw) for request in requests for draw in draws]
     chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device)
-    tokens, logprobs, entropies = rows.decode(chooser, steps, model.stops)
-    for request, values in zip(requests, logprobs, strict=True):
+    tokens, logprobs, entropies = rows.decode(len(draws), chooser, steps, model.stops)
+    for number, values in enumerate(logprobs):
         if any(p != p for p in values):
-            raise ModelError(f"its logits are not numbers for prompt {request.prompt[:80]!r}; float16 overflows, try bfloat16")
+            prompt = requests[number // len(draws)].prompt
+            raise ModelError(f"its logits are not numbers for prompt {prompt[:80]!r}; float16 overflows, try bfloat16")
     found = zip(model.texts(tokens), tokens, logprobs, entropies, strict=True)
     return [Part(text, ids, known, spread) for text, ids, known, spread in found]
 

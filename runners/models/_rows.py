@@ -1,8 +1,9 @@
-"""Sequences in one key-value cache, which can be repeated, continued, and branched off at any token of theirs.
+"""Sequences in one key-value cache, which can be continued, and branched off at any token of theirs.
 
-Lost without it: every signal about an answer would be another pass over the picture. A row is what was read so far. `select`
-repeats rows without computing anything; `extend` lets each go on from a token of its own choice, what came after that token
-being masked, not cut; so one batch can hold rows of any length. Positions are given, never guessed by the model.
+Lost without it: every signal about an answer would be another pass over the picture. A row is what was read so far. `extend`
+lets each row go on from a token of its own choice, what came after that token being masked, not cut; so one batch can hold
+rows of any length. `decode` writes several answers to every row at once, side by side in the row's one cache: the prompt is
+neither read nor stored again, and each answer sees the prompt and itself. Positions and masks are given, never guessed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from runners.models._sampling import Chooser
 
 _COMPACT = 0.75
-"""Rows that have ended leave the batch as soon as no more than this share is left."""
+"""Rows whose answers have all ended leave the batch as soon as no more than this share is left."""
 
 
 class Network:
@@ -36,15 +38,19 @@ class Network:
         self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
         self.reader = module.text_model if kind == "kosmos-2" else module
         """What reads on where there is no new picture: Kosmos-2 as a whole insists on one."""
-        self.windowed = any("sliding" in name for name in getattr(text, "layer_types", None) or ())
-        """Whether some layers look back so many entries of the cache only, so that none may be masked among them."""
+        sliding = any("sliding" in name for name in getattr(text, "layer_types", None) or ())
+        self.window: int | None = text.sliding_window if sliding else None
+        """How many tokens some layers look back."""
+        self.side_by_side = kind != "kosmos-2"
+        """Whether masks may say for every token what it sees; else only which entries of the cache are tokens."""
+        self.additive = text._attn_implementation != "sdpa"
 
     @property
     def device(self) -> torch.device:
         device: torch.device = self.module.device
         return device
 
-    def __call__(self, cache: Any, mask: torch.Tensor | None, positions: torch.Tensor | None, keep: int, **inputs: Any) -> torch.Tensor:
+    def __call__(self, cache: Any, mask: Any, positions: torch.Tensor | None, keep: int, **inputs: Any) -> torch.Tensor:
         """Logits of the last `keep` positions (rows, keep, vocabulary); the cache grows by what was read."""
         if positions is not None and self.placed:
             positions = positions + self.first_position
@@ -55,6 +61,28 @@ class Network:
         out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
         logits: torch.Tensor = out.logits[:, -keep:]
         return logits
+
+    def seen(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
+        """What the module takes as its mask.
+
+        Args:
+            mask: (rows, new, cached), what each new token sees of the cache, itself and its fellows included.
+            numbers: (rows, cached), the number of each entry in its text.
+            own: (rows, new), the numbers of the new tokens.
+        """
+        import torch
+
+        def shaped(seen: torch.Tensor) -> torch.Tensor:
+            seen = seen.unsqueeze(1)
+            if not self.additive:
+                return seen
+            dtype = self.module.dtype
+            return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
+
+        if self.window is None:
+            return shaped(mask)
+        near = mask & (numbers.unsqueeze(1) > own.unsqueeze(2) - self.window)
+        return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
 
     def read(self, tensors: dict[str, Any]) -> Rows:
         """Rows of a left-padded batch with pictures, as the processor made it."""
@@ -104,16 +132,6 @@ class Rows:
         cache = _copied(self.cache, index)
         return Rows(self.network, cache, self.mask[index], self.lengths[index], self.offset[index], self.logits[index])
 
-    def step(self, tokens: torch.Tensor) -> None:
-        """Read one more token in every row."""
-        import torch
-
-        new = torch.ones_like(self.mask[:, :1])
-        self.mask = torch.cat([self.mask, new], dim=1)
-        positions = (self.lengths + self.offset).unsqueeze(1)
-        self.logits = self.network(self.cache, self.mask.long(), positions, 1, input_ids=tokens.unsqueeze(1))[:, -1]
-        self.lengths = self.lengths + 1
-
     def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[Rows, torch.Tensor]:
         """Every row goes on with tokens of its own after its first `starts` tokens; the rows here stay as they are.
 
@@ -124,73 +142,125 @@ class Rows:
         """
         import torch
 
-        if self.network.windowed:
-            return self._extend_packed(ids, starts, keep)
         tokens, new = _left_padded(ids, self.mask.device)
         start = torch.tensor(list(starts), device=self.mask.device)
         kept = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
         mask = torch.cat([kept, new], dim=1)
-        positions = _positions(new) + (start + self.offset).unsqueeze(1)
+        own = _positions(new) + start.unsqueeze(1)
+        told: Any = mask.long()
+        if self.network.side_by_side:
+            width = new.shape[1]
+            before = torch.ones(width, width, dtype=torch.bool, device=mask.device).tril()
+            seen = torch.cat([kept.unsqueeze(1).expand(-1, width, -1), new.unsqueeze(1) & before], dim=2)
+            told = self.network.seen(seen, mask.cumsum(dim=1) - 1, own)
         cache = _copied(self.cache)
-        logits = self.network(cache, mask.long(), positions, keep, input_ids=tokens)
+        logits = self.network(cache, told, own + self.offset.unsqueeze(1), keep, input_ids=tokens)
         return Rows(self.network, cache, mask, start + new.sum(dim=1), self.offset, logits[:, -1]), logits
 
-    def _extend_packed(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int) -> tuple[Rows, torch.Tensor]:
-        """`extend` for networks that count entries of the cache: rows that read equally many tokens at a time, nothing masked between."""
-        import torch
+    def decode(
+        self, width: int, chooser: Chooser, steps: int, stops: set[int]
+    ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
+        """`width` answers to each row, one after the other: their tokens up to and with the first stop, the tokens' log-probabilities,
+        and the entropies (nats) they were chosen under.
 
-        made: list[tuple[list[int], Rows, torch.Tensor]] = []
-        for length in sorted(set(map(len, ids))):
-            group = [row for row, own in enumerate(ids) if len(own) == length]
-            part = self.select(torch.tensor(group, device=self.mask.device))._packed([starts[row] for row in group])
-            tokens, new = _left_padded([ids[row] for row in group], self.mask.device)
-            positions = (part.lengths + part.offset).unsqueeze(1) + _positions(new)
-            mask = torch.cat([part.mask, new], dim=1)
-            logits = self.network(part.cache, mask.long(), positions, min(keep, length), input_ids=tokens)
-            made.append((group, Rows(self.network, part.cache, mask, part.lengths + length, part.offset, logits[:, -1]), logits))
-        return _merged(made, keep)
-
-    def _packed(self, starts: Sequence[int]) -> Rows:
-        """These rows with their first tokens only, at the right end of a cache that holds nothing else."""
-        import torch
-
-        start = torch.tensor(list(starts), device=self.mask.device)
-        kept = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
-        order = kept.int().argsort(dim=1, stable=True)[:, -max(starts) :]
-        for layer in self.cache.layers:
-            index = order[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
-            layer.keys, layer.values = layer.keys.gather(2, index), layer.values.gather(2, index)
-        return Rows(self.network, self.cache, kept.gather(1, order), start, self.offset, self.logits)
-
-    def decode(self, chooser: Chooser, steps: int, stops: set[int]) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-        """Tokens of each row up to and with the first stop, their log-probabilities and the entropies (nats) they were chosen under.
-
-        The rows are used up.
+        Args:
+            width: answers to each row.
+            chooser: says how the next token of each answer is found; answers are numbered row by row.
+            steps: tokens of an answer at most.
+            stops: tokens that end one.
         """
         import torch
 
-        total, device = len(self.mask), self.mask.device
-        tokens = torch.zeros(total, steps, dtype=torch.long, device=device)
-        logprobs, entropies = (torch.zeros(total, steps, device=device) for _ in range(2))
-        ends = torch.tensor(sorted(stops), device=device)
-        rows: Rows = self
-        going = torch.arange(total, device=device)
-        done = 0
-        for step in range(steps):
-            known = torch.log_softmax(rows.logits.float(), dim=-1)
-            chosen = chooser(step, rows.logits.float(), going)
-            tokens[going, step] = chosen
-            logprobs[going, step] = known.gather(1, chosen.unsqueeze(1)).squeeze(1)
-            entropies[going, step] = -(known.exp() * known).nan_to_num(nan=0.0).sum(dim=-1)
-            done = step + 1
-            stopped = torch.isin(tokens[going, :done], ends).any(dim=1)
-            left = int((~stopped).sum())
-            if left == 0 or done == steps:
+        if not self.network.side_by_side and width > 1:
+            repeated = self.select(torch.arange(len(self.mask), device=self.mask.device).repeat_interleave(width))
+            return repeated.decode(1, chooser, steps, stops)
+        return _Answers(self, width, steps, stops).written(chooser)
+
+
+class _Answers:
+    """Answers being written side by side: a grid of places, a row of it for every row of the cache."""
+
+    def __init__(self, rows: Rows, width: int, steps: int, stops: set[int]) -> None:
+        import torch
+
+        self.network, device = rows.network, rows.mask.device
+        self.rows, self.steps = rows, steps
+        total = len(rows.mask) * width
+        self.tokens = torch.zeros(total, steps, dtype=torch.long, device=device)
+        self.logprobs, self.entropies = (torch.zeros(total, steps, device=device) for _ in range(2))
+        self.stops, self.ends = stops, torch.tensor(sorted(stops), device=device)
+        self.cache = _copied(rows.cache, room=width * (steps - 1))
+        self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
+        self.numbers = rows.mask.cumsum(dim=1) - 1
+        self.owner = torch.full_like(self.numbers, _PROMPT).masked_fill(~rows.mask, _PADDING)
+        """(rows, cached): whose token an entry of the cache is."""
+        self.places = torch.arange(total, device=device).view(-1, width)
+        """(rows, width): which answer is written here; `_ENDED` where none is."""
+
+    def written(self, chooser: Chooser) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
+        """See `Rows.decode`."""
+        import torch
+
+        logits = self.rows.logits.unsqueeze(1).expand(-1, self.places.shape[1], -1)
+        for step in range(self.steps):
+            live = self.places != _ENDED
+            answers, known = self.places[live], logits[live].float()
+            chosen = chooser(step, known, answers)
+            self._note(step, answers, chosen, torch.log_softmax(known, dim=-1))
+            going = ~torch.isin(chosen, self.ends)
+            if step + 1 == self.steps or not bool(going.any()):
                 break
-            if left <= _COMPACT * len(going):
-                rows, going, chosen = rows.select((~stopped).nonzero().squeeze(1)), going[~stopped], chosen[~stopped]
-            rows.step(chosen)
-        return _cut(tokens[:, :done], logprobs, entropies, stops)
+            next_tokens = torch.zeros_like(self.places).masked_scatter(live, chosen)
+            next_tokens = self._packed(live.masked_scatter(live, going), next_tokens)
+            logits = self._read(step, next_tokens)
+        rows = self.tokens[:, : step + 1].tolist()
+        lengths = [next((i + 1 for i, token in enumerate(ids) if token in self.stops), len(ids)) for ids in rows]
+        tables = (rows, self.logprobs.tolist(), self.entropies.tolist())
+        tokens, logprobs, entropies = ([values[:n] for values, n in zip(table, lengths, strict=True)] for table in tables)
+        return tokens, logprobs, entropies
+
+    def _note(self, step: int, answers: torch.Tensor, chosen: torch.Tensor, known: torch.Tensor) -> None:
+        import torch
+
+        self.tokens[answers, step] = chosen
+        self.logprobs[answers, step] = known.gather(1, chosen.unsqueeze(1)).squeeze(1)
+        self.entropies[answers, step] = torch.special.entr(known.exp()).sum(dim=-1)
+
+    def _packed(self, going: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """Close the gaps that ended answers leave; the tokens, so placed."""
+        import torch
+
+        left = going.sum(dim=1)
+        width = int(left.max())
+        order = (~going).int().argsort(dim=1, stable=True)[:, :width]
+        self.places = self.places.masked_fill(~going, _ENDED).gather(1, order)
+        tokens = tokens.gather(1, order)
+        busy = left > 0
+        if int(busy.sum()) <= _COMPACT * len(busy):
+            index = busy.nonzero().squeeze(1)
+            self.cache.batch_select_indices(index)
+            self.places, tokens, self.owner, self.numbers = (t[index] for t in (self.places, tokens, self.owner, self.numbers))
+            self.mask, self.lengths, self.offset = self.mask[index], self.lengths[index], self.offset[index]
+        return torch.where(self.places == _ENDED, 0, tokens)
+
+    def _read(self, step: int, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits (rows, width, vocabulary) after one more token of every answer."""
+        import torch
+
+        own = (self.lengths + step).unsqueeze(1).expand(-1, tokens.shape[1])
+        self.numbers = torch.cat([self.numbers, own], dim=1)
+        self.owner = torch.cat([self.owner, self.places], dim=1)
+        if self.network.side_by_side:
+            seen = (self.owner == _PROMPT).unsqueeze(1) | (self.owner.unsqueeze(1) == self.places.unsqueeze(2))
+            told = self.network.seen(seen, self.numbers, own)
+        else:
+            self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
+            told = self.mask.long()
+        return self.network(self.cache, told, own + self.offset.unsqueeze(1), tokens.shape[1], input_ids=tokens)
+
+
+_PROMPT, _PADDING, _ENDED = -1, -2, -3
+"""Owners of entries that are no answer's: the prompt, which all see; what is no token, which nobody does; what an ended answer read."""
 
 
 def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -209,33 +279,6 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
     return found
 
 
-def _cut(
-    tokens: torch.Tensor, logprobs: torch.Tensor, entropies: torch.Tensor, stops: set[int]
-) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
-    rows = tokens.tolist()
-    lengths = [next((i + 1 for i, token in enumerate(ids) if token in stops), len(ids)) for ids in rows]
-    return tuple([values[:n] for values, n in zip(table, lengths, strict=True)] for table in (rows, logprobs.tolist(), entropies.tolist()))  # type: ignore[return-value]
-
-
-def _merged(parts: Sequence[tuple[list[int], Rows, torch.Tensor]], keep: int) -> tuple[Rows, torch.Tensor]:
-    """Rows of several caches in one, in the order of their numbers, padded on the left; and their logits, likewise."""
-    import torch
-    from torch.nn.functional import pad
-
-    order = torch.tensor([row for group, _, _ in parts for row in group]).argsort().to(parts[0][1].mask.device)
-    width = max(rows.mask.shape[1] for _, rows, _ in parts)
-    cache = parts[0][1].cache
-    for number, layer in enumerate(cache.layers):
-        for name in ("keys", "values"):
-            tensors = [getattr(rows.cache.layers[number], name) for _, rows, _ in parts]
-            wide = torch.cat([pad(t, (0, 0, width - t.shape[2], 0)) for t in tensors])
-            setattr(layer, name, wide.index_select(0, order))
-    mask = torch.cat([pad(rows.mask, (width - rows.mask.shape[1], 0)) for _, rows, _ in parts])[order]
-    lengths, offset, last = (torch.cat([getattr(rows, n) for _, rows, _ in parts])[order] for n in ("lengths", "offset", "logits"))
-    logits = torch.cat([pad(known, (0, 0, keep - known.shape[1], 0)) for _, _, known in parts])[order]
-    return Rows(parts[0][1].network, cache, mask, lengths, offset, last), logits
-
-
 def _positions(mask: torch.Tensor) -> torch.Tensor:
     return (mask.long().cumsum(dim=1) - 1).clamp(min=0)
 
@@ -250,15 +293,47 @@ def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[to
     return tokens, mask
 
 
-def _copied(cache: Any, index: torch.Tensor | None = None) -> Any:
-    """Another cache of the same entries, or of some rows of them; growing it leaves the first as it is."""
+def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0) -> Any:
+    """Another cache of the same entries, or of some rows of them, with room for more; growing it leaves the first as it is."""
     from transformers import DynamicCache
 
     made = DynamicCache()
     for layer in cache.layers:
-        other = type(layer)()
+        other = _roomy()(room) if room else type(layer)()
         other.lazy_initialization(layer.keys, layer.values)
         other.keys = layer.keys if index is None else layer.keys.index_select(0, index)
         other.values = layer.values if index is None else layer.values.index_select(0, index)
         made.layers.append(other)
     return made
+
+
+@cache
+def _roomy() -> type[Any]:
+    """A layer of the cache that is copied once to have room for what comes, not with every token."""
+    import torch
+    from transformers.cache_utils import DynamicLayer
+
+    class Roomy(DynamicLayer):  # type: ignore[misc]
+        keys: torch.Tensor
+        values: torch.Tensor
+
+        def __init__(self, room: int = 0) -> None:
+            super().__init__()
+            self.room = room
+            self.space: list[torch.Tensor] = []
+
+        def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
+            if not self.space or end > self.space[0].shape[2]:
+                self.space = [torch.cat([t, t.new_empty(*t.shape[:2], self.room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
+            for space, states in zip(self.space, (key_states, value_states), strict=True):
+                space[:, :, start:end] = states
+            self.keys, self.values = (space[:, :, :end] for space in self.space)
+            return self.keys, self.values
+
+        def batch_select_indices(self, indices: torch.Tensor) -> None:
+            end = self.keys.shape[2]
+            self.space = [space.index_select(0, indices) for space in self.space or (self.keys, self.values)]
+            self.keys, self.values = (space[:, :, :end] for space in self.space)
+
+    return Roomy

@@ -100,7 +100,7 @@ class HfVlm:
             "local_files_only": hub is None,
         }
         identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
-        merged = [folder_digest(a) for a in base.adapters]
+        merged = [folder_digest(a) for a in base.adapters] + (["read whole"] if share is False else [])
         self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code, *merged]).encode()).hexdigest()
         try:
             with still_images_only():
@@ -124,6 +124,13 @@ class HfVlm:
         self.stops: set[int] = set()
         self.module: Any = None
         self.network: Network
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Settings of the processor, with its limits of pixels, and what a prompt looks like."""
+        images = getattr(self.processor, "image_processor", None)
+        settings = {} if images is None else json.loads(images.to_json_string())
+        return {"processor": type(self.processor).__name__, "image_processor": settings, "prompt": self.render(messages("QUESTION"))}
 
     @property
     def origin(self) -> str:

@@ -41,6 +41,8 @@ def test_rows_and_columns(project):
     assert len({r["input_digest"] for r in rows}) == 20
     facts = provenance(project.output("open"))
     assert (facts["stage"], facts["model"], facts["samples"], facts["rows"]) == ("t/infer", "base", 10, 20)
+    assert facts["prompt"] == "USER: <image>\nQUESTION ASSISTANT:" and facts["processor"] == "LlavaProcessor"
+    assert facts["image_processor"]["size"] == {"shortest_edge": 32}
 
 
 def test_the_same_again_computes_nothing_and_gives_the_same_bytes(project):
