@@ -1,108 +1,288 @@
-"""Samples per second of the infer stage beside naive loops of Hugging Face `generate`, in the same process.
+"""The inference engine beside the naive way, and beside the limit of the machine.
 
-    python tests/bench/bench_infer.py [--model FOLDER] [--samples 240] [--batch 32] [--threads 2]
+    python tests/bench/bench_infer.py --model registry/data/scene-vlm-base --samples 240 --threads 1
+    python tests/bench/bench_infer.py --shape qwen2-vl-7b --device cuda --dtype bfloat16 --samples 256 --batch 32
 
-Two naive loops, both one sample at a time: `per signal` generates anew for the text, the log-probabilities, the
-entropies and the option logits, as toolkits that compute each signal by itself do; `one pass` generates once and reads
-all of them from it. Ours includes everything but reading the weights: looking up, decoding, storing, writing the table.
+Asked of every sample: the whole signal set of VLM-UQBench (greedy answer with log-probabilities and entropies, ten answers at
+temperature .7, P(True), P(yes), and the three priors), and multiple choice beside it. Three ways, with the same weights in the
+same process:
+
+  ours         batches, one look at each picture
+  per signal   one `generate` of batch 1 per signal, the draws by `num_return_sequences`: how lm-polygraph goes about it
+  per answer   the same, but every draw and each of text, log-probabilities and entropies by a `generate` of its own
+
+The limit: for every forward pass that was made, the larger of its arithmetic over the measured rate of matrix products and its
+bytes (weights once, cache and logits) over the measured memory rate; their sum over the measured time is the share of the limit.
 """
 
+from __future__ import annotations
+
 import argparse
-import os
+import resource
 import sys
 import tempfile
 import time
-from contextlib import chdir
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the runner has it; both sides gain
 
-import lightning  # noqa: F401 - importing it is no part of what is measured
+import numpy as np
+import PIL.Image
 import torch
 
-from runners.inputs import Dataset
-from runners.models import ModelContext
-from runners.models.hf_vlm import HfVlm, hf_vlm
-from runners.prompts import messages
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import Project
+from runners.models import PARTS, Decoding, ModelContext, Request, draw_part
+from runners.models._rows import Network
+from runners.models.hf_vlm import hf_vlm
+from runners.prompts import messages, p_true, verification
+from tests.tiny_qwens import tiny_qwen2_vl
 
-LIMIT = 16
-
-
-def generate(model, dataset, row):
-    """One sample, one `generate` call: its answer's tokens and the raw logits of every step."""
-    sample = dataset.samples[row]
-    prompt = model.render(messages(sample["question"], sample["choices"] or ()))
-    inputs = model.processor(text=[prompt], images=[[dataset.image(row)]], return_tensors="pt")
-    steps = 1 if sample["choices"] else LIMIT
-    out = model.module.generate(**inputs, do_sample=False, max_new_tokens=steps, output_logits=True, return_dict_in_generate=True)
-    return out.sequences[0, inputs["input_ids"].shape[1] :], torch.stack(out.logits, dim=1)[0].log_softmax(-1)
-
-
-def text(model, tokens, logp):
-    return model.tokenizer.decode(tokens, skip_special_tokens=True)
+QWEN2_VL_7B = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
+               "num_key_value_heads": 4, "vocab_size": 152064}  # fmt: skip
+SHAPES = {
+    "qwen2-vl-7b": (QWEN2_VL_7B, {"embed_dim": 1280, "depth": 32, "num_heads": 16, "mlp_ratio": 4}, [16, 24, 24]),
+    "qwen2-vl-2b": (
+        {**QWEN2_VL_7B, "hidden_size": 1536, "intermediate_size": 8960, "num_attention_heads": 12, "num_key_value_heads": 2,
+         "vocab_size": 151936}, {"embed_dim": 1280, "depth": 32, "num_heads": 16, "mlp_ratio": 4}, [16, 24, 24]),
+    "small": (
+        {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "vocab_size": 8000}, {"embed_dim": 128, "depth": 2, "num_heads": 4, "mlp_ratio": 4}, [8, 12, 12]),
+}  # fmt: skip
+WORDS = ["what", "color", "is", "the", "large", "metal", "cube", "left", "of", "red", "sphere", "how", "many", "things", "are", "there"]
+SIGNALS = tuple(name for name in PARTS if name != "options")
 
 
-def logprobs(model, tokens, logp):
-    return logp.gather(1, tokens[:, None])
+@dataclass
+class Meter:
+    """Every forward pass as it is made: what it must at least compute and move."""
+
+    network: Network
+    flops: list[float] = field(default_factory=list)
+    bytes: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        module = self.network.module
+        text = module.config.get_text_config()
+        size = next(module.parameters()).element_size()
+        head = text.hidden_size * text.vocab_size
+        named = dict(module.named_parameters())
+        vision = sum(p.numel() for n, p in named.items() if "visual" in n or "vision" in n or "projector" in n)
+        body = sum(p.numel() for n, p in named.items() if "embed_tokens" not in n and "lm_head" not in n) - vision
+        kv = 2 * text.num_hidden_layers * text.num_key_value_heads * (text.hidden_size // text.num_attention_heads) * size
+        network, inner = self.network, type(self.network).__call__
+
+        def measured(cache, mask, positions, keep, **inputs):
+            before = cache.get_seq_length()
+            rows, new = inputs["input_ids"].shape
+            patches = self._patches(inputs.get("pixel_values"))
+            attention = 4 * text.num_hidden_layers * text.hidden_size * rows * new * (before + new / 2)
+            self.flops.append(2 * body * rows * new + 2 * head * rows * keep + 2 * vision * patches + attention)
+            weights = body + head + (vision if patches else 0)
+            self.bytes.append(weights * size + kv * rows * (before + 2 * new) + 4 * rows * keep * text.vocab_size)
+            return inner(network, cache, mask, positions, keep, **inputs)
+
+        self.network.__class__ = type("Measured", (type(network),), {"__call__": lambda _, *a, **k: measured(*a, **k)})
+
+    def _patches(self, pixels: torch.Tensor | None) -> int:
+        """Tokens of the vision part: rows of patches as Qwen has them, or whole pictures."""
+        if pixels is None or pixels.ndim == 2:
+            return 0 if pixels is None else pixels.shape[0]
+        side = self.network.module.config.vision_config.patch_size
+        return pixels.numel() // (3 * side * side)
+
+    def limit(self, rate: float, bandwidth: float) -> float:
+        """Seconds that these passes take at least."""
+        return sum(max(f / rate, b / bandwidth) for f, b in zip(self.flops, self.bytes, strict=True))
 
 
-def entropies(model, tokens, logp):
-    return torch.special.entr(logp.exp()).sum(-1)
+def synchronise(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize()
 
 
-def options(model, tokens, logp):
-    return logp[0, model.option_ids(6)]
-
-
-def naive(model, dataset, per_signal):
-    signals = [text, logprobs, entropies, *([options] if dataset.samples[0]["choices"] else [])]
-    with torch.inference_mode():
-        for row in range(len(dataset)):
-            if per_signal:
-                for signal in signals:
-                    signal(model, *generate(model, dataset, row))
-            else:
-                out = generate(model, dataset, row)
-                for signal in signals:
-                    signal(model, *out)
-
-
-def timed(function, *arguments):
+def timed(function, device: str, *arguments):
+    synchronise(device)
     start = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - start
+    result = function(*arguments)
+    synchronise(device)
+    return time.perf_counter() - start, result
 
 
-def main():
+def rates(device: str, dtype: torch.dtype) -> tuple[float, float]:
+    """Floating point operations a second of large matrix products, and bytes a second of copies: the best of several."""
+    n = 8192 if device != "cpu" else 1024
+    a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+    product = min(timed(torch.matmul, device, a, b)[0] for _ in range(8))
+    many = torch.empty(2**30 if device != "cpu" else 2**28, dtype=torch.uint8, device=device)
+    other = torch.empty_like(many)
+    copy = min(timed(other.copy_, device, many)[0] for _ in range(8))
+    return 2 * n**3 / product, 2 * many.numel() / copy
+
+
+def shaped(name: str, folder: Path, device: str, dtype: str):
+    """A randomly initialised model of a published shape, with a small tokenizer and the family's own image processor."""
+    from transformers import Qwen2VLConfig, Qwen2VLForConditionalGeneration
+
+    model = hf_vlm(ModelContext(name, tiny_qwen2_vl(folder)), dtype=dtype)
+    model.load()
+    text, vision, sections = SHAPES[name]
+    small = model.module.config
+    layers = {name: value for name, value in small.text_config.to_dict().items() if name != "layer_types"}
+    config = Qwen2VLConfig(**{
+        **small.to_dict(),
+        "text_config": {**layers, **text, "max_position_embeddings": 32768, "initializer_range": 0.02,
+                        "rope_parameters": {"rope_type": "default", "mrope_section": sections, "rope_theta": 1e6}},
+        "vision_config": {**small.vision_config.to_dict(), **vision, "hidden_size": text["hidden_size"]},
+    })  # fmt: skip
+    with torch.device(device):
+        torch.set_default_dtype(getattr(torch, dtype))
+        module = Qwen2VLForConditionalGeneration(config)
+        torch.set_default_dtype(torch.float32)
+    module.generation_config = model.module.generation_config
+    model.module = module.eval()
+    model.network = Network(model.module)
+    model.processor.image_processor.size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
+    return model
+
+
+def requests(model, samples: int, side: tuple[int, int], tokens: int, parts, choices=()) -> list[Request]:
+    """Questions of about `tokens` words on pictures of their own."""
+    rng = np.random.default_rng(0)
+    made = []
+    for number in range(samples):
+        pixels = PIL.Image.fromarray(rng.integers(0, 256, (side[1], side[0], 3), dtype=np.uint8))
+        question = " ".join(rng.choice(WORDS, tokens)) + " ?"
+        prompt = model.render(messages(question, choices))
+        made.append(Request(prompt, pixels, len(choices), question, parts, number, str(number)))
+    return made
+
+
+def ours(model, asked: list[Request], batch: int, decoding: Decoding):
+    made = []
+    with ThreadPoolExecutor(1) as loader:
+        pieces = [asked[start : start + batch] for start in range(0, len(asked), batch)]
+        waiting = loader.submit(model.encode, pieces[0])
+        for following in [*pieces[1:], None]:
+            encoded = waiting.result()
+            if following:
+                waiting = loader.submit(model.encode, following)
+            made += model.answer(encoded, decoding)
+    return made
+
+
+def naive(model, asked: list[Request], decoding: Decoding, draws: int, each: bool) -> int:
+    """One `generate` of batch 1 per signal; the number of calls."""
+    calls = 0
+
+    def inputs(prompt: str, image):
+        made = model.processor(text=[prompt], images=None if image is None else [[image]], return_tensors="pt")
+        return {n: v.to(model.module.device, model.module.dtype if v.is_floating_point() else None) for n, v in made.items()}
+
+    def generate(prompt: str, image, steps: int, **more):
+        nonlocal calls
+        calls += 1
+        given = inputs(prompt, image)
+        more = {"do_sample": False, "output_logits": True, **more}
+        out = model.module.generate(**given, max_new_tokens=steps, return_dict_in_generate=True, **more)
+        return out.sequences[:, given["input_ids"].shape[1] :], torch.stack(out.logits, 1).float().log_softmax(-1)
+
+    def prior(prompt: str, image, tokens):
+        nonlocal calls
+        calls += 1
+        given = inputs(prompt, image)
+        for name, value in list(given.items()):
+            if value.shape == given["attention_mask"].shape and name != "attention_mask":
+                tail = tokens if name == "input_ids" else torch.zeros_like(tokens)
+                given[name] = torch.cat([value, tail], 1)
+        given["attention_mask"] = torch.ones_like(given["input_ids"])
+        return model.module(**given).logits[:, -tokens.shape[1] - 1 : -1].float().log_softmax(-1).gather(2, tokens.unsqueeze(2))
+
+    sampled = {"do_sample": True, "temperature": decoding.temperature, "top_k": 0}
+    with torch.inference_mode():
+        for request in asked:
+            steps = 1 if request.options else decoding.max_new_tokens
+            for _ in range(3 if each else 1):  # text, log-probabilities, entropies
+                tokens, known = generate(request.prompt, request.image, steps)
+                known.gather(2, tokens.unsqueeze(2)), torch.special.entr(known.exp()).sum(-1)
+            if request.options:
+                continue
+            for _ in range(draws if each else 1):
+                generate(request.prompt, request.image, steps, **sampled, num_return_sequences=1 if each else draws)
+            text = model.tokenizer.decode(tokens[0], skip_special_tokens=True)
+            generate(model.render(messages(p_true(request.question, text))), request.image, 1)
+            generate(model.render(verification(request.question, text)), request.image, 1)
+            prior(model.render(messages(request.question, image=False)), None, tokens)
+            prior(model.render(messages("")), request.image, tokens)
+            prior(model.render(messages("", image=False)), None, tokens)
+    return calls
+
+
+def peak(device: str) -> str:
+    if device == "cpu":
+        return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:,.0f} MiB resident"
+    return f"{torch.cuda.max_memory_allocated() / 2**30:.1f} GiB on the device"
+
+
+def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", type=Path)
+    parser.add_argument("--model", type=Path, default=Path("registry/data/scene-vlm-base"))
+    parser.add_argument("--shape", choices=sorted(SHAPES))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--samples", type=int, default=240)
+    parser.add_argument("--naive-samples", type=int, default=24, help="the naive ways are slow; they are timed on fewer")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--picture", type=int, nargs=2, default=(640, 480))
+    parser.add_argument("--words", type=int, default=30, help="of a question")
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--tokens", type=int, default=16, help="of an answer, at most")
     chosen = parser.parse_args()
     torch.set_num_threads(chosen.threads)
+    device, dtype = chosen.device, getattr(torch, chosen.dtype)
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        weights = chosen.model.resolve() if chosen.model else tiny_llava(place / "model", width=128, layers=3)
-        project = Project(place / "project", weights)
-        model = hf_vlm(ModelContext("bench", weights))
-        module = model.load()
-        HfVlm.load = lambda self: self.__dict__.update(module=module, _stops=model._stops) or module
-        print(f"{weights.name}: {sum(p.numel() for p in module.parameters()):,} parameters, batch {chosen.batch}, {chosen.threads} threads")
-        print(f"{'':16}{'ours':>10}{'again':>12}{'per signal':>14}{'one pass':>12}   samples/s")
-        for name, choices in (("open-ended", False), ("multiple choice", True)):
-            project.dataset("d", chosen.samples, choices, side=64, seed=int(choices))
-            project.stage(["d"], max_new_tokens=LIMIT)
-            ours, again = (timed(lambda: project.run(chosen.batch, workers=2, threads=chosen.threads)) for _ in range(2))
-            with chdir(project.folder):
-                dataset = Dataset("d", Path("results/t/data/d"))
-            loops = [timed(naive, model, dataset, per_signal) for per_signal in (True, False)]
-            rates = [chosen.samples / s for s in (ours, again, *loops)]
-            print(f"{name:16}{rates[0]:>10.1f}{rates[1]:>12.0f}{rates[2]:>14.1f}{rates[3]:>12.1f}")
-            print(f"{'':16}ours / per signal = {rates[0] / rates[2]:.1f}, ours / one pass = {rates[0] / rates[3]:.1f}")
+        if chosen.shape:
+            model = shaped(chosen.shape, Path(folder), device, chosen.dtype)
+        else:
+            model = hf_vlm(ModelContext("bench", chosen.model.resolve()), dtype=chosen.dtype)
+            model.load().to(device)
+        measure(model, chosen, device, dtype)
+
+
+def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
+    rate, bandwidth = rates(device, dtype)
+    name = torch.cuda.get_device_name() if device != "cpu" else f"{chosen.threads} thread(s) of the CPU"
+    print(f"{model.label}: {sum(p.numel() for p in model.module.parameters()):,} parameters, {chosen.dtype}, batch {chosen.batch}; {name}")
+    print(f"measured: {rate / 1e12:.3f} TFLOP/s of matrix products, {bandwidth / 1e9:.1f} GB/s of memory")
+    decoding = Decoding(chosen.tokens)
+    parts = (*SIGNALS, *map(draw_part, range(1, chosen.draws + 1)))
+    kinds = {"all signals": (parts, ()), "multiple choice": (("options",), ["red", "blue", "green", "gray", "I don't know", "None"])}
+    for kind, (wanted, choices) in kinds.items():
+        asked = requests(model, chosen.samples, tuple(chosen.picture), chosen.words, wanted, choices)
+        ours(model, asked[: 2 * chosen.batch], chosen.batch, decoding)  # warm
+        seconds, made = timed(ours, device, model, asked, chosen.batch, decoding)
+        pieces = [asked[start : start + chosen.batch] for start in range(0, len(asked), chosen.batch)]
+        encoding, encoded = timed(lambda pieces=pieces: [model.encode(piece) for piece in pieces], device)
+        plain = type(model.network)
+        meter = Meter(model.network)
+        answering, _ = timed(lambda encoded=encoded: [model.answer(e, decoding) for e in encoded], device)
+        model.network.__class__ = plain
+        few = [replace(r, parts=("answer",)) for r in asked[: chosen.naive_samples]]
+        ratios = []
+        for each in (False, True):
+            slow, calls = timed(naive, device, model, few, decoding, chosen.draws, each)
+            ratios.append((len(few) / slow, calls / len(few)))
+        ours_rate = len(asked) / seconds
+        tokens = sum(len(p.tokens or ()) for m in made for p in m.values()) / len(asked)
+        print(f"\n{kind}: {ours_rate:.2f} samples/s, {tokens:.1f} generated tokens each; peak {peak(device)}")
+        for label, (speed, calls) in zip(("per signal", "per answer"), ratios, strict=True):
+            print(f"  {label}: {speed:.2f} samples/s in {calls:.0f} calls each: ours is {ours_rate / speed:.1f} times as fast")
+        speed = len(asked) / encoding
+        print(f"  loader alone: {speed:.1f} samples/s on one thread, {answering / encoding:.1f} times what the model consumes")
+        least = meter.limit(rate, bandwidth)
+        work = f"{sum(meter.flops) / 1e12:.2f} TFLOP and {sum(meter.bytes) / 1e9:.1f} GB in {len(meter.flops)} passes"
+        print(f"  limit: {work}: {least:.2f} s at least, took {answering:.2f} s: {least / answering:.0%}")
 
 
 if __name__ == "__main__":
