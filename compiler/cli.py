@@ -312,9 +312,11 @@ def judges(
 
 
 def _mount() -> None:
+    from compiler.doctor import app as doctor
     from registry.cli import app as data
 
     app.add_typer(data, name="data")
+    app.add_typer(doctor, name="doctor")
 
 
 def main() -> None:

@@ -80,7 +80,8 @@ def tiny_llava_onevision(folder: Path, seed: int = 0) -> Path:
         image_grid_pinpoints=TILES, vision_aspect_ratio="anyres_max_3",
     )  # fmt: skip
     template = (
-        "{% for m in messages %}<|im_start|>{{ m['role'] }} {% for c in m['content'] if c['type'] == 'image' %}<image>{% endfor %}\n"
+        "{% for m in messages %}<|im_start|>{{ m['role'] }} {% for c in m['content'] if c['type'] == 'image' %}<image>{% endfor %}"
+        "{{ '\\n' }}"
         "{% for c in m['content'] if c['type'] == 'text' %}{{ c['text'] }}{% endfor %}<|im_end|>{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
