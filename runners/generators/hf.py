@@ -1,9 +1,7 @@
 """Any local model of transformers as a generator: a causal language model, or a vision-language model where pictures are asked about.
 
-The same request gives the same text whatever it is batched with (at float32): batches are left-padded, and a sampled token is
-the one whose log-probability plus Gumbel noise is largest, with the noise of each request drawn from a generator of its own.
-That is sampling from the softmax (Emil Julius Gumbel, "Statistical Theory of Extreme Values and Some Practical Applications",
-1954), and needs no random number that depends on a neighbour.
+The same request gives the same text whatever it is batched with (at float32): batches are left-padded, and tokens are drawn as
+everywhere here (`runners.models._sampling`), by numbers that belong to the request alone.
 """
 
 from __future__ import annotations
@@ -20,8 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from runners.code import file_digest
 from runners.devices import torch_device
 from runners.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from runners.models import ModelError
 from runners.models._folder import folder_digest, folder_fault
+from runners.models._sampling import drawn, uniforms
 from runners.models._still_images import still_images_only
+from runners.models._weights import read_weights
 
 if TYPE_CHECKING:
     import torch
@@ -91,38 +92,31 @@ class Hf:
         """Read tokenizer and weights, once."""
         if self._model is not None:
             return
-        import torch
-        from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer, GenerationConfig
+        from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
         from transformers.utils import logging
 
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
-        kind = AutoModelForImageTextToText if self.sees else AutoModelForCausalLM
         try:
             with still_images_only():
                 self._reader = (
                     AutoProcessor.from_pretrained(**place, backend="pil") if self.sees else AutoTokenizer.from_pretrained(**place)
                 )
-            model, found = kind.from_pretrained(**place, dtype=getattr(torch, self.dtype), use_safetensors=True, output_loading_info=True)
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
             raise GeneratorError(f"{self.name}: cannot be read from {self.folder}: {error}") from error
-        absent = sorted({str(name) for key in ("missing_keys", "mismatched_keys") for name in found.get(key) or ()})
-        if absent:
-            raise GeneratorError(f"{self.name}: weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}")
-        if model.config.is_encoder_decoder:
-            raise GeneratorError(f"{self.name}: {type(model).__name__} is an encoder-decoder; expected a decoder-only model")
         tokenizer = self._tokenizer = getattr(self._reader, "tokenizer", self._reader)
         if not getattr(self._reader, "chat_template", None):
             raise GeneratorError(f"{self.name}: has no chat template; add chat_template.jinja to {self.folder}, or take a chat-tuned model")
         tokenizer.padding_side = "left"
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
-        ends = model.generation_config.eos_token_id
-        self._stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
-        # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the distribution.
-        model.generation_config = GenerationConfig(eos_token_id=sorted(self._stops) or None, pad_token_id=tokenizer.pad_token_id)
-        self._model = model.eval().to(torch_device(self.device))
+        try:
+            kind = AutoModelForImageTextToText if self.sees else AutoModelForCausalLM
+            model, self._stops = read_weights(self.name, kind, place, self.dtype, tokenizer)
+        except ModelError as error:
+            raise GeneratorError(str(error)) from error
+        self._model = model.to(torch_device(self.device))
 
     def _render(self, request: Request) -> str:
         turns = [{"role": m.role, "content": self._content(m)} for m in request.messages]
@@ -153,11 +147,11 @@ class Hf:
             for name, value in batch.items()
             if name != "token_type_ids"
         }
-        noise = _Noise([a.request for a in asked], [a.prompt for a in asked])
+        chooser = _Chosen([a.request for a in asked], [a.prompt for a in asked])
         with torch.inference_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = self._model.generate(
-                **tensors, do_sample=False, max_new_tokens=asked[0].request.max_new_tokens, logits_processor=LogitsProcessorList([noise])
+                **tensors, do_sample=False, max_new_tokens=asked[0].request.max_new_tokens, logits_processor=LogitsProcessorList([chooser])
             )
         read = tensors["attention_mask"].sum(dim=1).tolist()
         return [self._reply(row, n) for row, n in zip(out[:, tensors["input_ids"].shape[1] :].tolist(), read, strict=True)]
@@ -185,31 +179,32 @@ class _Asked:
         return any(m.images for m in self.request.messages)
 
 
-class _Noise:
-    """Chooses the next token of every sampled request, by noise that is its own; leaves the others to the likeliest."""
+class _Chosen:
+    """Chooses the next token of every sampled request by numbers that are its own; leaves the others to the likeliest."""
 
     def __init__(self, requests: Sequence[Request], prompts: Sequence[str]) -> None:
-        import torch
-
         self.temperatures = [r.temperature for r in requests]
-        self.generators = [torch.Generator().manual_seed(_seed(r, p)) for r, p in zip(requests, prompts, strict=True)]
+        steps = requests[0].max_new_tokens
+        self.numbers = [uniforms(_stream(r, p), 1, steps) if r.temperature else None for r, p in zip(requests, prompts, strict=True)]
+        self.step = 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         import torch
 
         chosen = scores.clone()
-        for i, (temperature, generator) in enumerate(zip(self.temperatures, self.generators, strict=True)):
-            if temperature:
-                uniform = torch.rand(scores.shape[1], generator=generator, dtype=torch.float64).clamp_min(1e-300)
-                token = int((scores[i].cpu().double() / temperature - torch.log(-torch.log(uniform))).argmax())
+        for i, (temperature, numbers) in enumerate(zip(self.temperatures, self.numbers, strict=True)):
+            if numbers is not None:
+                number = torch.tensor([numbers[self.step]], device=scores.device)
+                token = drawn(scores[i : i + 1], number, temperature, 1.0)
                 chosen[i] = float("-inf")
                 chosen[i, token] = 0.0
+        self.step += 1
         return chosen
 
 
-def _seed(request: Request, prompt: str) -> int:
-    """A request's own seed: equal seeds of different prompts draw different noise."""
-    return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:8]) >> 1
+def _stream(request: Request, prompt: str) -> int:
+    """A request's own random numbers: equal seeds of different prompts draw different ones."""
+    return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:16])
 
 
 def _picture(data: bytes) -> Any:

@@ -24,6 +24,7 @@ from runners.models._layout import Seen, lay_out, leaders, unpadded
 from runners.models._one_pass import one_pass
 from runners.models._rows import Network, Rows
 from runners.models._still_images import still_images_only
+from runners.models._weights import read_weights
 from runners.prompts import messages, verification
 
 if TYPE_CHECKING:
@@ -218,29 +219,14 @@ class HfVlm:
         Raises:
             ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
         """
-        import torch
-        from transformers import AutoModelForImageTextToText, GenerationConfig
+        from transformers import AutoModelForImageTextToText
 
-        try:
-            module, found = AutoModelForImageTextToText.from_pretrained(
-                **self._from, dtype=getattr(torch, dtype or self.dtype), use_safetensors=True, output_loading_info=True
-            )
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError) as error:
-            raise ModelError(f"model '{self.label}': its weights cannot be read: {error}") from error
-        absent = sorted({str(name) for kind in ("missing_keys", "mismatched_keys") for name in found.get(kind) or ()})
-        if absent:
-            raise ModelError(
-                f"model '{self.label}': weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}"
-            )
-        if module.config.is_encoder_decoder:
-            raise ModelError(f"model '{self.label}': {type(module).__name__} is an encoder-decoder; expected a decoder-only model")
+        who = f"model '{self.label}'"
+        module, self.stops = read_weights(who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer)
+        settings = module.generation_config
         for adapter in self.base.adapters:
             module = merge(self.label, module, adapter)
-        ends = module.generation_config.eos_token_id
-        stops = {*(ends if isinstance(ends, list) else [ends]), self.tokenizer.eos_token_id} - {None}
-        # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the logits.
-        module.generation_config = GenerationConfig(eos_token_id=sorted(stops) or None, pad_token_id=self.tokenizer.pad_token_id)
-        self.stops = stops
+        module.generation_config = settings
         self.module = module.eval()
         self.network = Network(self.module)
         return module  # type: ignore[no-any-return]

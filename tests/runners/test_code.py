@@ -90,6 +90,7 @@ def test_a_foreign_plugin_stands_for_itself_and_its_distribution(monkeypatch):
 
 def test_the_engine_of_hf_vlm_is_small():
     assert set(code.closure("runners.models.hf_vlm")) == {
+        "registry",
         "runners",
         "runners.models",
         "runners.models._adapters",
@@ -100,6 +101,7 @@ def test_the_engine_of_hf_vlm_is_small():
         "runners.models._rows",
         "runners.models._sampling",
         "runners.models._still_images",
+        "runners.models._weights",
         "runners.models.hf_vlm",
         "runners.prompts",
     }
