@@ -19,6 +19,7 @@ from registry.cards import CardError
 from registry.dvcconfig import DvcStateError
 from registry.plugins import PluginError
 from registry.printing import print_json
+from runners.settings import SettingsError
 
 app = typer.Typer(
     name="qualm",
@@ -312,11 +313,13 @@ def judges(
 
 
 def _mount() -> None:
+    from compiler.cache import app as cache
     from compiler.doctor import app as doctor
     from registry.cli import app as data
 
     app.add_typer(data, name="data")
     app.add_typer(doctor, name="doctor")
+    app.add_typer(cache, name="cache")
 
 
 def main() -> None:
@@ -329,7 +332,7 @@ def main() -> None:
         n = len(error.problems)
         typer.echo(f"{n} problem{'s' if n > 1 else ''}", err=True)
         sys.exit(2)
-    except (ProjectError, PluginError, CardError, DvcStateError) as error:
+    except (ProjectError, PluginError, CardError, DvcStateError, SettingsError) as error:
         typer.echo(f"qualm: {error}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -1,33 +1,44 @@
 """Answers of a model to every sample of some datasets under every variant, from the sample-level store or computed now.
 
-First every prompt and every picture is digested and looked up in the store; then what is missing is answered in batches
-under Lightning's `Trainer.predict`, each batch stored before the next begins; then the tables are made from the store
-alone. So a killed run goes on where it was, and its tables are those of an undisturbed one: a batch is filled in order
-with what is missing, and what a killed run had stored were whole batches. The `infer` stage asks so, and the `finetune`
-stage where a recipe wants to know what its base model says.
+First every prompt and every picture is digested and looked up in the store; then what is missing is answered in planned
+batches (`runners.plans`) under Lightning's `Trainer.predict`, each stored before the next begins; then the tables are made
+from the store alone. So a killed run goes on where it was, and its tables are those of an undisturbed one. The `infer` stage
+asks so, and the `finetune` stage where a recipe wants to know what its base model says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from registry.sample import GENERATIONS, GREEDY
-from runners.asking import Asker, Cell, missing, plan
+from runners import plans
+from runners.asking import Asker, Cell
 from runners.code import engine_digest
 from runners.inputs import Dataset, Variant
-from runners.models import ANSWER, PARTS, draw_of
-from runners.predict import answer_all
-from runners.stage import LOCAL, Stage, StageError
-from runners.store import Store
+from runners.models import ANSWER, OPTIONS, PARTS, draw_of
+from runners.predict import answer_all, follow
+from runners.settings import is_first
+from runners.stage import Stage, StageError
+from runners.store import LostError, Store
 
-STORE = LOCAL / "store"
+_LATE_SECONDS = 90.0
+"""Within which a shared file system shows what another machine has written."""
 
 
 def answer_tables(
-    model: Any, module: str, datasets: list[Dataset], variants: list[Variant], needs: frozenset[str], stage: Stage
+    model: Any,
+    module: str,
+    datasets: list[Dataset],
+    variants: list[Variant],
+    needs: frozenset[str],
+    stage: Stage,
+    label: str = "",
+    together: bool = False,
 ) -> list[pa.Table]:
     """GENERATIONS of each dataset, rows in its order.
 
@@ -36,50 +47,96 @@ def answer_tables(
         module: dotted name of its plugin, whose code is part of every key.
         datasets: what is asked.
         variants: under which perturbations.
-        needs: which columns.
-        stage: `max_new_tokens`, seed, settings; its counters are raised.
+        needs: which columns, and `draws`.
+        stage: `max_new_tokens` and what else decodes, seed, settings; its counters are raised.
+        label: the model's name in the spec, for `qualm cache du`.
+        together: share the work with the stage's other processes, as the settings say; all but the first get no tables.
 
     Raises:
         StageError: samples that cannot be asked; all others are answered and kept.
     """
-    store = Store(STORE, model.digest, engine := engine_digest(module))
+    engine = engine_digest(module)
     asker = Asker(model, engine, datasets, variants, needs, stage)
+    about = {"label": label, "plugin": module}
+    store = Store(Path(stage.settings.store), model.digest, engine, about, stage.key, stage.settings.workers)
+    if together and not is_first():
+        follow(asker, store)
+        return []
     cells, broken = asker.survey()
-    absent = missing(cells, store)
-    wanted = [key for cell in cells for key in cell.keys.values()]
-    stored = sum(store.find(key) is not None for key in wanted)
-    computing = sum(len(cell.keys) for cell in absent)
-    stage.count(computed=0, stored=stored)
-    repeats = len(wanted) - stored - computing
-    if repeats:
-        stage.count(**{"same as another": repeats})
-    if absent:
-        answer_all(asker, store, plan(absent, stage.settings.batch_size))
+    found = plans.look_up(asker, cells, store)
+    _count(stage, found)
+    work = plans.Work(())
+    if found.missing:
+        work = plans.PlanFile(asker, cells).work(asker, found.missing, store, lambda _: stage.settings.batch)
+    answer_all(asker, store, work, together)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)
-    return [_table(number, dataset, cells, variants, store, needs) for number, dataset in enumerate(datasets)]
+    if together:
+        _wait_for_others(asker, found, store)
+    store.refresh()
+    try:
+        tables = [_table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
+    except LostError as error:
+        raise StageError(f"{error}; run it again, and they are computed again") from error
+    plans.forget(stage)
+    return tables
 
 
-def _table(number: int, dataset: Dataset, cells: list[Cell], variants: list[Variant], store: Store, needs: frozenset[str]) -> pa.Table:
+def _count(stage: Stage, found: plans.Found) -> None:
+    """What is computed and what is taken from the store, by kind: answers, draws, signals about the answers."""
+    computed: dict[str, int] = {}
+    for task in found.missing:
+        for part in task.parts:
+            computed[part] = computed.get(part, 0) + 1
+    for kind, belongs in _KINDS.items():
+        now, before = (sum(n for part, n in counts.items() if belongs(part)) for counts in (computed, found.stored))
+        if now or before:
+            stage.count(**{f"{kind} computed": now, f"{kind} stored": before})
+    if found.repeats:
+        stage.count(**{"same as another": found.repeats})
+
+
+_KINDS: dict[str, Callable[[str], bool]] = {
+    "answers": lambda part: part in (ANSWER, OPTIONS),
+    "draws": lambda part: draw_of(part) > 0,
+    "signals": lambda part: part not in (ANSWER, OPTIONS) and not draw_of(part),
+}
+
+
+def _wait_for_others(asker: Asker, found: plans.Found, store: Store) -> None:
+    """Until all that was planned is seen here: a shared file system may show it late."""
+    keys = [asker.key(task.cell.place, part) for task in found.missing for part in task.parts]
+    deadline = time.monotonic() + _LATE_SECONDS
+    while not store.has(keys).all():
+        if time.monotonic() > deadline:
+            raise StageError(
+                f"{int((~store.has(keys)).sum())} answers that other processes computed are not in {store.folder}; "
+                "all machines must see the same folder there (setting `store`); run it again to go on"
+            )
+        time.sleep(0.2)
+        store.refresh()
+
+
+def _table(asker: Asker, number: int, cells: Sequence[Cell], store: Store) -> pa.Table:
     """GENERATIONS of one dataset: for every cell the greedy row, then its draws."""
-    mine = [cell for cell in cells if cell.dataset == number]
-    found = [store.find(key) for cell in mine for key in cell.keys.values()]
-    if None in found:
-        raise StageError(f"{dataset.name}: {found.count(None)} parts of answers are neither stored nor computed; please report this")
-    stored = iter(store.take([row for row in found if row is not None]).to_pylist())
-    rows = []
-    for cell in mine:
-        name, variant = dataset.samples[cell.row]["sample_id"], variants[cell.variant].name
-        shared = {"sample_id": name, "variant": variant, "input_digest": cell.input_digest}
-        greedy: dict[str, Any] = {**shared, "draw": GREEDY}
-        rows.append(greedy)
-        for part, values in zip(cell.keys, stored, strict=False):
-            if draw_of(part):
-                rows.append({**shared, "draw": draw_of(part), **_columns(PARTS[ANSWER], values, needs)})
-            else:
-                greedy |= _columns(PARTS[part], values, needs)
-    return pa.Table.from_pylist(rows, schema=GENERATIONS)
+    dataset, pieces = asker.datasets[number], [GENERATIONS.empty_table()]
+    for start in range(0, len(cells), 1024):
+        some = cells[start : start + 1024]
+        stored = iter(store.take([asker.key(c.place, part) for c in some for part in asker.parts(c.options)]).to_pylist())
+        rows = []
+        for cell in some:
+            name, variant = dataset.samples[cell.place.row]["sample_id"], asker.variants[cell.place.variant].name
+            shared = {"sample_id": name, "variant": variant, "input_digest": cell.input_digest}
+            greedy: dict[str, Any] = {**shared, "draw": GREEDY}
+            rows.append(greedy)
+            for part, values in zip(asker.parts(cell.options), stored, strict=False):
+                if draw_of(part):
+                    rows.append({**shared, "draw": draw_of(part), **_columns(PARTS[ANSWER], values, asker.needs)})
+                else:
+                    greedy |= _columns(PARTS[part], values, asker.needs)
+        pieces.append(pa.Table.from_pylist(rows, schema=GENERATIONS))
+    return pa.concat_tables(pieces)
 
 
 _FIELD = {"text": "text", "token_logprobs": "logprobs", "token_entropies": "entropies", "option_logits": "numbers"}

@@ -1,11 +1,11 @@
-"""What is asked of a model: every sample under every variant, its key in the store, and the batches of what is missing."""
+"""What is asked of a model: every sample under every variant, and the key in the store of every part of its answer."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runners.ahead import ahead
@@ -14,24 +14,38 @@ from runners.models import ANSWER, DRAWS, OPTIONS, PARTS, Decoding, Part, Reques
 from runners.progress import progress
 from runners.prompts import messages
 from runners.stage import Stage, StageError
-from runners.store import Store, part_key, pixel_digest
+from runners.store import base_key, manner, part_key, pixel_digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+_PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4
+"""For models that do not tell lengths: roughly what makes a token of the common families."""
 
-@dataclass(frozen=True)
-class Cell:
-    """One sample under one variant: where it is, and the key of every part of the answer that is wanted."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One sample under one variant: where it is, and what the keys of its answer's parts are made from."""
 
     dataset: int
     row: int
     variant: int
+    base: bytes
+    """See `runners.store.base_key`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A place, and what planning and tables want to know of it."""
+
+    place: Place
     options: int
-    has_image: bool
-    keys: Mapping[str, bytes]
-    """Part -> its key in the store."""
+    pixels: str
+    """Digest of the picture; empty without one."""
+    length: int
+    """Of the prompt, picture included, in about tokens."""
     input_digest: str
+    """Of what the model sees."""
 
 
 class Asker:
@@ -44,15 +58,17 @@ class Asker:
         given = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
         self.decoding = Decoding(**given)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
+        self._manners: dict[tuple[str, int], bytes] = {}
+        self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
 
     def survey(self) -> tuple[list[Cell], list[str]]:
-        """Every cell with its key, in the order of the tables, and what is wrong with the samples that have none."""
-        places = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
+        """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
+        rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
         cells: list[Cell] = []
         broken: list[str] = []
         settings = self.stage.settings
-        with progress(settings, "looking up", len(places)) as advance:
-            for found in ahead(self._examine, places, settings.workers):
+        with progress(settings, "looking up", len(rows)) as advance:
+            for found in ahead(self._examine, rows, settings.workers):
                 advance()
                 if isinstance(found, BrokenSample):
                     print(f"{self.stage.key}: {found}", file=sys.stderr, flush=True)
@@ -63,26 +79,54 @@ class Asker:
                     self.stage.count(**{"dropped (no image to perturb)": len(self.variants) - len(found)})
         return cells, broken
 
-    def request(self, cell: Cell, store: Store) -> Request:
-        """The request of a cell for its missing parts, made anew and held to its key, with the greedy answer if that is stored.
+    def name(self, place: Place) -> str:
+        """The sample's id."""
+        return str(self.datasets[place.dataset].samples[place.row]["sample_id"])
+
+    def parts(self, options: int) -> tuple[str, ...]:
+        """What is wanted of one question."""
+        if options:
+            return (OPTIONS,)
+        signals = [name for name, columns in PARTS.items() if name not in (ANSWER, OPTIONS) and self.needs.intersection(columns)]
+        return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
+
+    def key(self, place: Place, part: str) -> bytes:
+        """The key of one part of the answer."""
+        options = self._options(place) if part == OPTIONS else 0
+        how = self._manners.get((part, options)) or self._manners.setdefault((part, options), self._manner(part, options))
+        return part_key(place.base, how, self._stream(place) if draw_of(part) else 0)
+
+    def _manner(self, part: str, options: int) -> bytes:
+        how = self.decoding
+        if part == OPTIONS:
+            return manner(part, {"method": "choice", "options": options})
+        greedy = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
+        return manner(part, {**greedy, "method": "sample", "temperature": how.temperature, "top_p": how.top_p} if draw_of(part) else greedy)
+
+    def request(self, place: Place, parts: Sequence[str], given: Part | None = None) -> Request:
+        """The request for some parts of an answer, made anew and held to its key.
+
+        Args:
+            place: of the sample and variant.
+            parts: what is wanted.
+            given: the greedy answer, where it is known.
 
         Raises:
             StageError: it is not the one that was surveyed, so its answer would be stored under a wrong key.
         """
-        dataset, variant = self.datasets[cell.dataset], self.variants[cell.variant]
+        dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
         try:
-            request = self._request(dataset, cell.row, variant, dataset.image(cell.row))
+            picture, question = self._applied(dataset, place.row, variant, dataset.image(place.row))
         except BrokenSample as error:
             raise StageError(f"{error}; it could be read a moment ago") from error
-        if self._seen(request) != cell.input_digest:
-            name = dataset.samples[cell.row]["sample_id"]
+        prompt = self._prompt(dataset, place.row, question, picture is not None)
+        pixels = "" if picture is None else pixel_digest(picture)
+        if self._base(prompt, pixels, question) != place.base:
             raise StageError(
-                f"{dataset.name}: sample '{name}', variant {variant.name}: twice perturbed, it came out differently; "
+                f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: twice perturbed, it came out differently; "
                 "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
             )
-        row = None if ANSWER in cell.keys or request.options else store.find(self._key(request, ANSWER))
-        given = None if row is None else Part(**store.take([row]).to_pylist()[0])
-        return replace(request, parts=tuple(cell.keys), given=given)
+        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, given)
 
     def _examine(self, place: tuple[int, int]) -> list[Cell] | BrokenSample:
         number, row = place
@@ -91,78 +135,42 @@ class Asker:
             image = dataset.image(row)
         except BrokenSample as error:
             return error
+        prompts: dict[tuple[str, bool], str] = {}
         cells = []
         for index, variant in enumerate(self.variants):
             if not variant.fits(image is not None):
                 continue
-            request = self._request(dataset, row, variant, image)
-            cells.append(Cell(number, row, index, request.options, request.image is not None, self._keys(request), self._seen(request)))
+            picture, question = self._applied(dataset, row, variant, image)
+            shown = (question, picture is not None)
+            prompt = prompts.get(shown) or prompts.setdefault(shown, self._prompt(dataset, row, *shown))
+            pixels = "" if picture is None else pixel_digest(picture)
+            where = Place(number, row, index, self._base(prompt, pixels, question))
+            length = self._length(prompt, None if picture is None else picture.size)
+            seen = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
+            cells.append(Cell(where, self._options(where), pixels, length, seen))
         return cells
 
-    def _request(self, dataset: Dataset, row: int, variant: Variant, image: Image | None) -> Request:
+    def _applied(self, dataset: Dataset, row: int, variant: Variant, image: Image | None) -> tuple[Image | None, str]:
         sample = dataset.samples[row]
-        picture, question = variant.apply(self.stage.seed, sample["sample_id"], image, sample["question"])
-        choices = sample["choices"] or ()
+        return variant.apply(self.stage.seed, sample["sample_id"], image, sample["question"])
+
+    def _prompt(self, dataset: Dataset, row: int, question: str, image: bool) -> str:
+        sample = dataset.samples[row]
         try:
-            prompt = self.model.render(messages(question, choices, image=picture is not None))
+            return str(self.model.render(messages(question, sample["choices"] or (), image=image)))
         except ValueError as error:
             raise StageError(f"{dataset.name}: sample '{sample['sample_id']}': {error}") from error
-        stream = int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{sample['sample_id']}".encode()).digest()[:16], "big")
-        pixels = "" if picture is None else pixel_digest(picture)
-        return Request(prompt, picture, len(choices), question, self._parts(len(choices)), stream, pixels)
 
-    def _parts(self, options: int) -> tuple[str, ...]:
-        """What is wanted of one question."""
-        if options:
-            return (OPTIONS,)
-        signals = [name for name, columns in PARTS.items() if name not in (ANSWER, OPTIONS) and self.needs.intersection(columns)]
-        return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
+    def _base(self, prompt: str, pixels: str, question: str) -> bytes:
+        return base_key(self.model.digest, self.engine, prompt, pixels or None, question)
 
-    def _keys(self, request: Request) -> dict[str, bytes]:
-        return {part: self._key(request, part) for part in request.parts}
+    def _options(self, place: Place) -> int:
+        return len(self.datasets[place.dataset].samples[place.row]["choices"] or ())
 
-    def _key(self, request: Request, part: str) -> bytes:
-        how = self.decoding
-        decoding: dict[str, Any] = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
-        if part == OPTIONS:
-            decoding = {"method": "choice", "options": request.options}
-        elif draw_of(part):
-            more = {"temperature": how.temperature, "top_p": how.top_p, "stream": f"{request.stream:032x}"}
-            decoding = {**decoding, "method": "sample", **more}
-        elif part != ANSWER:
-            decoding["question"] = request.question
-        return part_key(self.model.digest, self.engine, request.prompt, request.pixels or None, decoding, part)
-
-    @staticmethod
-    def _seen(request: Request) -> str:
-        """Digest of what the model sees."""
-        return hashlib.sha256(f"{request.prompt}\0{request.pixels or None}".encode()).hexdigest()
+    def _stream(self, place: Place) -> int:
+        """128 bits that seed the draws."""
+        return int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{self.name(place)}".encode()).digest()[:16], "big")
 
 
-def missing(cells: list[Cell], store: Store) -> list[Cell]:
-    """The cells to compute with the parts that are neither stored nor another cell's, in order."""
-    taken: set[bytes] = set()
-    found = []
-    for cell in cells:
-        keys = {part: key for part, key in cell.keys.items() if key not in taken and store.find(key) is None}
-        taken.update(keys.values())
-        if keys:
-            found.append(replace(cell, keys=keys))
-    return found
-
-
-def plan(missing: list[Cell], batch_size: int) -> list[list[Cell]]:
-    """Batches of like cells in the order in which they fill.
-
-    Each kind of cell fills a batch of its own, first come first served; so if the first k batches of a plan are done,
-    the plan of what is left is the rest of this plan. That is what makes a resumed run equal an undisturbed one.
-    """
-    filling: dict[Any, list[Cell]] = {}
-    full = []
-    for cell in missing:
-        kind = (cell.has_image, cell.options > 0, tuple(cell.keys))
-        batch = filling.setdefault(kind, [])
-        batch.append(cell)
-        if len(batch) == batch_size:
-            full.append(filling.pop(kind))
-    return full + list(filling.values())
+def _length(prompt: str, size: tuple[int, int] | None) -> int:
+    return len(prompt) // _CHARACTERS_A_TOKEN + (0 if size is None else size[0] * size[1] // _PIXELS_A_TOKEN)

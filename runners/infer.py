@@ -13,6 +13,7 @@ from runners.answers import answer_tables
 from runners.inputs import Dataset, read_variants
 from runners.models import ModelContext, ModelError
 from runners.records import write_table
+from runners.settings import is_first
 from runners.splits import rule
 from runners.stage import Stage, StageError
 
@@ -35,9 +36,12 @@ def run(stage: Stage) -> None:
         if hasattr(model, "lookup"):
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
-            tables = answer_tables(model, plugin.module, datasets, read_variants(stage.params["variants"]), needs, stage)
+            variants = read_variants(stage.params["variants"])
+            tables = answer_tables(model, plugin.module, datasets, variants, needs, stage, chosen["label"], together=True)
     except ModelError as error:
         raise StageError(str(error)) from error
+    if not is_first():  # another process of this stage: the first one writes
+        return
     for dataset, table in zip(datasets, tables, strict=True):
         target = Path(stage.outputs["generations"][dataset.name])
         made = stage.scratch / f"{dataset.name}.parquet"

@@ -16,6 +16,8 @@ from runners import servers
 from runners.servers import Server, ServerSettingError
 
 FILE = Path("qualm.toml")
+BATCH = 32
+"""Prompts in one forward pass on a CPU, where more gain nothing."""
 
 
 class SettingsError(Exception):
@@ -28,16 +30,19 @@ class Settings:
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, `mps`: as Lightning's accelerator."""
-    batch_size: int = 32
-    """Prompts in one forward pass."""
+    batch_size: int = 0
+    """Prompts in one forward pass; 0 = 32 on a CPU, and on a GPU what its memory holds."""
     workers: int = 0
     """Processes that make data; 0 = one per core."""
     devices: int = 1
-    """How many devices a fine-tune runs on, on each machine."""
+    """How many devices inference and fine-tunes run on, on each machine."""
     nodes: int = 1
-    """How many machines it runs on; torchrun or SLURM starts one process per device there."""
+    """How many machines they run on; torchrun or SLURM starts one process per device there."""
     strategy: str = "auto"
-    """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy."""
+    """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy. For inference `auto` and `ddp`
+    have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/scale.md)."""
+    store: str = ".qualm/store"
+    """Where answers are kept; machines that work together name a folder they share."""
     micro_batch: int = 0
     """Examples of a fine-tune's step that go through a device at once, gradients adding up; 0 = all at once."""
     gradient_checkpointing: bool = False
@@ -59,6 +64,11 @@ class Settings:
             return servers.server(self.servers, base_url, model)
         except ServerSettingError as error:
             raise SettingsError(f"{FILE}: {error}") from None
+
+    @property
+    def batch(self) -> int:
+        """`batch_size`, or what it is where nothing better is known."""
+        return self.batch_size or BATCH
 
 
 def read_settings(file: Path = FILE) -> Settings:
@@ -100,12 +110,15 @@ def read_settings(file: Path = FILE) -> Settings:
             raise SettingsError(f"{name} must be at least 1, got {getattr(settings, name)}")
     if settings.micro_batch < 0:
         raise SettingsError(f"micro_batch must be at least 0, got {settings.micro_batch}")
-    if settings.batch_size < 1 or settings.workers < 0:
-        raise SettingsError(f"batch_size must be at least 1 and workers at least 0, got {settings.batch_size} and {settings.workers}")
+    if settings.batch_size < 0 or settings.workers < 0:
+        raise SettingsError(f"batch_size and workers must be at least 0, got {settings.batch_size} and {settings.workers}")
     return settings
 
 
 def is_first() -> bool:
     """Whether this is the process that writes outputs: the only one, or the first of those that torchrun, SLURM or Lightning started."""
-    ranks = (os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK"))
-    return next((rank for rank in ranks if rank is not None), "0") == "0"
+    for names in (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK")):
+        ranks = [os.environ[name] for name in names if name in os.environ]
+        if ranks:
+            return set(ranks) == {"0"}
+    return True

@@ -1,20 +1,17 @@
 """The sample-level store: every answer ever computed here, found again by the content that determined it.
 
 Lost without it: everything a killed run had done, and the difference between adding one sample and computing all.
-What it must never do is return an answer to another question. So the key is a digest over the whole of what an answer
-depends on, nothing is keyed by position or name, and a segment that fails its checksum is as good as absent.
+What it must never do is return an answer to another question. So the key of each part of an answer (`runners.models.PARTS`)
+is a digest over the whole of what that part depends on, and nothing is keyed by position or name.
 
-A segment is one batch of answers in one file: a header with the SHA-256 of the rest, then an Arrow stream. It appears
-under its name by a rename after an fsync, is never changed afterwards, and its name is unique, so that any number of
-processes may write at once.
+One folder holds the parts that one model gave by one engine, as segments (`runners.segments`): one batch in one segment,
+one part in one row. Where a key occurs twice, the first written counts, now and ever after.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -22,18 +19,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from runners.ahead import ahead
 from runners.models import Part
+from runners.segments import Segments
 
 if TYPE_CHECKING:
     import PIL.Image
 
-MAGIC = b"qualm answers 2\n"
-"""Written into every key and every segment: with another format, nothing is found again."""
-SEGMENT = pa.schema(
+FORMAT = b"qualm parts 2\n"
+"""Written into every key: with another format, nothing is found again."""
+VALUES = pa.schema(
     [
-        ("key", pa.binary(32)),
         ("text", pa.string()),
         ("tokens", pa.list_(pa.int32())),
         ("logprobs", pa.list_(pa.float32())),
@@ -41,25 +40,49 @@ SEGMENT = pa.schema(
         ("numbers", pa.list_(pa.float64())),
     ]
 )
-"""A row is one part of an answer (`runners.models.Part`) behind its key."""
-PART = SEGMENT.names[1:]
-_HEAD = len(MAGIC) + 64 + 1
-_STALE_SECONDS = 24 * 3600
+SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
+ABOUT, USED = "about.json", "used"
+Keys = np.ndarray[Any, np.dtype[np.uint64]]
+"""One key in a row, as four words."""
+Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def part_key(model: str, engine: str, prompt: str, pixels: str | None, decoding: Mapping[str, Any], part: str) -> bytes:
-    """SHA-256 over everything that a part of an answer depends on.
+_ATTEMPTS = 5
+"""At finding answers that are not where they were: a directory that others change may be listed without some of its files."""
+
+
+class LostError(Exception):
+    """Answers that were here a moment ago and are not any more."""
+
+
+def base_key(model: str, engine: str, prompt: str, pixels: str | None, question: str) -> bytes:
+    """SHA-256 over what all parts of an answer depend on.
 
     Args:
         model: digest of weights, config, processor and dtype.
         engine: digest of the code that answers.
         prompt: as rendered.
         pixels: `pixel_digest` of the picture, None where there is none.
-        decoding: method and limits, and what else this part depends on.
-        part: of `runners.models.PARTS`, or `draw K`.
+        question: as the prompt has it, for the prompts that are made of it.
     """
-    material = json.dumps([model, engine, prompt, pixels, dict(decoding), part], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(MAGIC + material.encode()).digest()
+    material = json.dumps([model, engine, prompt, pixels, question], separators=(",", ":"))
+    return hashlib.sha256(FORMAT + material.encode()).digest()
+
+
+def manner(part: str, decoding: Mapping[str, Any]) -> bytes:
+    """What one part depends on beside its base, as bytes: its name (of `runners.models.PARTS`, or `draw K`), method and limits."""
+    return json.dumps([part, dict(decoding)], sort_keys=True, separators=(",", ":")).encode()
+
+
+def part_key(base: bytes, how: bytes, stream: int = 0) -> bytes:
+    """SHA-256 over everything that one part of an answer depends on.
+
+    Args:
+        base: see `base_key`.
+        how: see `manner`.
+        stream: what seeds a draw.
+    """
+    return hashlib.sha256(base + stream.to_bytes(16, "big") + how).digest()
 
 
 def pixel_digest(image: PIL.Image.Image) -> str:
@@ -70,101 +93,161 @@ def pixel_digest(image: PIL.Image.Image) -> str:
 
 
 class Store:
-    """The answers of one model by one engine. Opening reads and checks all its segments.
+    """The answers of one model by one engine. Opening reads and checks all segments, and keeps their keys in memory.
 
-    Row numbers that `find` gives stay valid while the store is open.
+    That is 40 bytes for each part; the answers themselves stay on disk, and are mapped into memory while they are taken.
     """
 
-    def __init__(self, root: Path, model: str, engine: str) -> None:
-        self.folder = root / hashlib.sha256(f"{model} {engine}".encode()).hexdigest()[:32]
+    def __init__(
+        self, root: Path, model: str, engine: str, about: Mapping[str, str] | None = None, stage: str = "", workers: int = 0
+    ) -> None:
+        """Open.
+
+        Args:
+            root: of all stores.
+            model: digest of weights, config, processor and dtype.
+            engine: digest of the code that answers.
+            about: what `qualm cache du` says of these answers: label and plugin of the model.
+            stage: who opens it, kept as its last use.
+            workers: threads that read; 0 = one per core.
+        """
+        self.folder = root / hashlib.sha256(f"2 {model} {engine}".encode()).hexdigest()[:32]
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._rows: dict[bytes, int] = {}
-        self._count = 0
-        self._tables: list[pa.Table] = []
-        self.damaged = 0
-        """Segments that were found truncated or corrupt, and set aside."""
-        self._read_all()
+        self._segments = Segments(self.folder, SCHEMA)
+        self._workers = workers
+        self._note({"model": model, "engine": engine, **(about or {})}, stage)
+        self._open()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        """Parts, each counted once."""
+        return self._index.count()
 
-    def find(self, key: bytes) -> int | None:
-        """The row of a part, None where it is not here."""
-        return self._rows.get(key)
+    @property
+    def damaged(self) -> int:
+        """Segments that were found truncated or corrupt, and set aside."""
+        return self._segments.damaged
 
-    def take(self, rows: Sequence[int]) -> pa.Table:
-        """The parts at these rows, in this order, with the columns of `PART`."""
-        if not self._tables:
-            return SEGMENT.empty_table().select(PART)
-        self._tables = [pa.concat_tables(self._tables).combine_chunks()]
-        return self._tables[0].select(PART).take(pa.array(rows, pa.int64()))
+    def has(self, keys: Sequence[bytes]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which of these parts are here."""
+        return self._index.find(keys) >= 0
 
-    def put(self, keys: Sequence[bytes], parts: Sequence[Part]) -> None:
-        """Write one segment; when this returns, the answers survive a kill and a power cut."""
-        rows = [{"key": key, **asdict(part)} for key, part in zip(keys, parts, strict=True)]
-        table = pa.Table.from_pylist(rows, schema=SEGMENT)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, SEGMENT) as writer:
-            writer.write_table(table)
-        body = sink.getvalue().to_pybytes()
-        name = f"{time.time_ns():020d}-{uuid.uuid4().hex}"
-        partial = self.folder / f".{name}.partial"
-        with partial.open("wb") as handle:
-            handle.write(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-            handle.flush()
-            os.fsync(handle.fileno())
-        partial.replace(self.folder / f"{name}.segment")
-        _sync_folder(self.folder)
-        self._add(table)
+    def take(self, keys: Sequence[bytes]) -> pa.Table:
+        """These parts in this order, with the columns of `VALUES`.
 
-    def _read_all(self) -> None:
-        seen: set[str] = set()
-        for path in sorted(self.folder.glob("*.segment")):
-            seen.add(path.name)
-            table = self._read(path)
-            if table is not None:
-                self._add(table)
-        now = time.time()
-        for path in self.folder.glob(".*.partial"):  # of runs that were killed while writing
-            try:
-                if now - path.stat().st_mtime > _STALE_SECONDS:
-                    path.unlink()
-            except FileNotFoundError:  # another process tidied it first
-                continue
+        Raises:
+            LostError: some are not here, or not any more.
+        """
+        for attempt in range(_ATTEMPTS):
+            if attempt:  # others may have merged what we knew into what we do not know yet
+                time.sleep(0.02 * attempt)
+                self._open()
+            places = self._index.find(keys)
+            found = None if (places < 0).any() else self._gather(places)
+            if found is not None:
+                return found
+        raise LostError(f"{self.folder}: {int((places < 0).sum())} of {len(keys)} answers are not stored (any more)")
 
-    def _read(self, path: Path) -> pa.Table | None:
-        try:
-            raw = path.read_bytes()
-        except FileNotFoundError:  # another process set it aside as damaged
-            return None
-        fault = _fault(raw)
-        if fault:
-            self.damaged += 1
-            print(f"store: {path}: {fault}; it is set aside and its answers are computed again", file=sys.stderr, flush=True)
-            path.replace(path.with_suffix(".damaged"))
-            return None
-        with pa.ipc.open_stream(pa.py_buffer(raw)[_HEAD:]) as reader:
-            return reader.read_all()
+    def parts(self, keys: Sequence[bytes]) -> list[Part]:
+        """These parts in this order."""
+        return [Part(**row) for row in self.take(keys).to_pylist()]
 
-    def _add(self, table: pa.Table) -> None:
-        self._tables.append(table)
-        for row, key in enumerate(table.column("key").to_pylist(), self._count):
-            self._rows.setdefault(key, row)
-        self._count += table.num_rows
+    def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
+        """Write one segment; when this returns, the parts survive a kill and a power cut."""
+        rows = [{"key": k, "part": n, **asdict(p)} for k, n, p in zip(keys, names, parts, strict=True)]
+        table = pa.Table.from_pylist(rows, schema=SCHEMA)
+        self._names.append(self._segments.write(table))
+        self._mark.parent.mkdir(exist_ok=True)
+        self._mark.touch()
+        self._index.add(table["key"], len(self._names) - 1)
+
+    def refresh(self) -> None:
+        """Take note of what others have written or merged since."""
+        if self._segments.names() != sorted(self._names):
+            self._open()
+
+    def _open(self) -> None:
+        """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
+        keys: dict[str, Keys] = {}
+        while new := [name for name in self._segments.names() if name not in keys]:
+            for name, table in zip(new, ahead(self._segments.read, new, self._workers), strict=True):
+                keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
+        self._names = sorted(keys)
+        self._index = _Index([keys[name] for name in self._names])
+
+    def _gather(self, places: Places) -> pa.Table | None:
+        """The rows at these places; None if a segment is gone."""
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        segments, starts = np.unique(ordered >> 32, return_index=True)
+        pieces = [VALUES.empty_table()]
+        for segment, rows in zip(segments, np.split(ordered & 0xFFFFFFFF, starts[1:]), strict=False):
+            table = self._segments.read(self._names[segment])
+            if table is None:
+                return None
+            pieces.append(table.select(VALUES.names).take(pa.array(rows)))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
+
+    def _note(self, about: Mapping[str, str], stage: str) -> None:
+        place = self.folder / ABOUT
+        if not place.exists():
+            partial = self.folder / f".{uuid.uuid4().hex}.partial"
+            partial.write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
+            partial.replace(place)
+        self._mark = self.folder / USED / (stage.replace("/", " ") or "unknown")
+        self._mark.parent.mkdir(exist_ok=True)
+        self._mark.touch()
 
 
-def _fault(raw: bytes) -> str:
-    """What is wrong with a segment's bytes; empty if nothing is."""
-    if len(raw) < _HEAD or not raw.startswith(MAGIC):
-        return f"does not begin as a segment does ({len(raw)} bytes)"
-    if hashlib.sha256(memoryview(raw)[_HEAD:]).hexdigest().encode() != raw[len(MAGIC) : _HEAD - 1]:
-        return f"fails its checksum ({len(raw)} bytes)"
-    return ""
+class _Index:
+    """Where each key is: segment * 2**32 + row. Of equal keys the first counts."""
+
+    def __init__(self, keys: Sequence[Keys]) -> None:
+        """Of the keys of each segment, in order, as rows of four words."""
+        places = [np.arange(len(k), dtype=np.int64) + (number << 32) for number, k in enumerate(keys)]
+        every = np.concatenate([np.empty((0, 4), np.uint64), *keys])
+        order = np.argsort(every[:, 0], kind="stable")
+        self._keys, self._places = every[order], np.concatenate([np.empty(0, np.int64), *places])[order]
+        self._first = np.ascontiguousarray(self._keys[:, 0])
+        self._recent: dict[bytes, int] = {}
+
+    def add(self, keys: pa.ChunkedArray, segment: int) -> None:
+        """Of a segment that came later."""
+        for row, (key, place) in enumerate(zip(listed := keys.to_pylist(), self._sorted(listed), strict=True)):
+            if place < 0:
+                self._recent.setdefault(key, (segment << 32) + row)
+
+    def find(self, keys: Sequence[bytes]) -> Places:
+        """The place of each key, -1 where there is none."""
+        found = self._sorted(keys)
+        if self._recent:
+            for row in np.flatnonzero(found < 0).tolist():
+                found[row] = self._recent.get(keys[row], -1)
+        return found
+
+    def count(self) -> int:
+        """Distinct keys."""
+        ordered = self._keys[np.lexsort(self._keys.T)]
+        distinct = int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) + 1 if len(ordered) else 0
+        return distinct + len(self._recent)
+
+    def _sorted(self, keys: Sequence[bytes]) -> Places:
+        wanted = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 4)
+        found = np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self._first, wanted[:, 0])
+        left = np.flatnonzero(at < len(self._first))
+        while len(left):
+            left = left[self._first[at[left]] == wanted[left, 0]]
+            whole = (self._keys[at[left]] == wanted[left]).all(axis=1)
+            found[left[whole]] = self._places[at[left[whole]]]
+            left = left[~whole]  # the first word is another key's too: look at the next place
+            at[left] += 1
+            left = left[at[left] < len(self._first)]
+        return found
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def key_words(keys: pa.ChunkedArray) -> Keys:
+    """Keys as rows of four words, copied out of the mapped file."""
+    joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
+    return np.frombuffer(joined, np.uint64).reshape(-1, 4)

@@ -108,15 +108,12 @@ class Project:
     def segments(self) -> list[Path]:
         return sorted((self.folder / ".qualm" / "store").rglob("*.segment"))
 
-    def stored_keys(self) -> list[bytes]:
-        """The keys of all segments: a batch that was computed twice shows here as keys that occur twice."""
-        import pyarrow as pa
+    def stored(self) -> list[tuple[bytes, ...]]:
+        """The keys of every segment, in the order written: the batches that were computed. One computed twice shows twice."""
+        from runners.segments import Segments
+        from runners.store import SCHEMA
 
-        keys = []
-        for path in self.segments():
-            with pa.ipc.open_stream(path.read_bytes().split(b"\n", 2)[2]) as reader:
-                keys += reader.read_all().column("key").to_pylist()
-        return keys
+        return [tuple(Segments(path.parent, SCHEMA).read(path.name)["key"].to_pylist()) for path in self.segments()]
 
 
 def provenance(path: Path) -> dict:

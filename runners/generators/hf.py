@@ -45,7 +45,7 @@ def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float32
     fault = folder_fault(folder)
     if fault:
         raise GeneratorError(f"generator hf: {fault}")
-    return Hf(folder, dtype or "float32", context.settings.device, context.settings.batch_size)
+    return Hf(folder, dtype or "float32", context.settings.device, context.settings.batch)
 
 
 class Hf:

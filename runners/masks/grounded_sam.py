@@ -94,8 +94,8 @@ class _GroundedSam:
         found = {key: raw for key in set(keys) if (raw := self.kept.get(key)) is not None}
         places = list({key: i for i, key in enumerate(keys) if key not in found}.values())
         with self._lock:
-            for start in range(0, len(places), self.settings.batch_size):
-                part = places[start : start + self.settings.batch_size]
+            for start in range(0, len(places), self.settings.batch):
+                part = places[start : start + self.settings.batch]
                 for i, mask in zip(part, self._make([batch[i] for i in part], [given[i] for i in part]), strict=True):
                     found[keys[i]] = _packed(mask)
                     self.kept.put(keys[i], found[keys[i]])

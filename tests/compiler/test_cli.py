@@ -33,6 +33,7 @@ def test_help_teaches() -> None:
         "show",
         "compare",
         "verify",
+        "cache",
         "data",
     ):
         assert command in done.stdout

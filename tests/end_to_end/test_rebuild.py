@@ -91,7 +91,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     clone = make_clone(tmp_path_factory.mktemp("mini") / "clone")
     assert set(clone.forecast().values()) <= {"run", "perhaps"}
     assert clone.repro() == EVERYTHING
-    assert sum(clone.counters(s).get("computed", 0) for s in INFER) == 96
+    assert sum(clone.counters(s).get("answers computed", 0) for s in INFER) == 96
     assert set(clone.forecast().values()) == {"unchanged"}
     return clone
 
@@ -104,7 +104,7 @@ def test_an_edit_executes_exactly_what_depends_on_it(finished: Clone, tmp_path: 
     forecast = clone.forecast()
     clone.qualm("compile")
     assert clone.repro() == executed
-    assert sum(clone.counters(s).get("computed", 0) for s in INFER & executed) == computed
+    assert sum(clone.counters(s).get("answers computed", 0) for s in INFER & executed) == computed
     will = {s for s, action in forecast.items() if action == "run"}
     perhaps = {s for s, action in forecast.items() if action == "perhaps"}
     assert will <= executed <= will | perhaps, forecast

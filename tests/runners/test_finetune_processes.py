@@ -96,7 +96,7 @@ def test_under_torchrun_the_base_model_is_asked_once(tmp_path, model):
         command, cwd=project.folder, env=project.environment(QUALM_DEVICES="2"), capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("28 computed") == 1
+    assert done.stdout.count("28 answers computed") == 1
     assert losses(project) == pytest.approx(losses(usual), abs=2e-5)
 
 

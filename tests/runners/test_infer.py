@@ -28,7 +28,7 @@ def project(tmp_path, model):
 def test_rows_and_columns(project):
     project.stage(["open", "mc"], [CLEAN, BLUR])
     stage = project.run()
-    assert stage.counters == {"computed": 34, "stored": 0}
+    assert stage.counters == {"answers computed": 34, "answers stored": 0}
     rows = project.rows("open")
     assert [(r["sample_id"], r["variant"]) for r in rows] == [(f"s{i:04d}", v) for i in range(10) for v in ("clean", "blur@radius=2.0")]
     for row in rows:
@@ -50,7 +50,7 @@ def test_the_same_again_computes_nothing_and_gives_the_same_bytes(project):
     project.run()
     before = [project.output(n).read_bytes() for n in ("open", "mc")]
     project.output("open").unlink()  # as DVC does
-    assert project.run().counters == {"computed": 0, "stored": 34}
+    assert project.run().counters == {"answers computed": 0, "answers stored": 34}
     assert [project.output(n).read_bytes() for n in ("open", "mc")] == before
 
 
@@ -59,7 +59,7 @@ def test_more_samples_compute_only_those(project):
     project.run()
     before = project.rows("open")
     project.dataset("open", 110)
-    assert project.run().counters == {"computed": 200, "stored": 20}
+    assert project.run().counters == {"answers computed": 200, "answers stored": 20}
     assert project.rows("open")[:20] == before
 
 
@@ -67,59 +67,59 @@ def test_a_new_variant_computes_only_it(project):
     project.stage(["open", "mc"], [CLEAN])
     project.run()
     project.stage(["open", "mc"], [CLEAN, NOISE])
-    assert project.run().counters == {"computed": 17, "stored": 17}
+    assert project.run().counters == {"answers computed": 17, "answers stored": 17}
     stronger = {**NOISE, "variant": "gaussian_noise@sigma=50.0", "args": {"sigma": 50.0}}
     project.stage(["open", "mc"], [CLEAN, NOISE, stronger])
-    assert project.run().counters == {"computed": 17, "stored": 34}
+    assert project.run().counters == {"answers computed": 17, "answers stored": 34}
 
 
 def test_seed_changes_only_what_is_random(project):
     project.stage(["open"], [CLEAN, BLUR, NOISE])
     project.run()
     project.stage(["open"], [CLEAN, BLUR, NOISE], seed=8)
-    assert project.run().counters == {"computed": 10, "stored": 20}
+    assert project.run().counters == {"answers computed": 10, "answers stored": 20}
 
 
 def test_answer_length_is_no_matter_to_multiple_choice(project):
     project.stage(["open", "mc"])
     project.run()
     project.stage(["open", "mc"], max_new_tokens=5)
-    assert project.run().counters == {"computed": 10, "stored": 7}
+    assert project.run().counters == {"answers computed": 10, "answers stored": 7}
 
 
 def test_new_signals_compute_only_themselves(project):
     project.stage(["open", "mc"], needs=["text", "token_logprobs", "option_logits"])
-    assert project.run().counters == {"computed": 17, "stored": 0}
+    assert project.run().counters == {"answers computed": 17, "answers stored": 0}
     assert all(r["token_entropies"] is None for r in project.rows("open"))
     project.stage(["open", "mc"])
-    assert project.run().counters == {"computed": 0, "stored": 17}  # entropies come with every answer
+    assert project.run().counters == {"answers computed": 0, "answers stored": 17}  # entropies come with every answer
     project.stage(["open", "mc"], needs=[*NEEDS, "p_true", "logprobs_without_both"])
-    assert project.run().counters == {"computed": 20, "stored": 17}
+    assert project.run().counters == {"answers computed": 0, "answers stored": 17, "signals computed": 20, "signals stored": 0}
     for row in project.rows("open"):
         assert 0 <= row["p_true"] <= 1 and len(row["logprobs_without_both"]) == len(row["token_logprobs"])
     project.stage(["open", "mc"], needs=["text"])
-    assert project.run().counters == {"computed": 0, "stored": 17}
+    assert project.run().counters == {"answers computed": 0, "answers stored": 17}
     assert all(r["token_logprobs"] is None and r["text"] is not None for r in project.rows("open"))
 
 
 def test_more_draws_compute_only_those(project):
     project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=3, temperature=0.9)
-    assert project.run().counters == {"computed": 10 * 4 + 7, "stored": 0}
+    assert project.run().counters == {"answers computed": 17, "answers stored": 0, "draws computed": 10 * 3, "draws stored": 0}
     before = project.rows("open")
     assert [(r["sample_id"], r["draw"]) for r in before[:5]] == [("s0000", d) for d in range(4)] + [("s0001", 0)]
     assert all(len(r["token_logprobs"]) == len(r["token_entropies"]) for r in before)
     assert {r["draw"] for r in project.rows("mc")} == {0}
     project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=5, temperature=0.9)
-    assert project.run().counters == {"computed": 10 * 2, "stored": 10 * 4 + 7}
+    assert project.run().counters == {"answers computed": 0, "answers stored": 17, "draws computed": 10 * 2, "draws stored": 10 * 3}
     assert [r for r in project.rows("open") if r["draw"] < 4] == before
     project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=5, temperature=0.8)
-    assert project.run().counters == {"computed": 10 * 5, "stored": 10 + 7}
+    assert project.run().counters == {"answers computed": 0, "answers stored": 17, "draws computed": 10 * 5, "draws stored": 0}
 
 
 def test_equal_questions_are_answered_once(project):
     twin = {**BLUR, "variant": "blur@radius=0.0", "args": {"radius": 0.0}}
     project.stage(["open"], [CLEAN, twin])
-    assert project.run().counters == {"computed": 10, "stored": 0, "same as another": 10}
+    assert project.run().counters == {"answers computed": 10, "answers stored": 0, "same as another": 10}
     rows = project.rows("open")
     assert [r["text"] for r in rows[::2]] == [r["text"] for r in rows[1::2]]
 
@@ -130,7 +130,7 @@ def test_text_is_the_same_for_every_batch_size(project):
         project.stage(["open", "mc"], [CLEAN, NOISE])
         for path in project.segments():
             path.unlink()
-        assert project.run(batch_size=size).counters["computed"] == 34
+        assert project.run(batch_size=size).counters["answers computed"] == 34
         texts.append([r["text"] for n in ("open", "mc") for r in project.rows(n)])
     assert texts[0] == texts[1] == texts[2]
 
@@ -141,10 +141,10 @@ def test_another_model_is_asked_anew(project, tmp_path, tmp_path_factory):
     (tmp_path / "registry" / "data" / "tiny").unlink()
     other = Project(tmp_path, tiny_llava(tmp_path_factory.mktemp("other"), seed=1))
     before = other.rows("open")
-    assert other.run().counters == {"computed": 10, "stored": 0}
+    assert other.run().counters == {"answers computed": 10, "answers stored": 0}
     assert [r["text"] for r in other.rows("open")] != [r["text"] for r in before]
     other.stage(["open"], args={"artifact": "registry/data/tiny", "dtype": "bfloat16"})
-    assert other.run().counters == {"computed": 10, "stored": 0}
+    assert other.run().counters == {"answers computed": 10, "answers stored": 0}
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "empty"])
@@ -157,10 +157,10 @@ def test_a_damaged_segment_is_reported_and_computed_again(project, capfd, damage
     if damage == "flipped":
         raw[len(raw) // 2] ^= 1
     victim.write_bytes({"truncated": raw[:-9], "flipped": raw, "empty": b""}[damage])
-    assert project.run().counters == {"computed": 4, "stored": 6}
+    assert project.run().counters == {"answers computed": 4, "answers stored": 6}
     assert f"{victim.name}: " in capfd.readouterr().err
     assert project.output("open").read_bytes() == before
-    assert project.run().counters == {"computed": 0, "stored": 10}
+    assert project.run().counters == {"answers computed": 0, "answers stored": 10}
     assert capfd.readouterr().err == ""
 
 
@@ -176,7 +176,7 @@ def test_a_broken_image_fails_the_stage_by_name_and_keeps_the_rest(project):
     assert not project.output("open").exists()
     pictures[1]["image"]["bytes"] = whole
     write_table(folder / "images" / "00000.parquet", pictures, IMAGES)
-    assert project.run().counters == {"computed": 3, "stored": 7}
+    assert project.run().counters == {"answers computed": 3, "answers stored": 7}
 
 
 def test_a_missing_image_is_named(project):
@@ -195,7 +195,7 @@ def test_samples_without_images_have_no_image_variants(project):
         row["image_id"] = None
     write_table(folder, rows, pq.read_schema(folder))
     project.stage(["open"], [CLEAN, BLUR])
-    assert project.run().counters == {"dropped (no image to perturb)": 4, "computed": 16, "stored": 0}
+    assert project.run().counters == {"dropped (no image to perturb)": 4, "answers computed": 16, "answers stored": 0}
     assert [r["variant"] for r in project.rows("open")][:5] == ["clean"] * 5
 
 

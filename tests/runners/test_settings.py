@@ -30,7 +30,7 @@ def test_defaults_file_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     [
         ("batchsize = 8", "unknown setting 'batchsize'"),
         ('batch_size = "8"', "batch_size: expected int, got '8'"),
-        ("batch_size = 0", "batch_size must be at least 1"),
+        ("batch_size = -1", "batch_size and workers must be at least 0"),
         ("not toml", "not TOML"),
     ],
 )

@@ -7,23 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import PIL.Image
-import pyarrow as pa
+import pytest
 
 from runners.models import Part
-from runners.store import PART, Store, part_key, pixel_digest
+from runners.store import LostError, Store, base_key, manner, part_key, pixel_digest
+from runners.upkeep import collect
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = {"model": "m", "engine": "e", "prompt": "p", "pixels": "x", "decoding": {"method": "greedy", "max_new_tokens": 4}, "part": "answer"}
+BASE = {"model": "m", "engine": "e", "prompt": "p", "pixels": "x", "question": "q"}
+GREEDY = {"method": "greedy", "max_new_tokens": 4}
 
 
-def key(**changed):
-    return part_key(**{**BASE, **changed})
+def key(part="answer", decoding=GREEDY, stream=0, **changed):
+    return part_key(base_key(**{**BASE, **changed}), manner(part, decoding), stream)
 
 
-def test_a_key_holds_everything_an_answer_depends_on():
+def test_a_key_holds_everything_a_part_depends_on():
     others = [
-        {"model": "n"}, {"engine": "f"}, {"prompt": "p "}, {"pixels": "y"}, {"pixels": None}, {"part": "draw 1"},
-        {"decoding": {"method": "greedy", "max_new_tokens": 5}}, {"decoding": {"method": "choice", "options": 4}}, {"prompt": "p\u0301"},
+        {"model": "n"}, {"engine": "f"}, {"prompt": "p "}, {"pixels": "y"}, {"pixels": None}, {"part": "draw 1"}, {"part": "p_yes"},
+        {"decoding": {**GREEDY, "max_new_tokens": 5}}, {"decoding": {"method": "choice", "options": 4}},
+        {"prompt": "p\u0301"}, {"question": "r"}, {"stream": 1},
     ]  # fmt: skip
     keys = [key(), *(key(**o) for o in others)]
     assert len(set(keys)) == len(keys)
@@ -46,60 +49,68 @@ def test_pixels_size_and_mode_are_all_in_the_pixel_digest():
     assert pixel_digest(grey) == pixel_digest(grey.copy())
 
 
-def answers(n, seed=0):
+def parts(n, seed=0):
     rng = np.random.default_rng(seed)
-    keys = [rng.bytes(32) for _ in range(n)]
     made = [Part(f"text {i}", [i], rng.normal(size=i % 5).astype("f4").tolist(), numbers=[float(i), 0.5]) for i in range(n)]
-    return keys, made
+    return [rng.bytes(32) for _ in range(n)], ["answer"] * n, made
 
 
 def test_what_is_put_is_found_now_and_later(tmp_path):
-    keys, made = answers(10)
+    keys, names, made = parts(10)
     store = Store(tmp_path, "m", "e")
-    store.put(keys[:6], made[:6])
-    store.put(keys[6:], made[6:])
+    store.put(keys[:6], names[:6], made[:6])
+    store.put(keys[6:], names[6:], made[6:])
+    back = keys[::-1]
     for opened in (store, Store(tmp_path, "m", "e")):
-        rows = [opened.find(k) for k in reversed(keys)]
-        table = opened.take(rows)
-        assert table.column_names == PART
-        assert table.column("text").to_pylist() == [a.text for a in reversed(made)]
-        assert table.column("logprobs").to_pylist() == [a.logprobs for a in reversed(made)]
-        assert table.column("numbers").to_pylist() == [a.numbers for a in reversed(made)]
-        assert table.column("entropies").null_count == 10
-        assert len(opened) == 10
+        assert opened.has([*back, bytes(32)]).tolist() == [True] * 10 + [False]
+        assert opened.parts(back) == made[::-1]
+        assert opened.take([keys[3], keys[3]])["text"].to_pylist() == ["text 3"] * 2
+        assert opened.take([]).num_rows == 0 and len(opened) == 10
+        with pytest.raises(LostError, match="1 of 2 answers are not stored"):
+            opened.take([keys[0], bytes(32)])
 
 
-def test_nothing_is_found_under_another_key_model_or_engine(tmp_path):
-    keys, made = answers(3)
-    Store(tmp_path, "m", "e").put(keys, made)
+def test_nothing_is_found_under_another_model_or_engine(tmp_path):
+    keys, names, made = parts(3)
+    Store(tmp_path, "m", "e").put(keys, names, made)
+    assert Store(tmp_path, "m", "e").has(keys).all()
+    assert not Store(tmp_path, "m", "f").has(keys).any()
+    assert not Store(tmp_path, "n", "e").has(keys).any()
+
+
+def test_keys_that_begin_alike_are_told_apart(tmp_path):
+    """The index looks at the first eight bytes first."""
+    keys = [bytes(8) + bytes([i]) * 24 for i in range(1, 40)]
     store = Store(tmp_path, "m", "e")
-    assert store.find(keys[0]) is not None
-    assert store.find(bytes(32)) is None
-    assert Store(tmp_path, "m", "f").find(keys[0]) is None
-    assert Store(tmp_path, "n", "e").find(keys[0]) is None
-    assert Store(tmp_path, "n", "e").take([]).num_rows == 0
+    store.put(keys[:20], ["answer"] * 20, [Part(str(i)) for i in range(20)])
+    opened = Store(tmp_path, "m", "e")
+    assert opened.has(keys).tolist() == [True] * 20 + [False] * 19
+    assert opened.take(keys[19::-1])["text"].to_pylist() == [str(i) for i in range(19, -1, -1)]
+    assert not opened.has([bytes(32), b"\xff" * 32]).any()
 
 
-def test_the_first_of_equals_stays(tmp_path):
-    store = Store(tmp_path, "m", "e")
-    store.put([key()], [Part("first")])
-    store.put([key()], [Part("again")])
-    for opened in (store, Store(tmp_path, "m", "e")):
-        assert opened.take([opened.find(key())]).column("text").to_pylist() == ["first"]
+def test_of_two_answers_under_one_key_the_first_counts(tmp_path):
+    store, other = Store(tmp_path, "m", "e"), Store(tmp_path, "m", "e")
+    store.put([key()], ["answer"], [Part("first")])
+    other.put([key()], ["answer"], [Part("second")])
+    assert other.take([key()])["text"].to_pylist() == ["second"]  # it has not looked
+    other.refresh()
+    for opened in (store, other, Store(tmp_path, "m", "e")):
+        assert opened.take([key()])["text"].to_pylist() == ["first"] and len(opened) == 1
 
 
 def test_every_single_damaged_byte_is_noticed(tmp_path, capfd):
-    keys, made = answers(2)
-    Store(tmp_path, "m", "e").put(keys, made)
+    keys, names, made = parts(2)
+    Store(tmp_path, "m", "e").put(keys, names, made)
     (path,) = tmp_path.rglob("*.segment")
     raw = path.read_bytes()
-    places = [*range(0, 90, 7), *range(90, len(raw), 61), len(raw) - 1]
+    places = [*range(0, 130, 7), *range(130, len(raw), 61), len(raw) - 1]
     for place in places:
         path.write_bytes(raw[:place] + bytes([raw[place] ^ 4]) + raw[place + 1 :])
         store = Store(tmp_path, "m", "e")
         assert len(store) == 0 and store.damaged == 1
         assert not path.exists() and path.with_suffix(".damaged").exists()
-    for cut in (0, 5, 50, 85, len(raw) // 2, len(raw) - 1):
+    for cut in (0, 5, 50, 127, len(raw) // 2, len(raw) - 1):
         path.write_bytes(raw[:cut])
         assert len(Store(tmp_path, "m", "e")) == 0
     path.write_bytes(raw + b"\0")
@@ -109,54 +120,75 @@ def test_every_single_damaged_byte_is_noticed(tmp_path, capfd):
     assert len(Store(tmp_path, "m", "e")) == 2
 
 
-def test_remains_of_killed_writers_are_not_read(tmp_path):
-    keys, made = answers(2)
+def test_a_segment_that_is_damaged_while_the_store_is_open_is_not_believed(tmp_path):
+    keys, names, made = parts(4)
     store = Store(tmp_path, "m", "e")
-    store.put(keys, made)
+    store.put(keys[:2], names[:2], made[:2])
+    store.put(keys[2:], names[2:], made[2:])
+    path = sorted(tmp_path.rglob("*.segment"))[0]
+    raw = bytearray(path.read_bytes())
+    raw[-20] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(LostError, match="2 of 4 answers"):
+        store.take(keys)
+    assert store.parts(keys[2:]) == made[2:]
+
+
+def test_remains_of_killed_writers_are_not_read(tmp_path):
+    keys, names, made = parts(2)
+    store = Store(tmp_path, "m", "e")
+    store.put(keys, names, made)
     (path,) = tmp_path.rglob("*.segment")
     (path.parent / ".x.partial").write_bytes(path.read_bytes()[:40])
     assert len(Store(tmp_path, "m", "e")) == 2
-    assert (path.parent / ".x.partial").exists()  # young: its writer may be alive
 
 
 WRITER = """
 import sys
 from pathlib import Path
 from runners.models import Part
-from runners.store import Store, part_key
+from runners.store import Store, base_key
 store = Store(Path(sys.argv[1]), "m", "e")
 for i in range(20):
-    store.put([part_key("m", "e", f"{sys.argv[2]} {i}", None, {}, "answer")], [Part(f"{sys.argv[2]} {i}")])
+    store.put([base_key("m", "e", f"{sys.argv[2]} {i}", None, "")], ["answer"], [Part(f"{sys.argv[2]} {i}")])
 """
 
 
-def test_processes_may_write_at_once(tmp_path):
-    running = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(w)], cwd=ROOT) for w in range(4)]
+def test_processes_may_write_and_merge_at_once(tmp_path):
+    running = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(w)], cwd=ROOT) for w in range(3)]
+    reader = Store(tmp_path, "m", "e")
     while any(p.poll() is None for p in running):
-        assert Store(tmp_path, "m", "e").damaged == 0  # a reader in between sees whole segments only
-        time.sleep(0.05)
-    assert [p.returncode for p in running] == [0] * 4
-    store = Store(tmp_path, "m", "e")
-    for w in range(4):
-        for i in range(20):
-            row = store.find(part_key("m", "e", f"{w} {i}", None, {}, "answer"))
-            assert store.take([row]).column("text").to_pylist() == [f"{w} {i}"]
+        collect(tmp_path, grace=0)
+        reader.refresh()
+        assert reader.damaged == 0
+        time.sleep(0.02)
+    assert [p.returncode for p in running] == [0] * 3
+    reader.refresh()
+    said = [f"{w} {i}" for w in range(3) for i in range(20)]
+    for opened in (reader, Store(tmp_path, "m", "e")):
+        assert opened.take([base_key("m", "e", text, None, "") for text in said])["text"].to_pylist() == said
 
 
-def test_many_small_segments_are_read_in_reasonable_time(tmp_path):
-    store = Store(tmp_path, "m", "e")
-    start = time.perf_counter()
-    for seed in range(100):
-        store.put(*answers(32, seed))
-    written = time.perf_counter()
-    assert len(Store(tmp_path, "m", "e")) == 3200
-    print(f"written {written - start:.2f} s, read {time.perf_counter() - written:.2f} s")
-
-
-def test_segment_has_a_column_for_every_field_of_a_part():
-    from dataclasses import fields
-
-    from runners.store import SEGMENT
-
-    assert [f.name for f in fields(Part)] == PART
-    assert SEGMENT.field("key").type == pa.binary(32)
+def test_answers_are_mapped_and_not_held_in_memory(tmp_path):
+    """120 MB of answers are opened for a few megabytes of keys."""
+    code = """
+import resource, sys
+from pathlib import Path
+from runners.models import Part
+from runners.store import Store
+import pyarrow as pa
+root = Path(sys.argv[1])
+if sys.argv[2] == "write":
+    store = Store(root, "m", "e")
+    for s in range(4):
+        store.put([bytes([s, i]) * 16 for i in range(100)], ["answer"] * 100, [Part("x" * 300_000)] * 100)
+else:
+    before = pa.total_allocated_bytes()
+    store = Store(root, "m", "e", workers=1)
+    text = store.take([bytes([2, 7]) * 16])["text"][0].as_py()
+    print(len(text), pa.total_allocated_bytes() - before)
+"""
+    for what in ("write", "read"):
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path), what], cwd=ROOT, capture_output=True, text=True, check=True)
+    length, held = map(int, done.stdout.split())
+    assert length == 300_000 and held < 2e6

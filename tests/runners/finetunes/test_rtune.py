@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.answers import STORE, answer_tables
+from runners.answers import answer_tables
 from runners.code import engine_digest
 from runners.finetunes import FinetuneContext, FinetuneError
 from runners.finetunes.rtune import REFUSALS, refusal, rtune
@@ -16,6 +16,7 @@ from runners.inputs import Dataset, Variant
 from runners.judges.rules import rules
 from runners.models import ModelContext
 from runners.models.hf_vlm import hf_vlm
+from runners.settings import Settings
 from runners.splits import Rule
 from runners.store import Store
 from runners.tuning.examples import read_rows
@@ -54,14 +55,14 @@ def examples(recipe):
 def test_unknown_replaces_what_the_base_model_gets_wrong(project):
     recipe, stage = make(project, refusals=["no idea", "cannot say"])
     by_row = {e.row: e for e in examples(recipe)}
-    assert len(by_row) == 27 and stage.counters["computed"] == 28  # the row without a reference is asked too
+    assert len(by_row) == 27 and stage.counters["answers computed"] == 28  # the row without a reference is asked too
     assert stage.counters["known"] + stage.counters["unknown"] == 27
     data = recipe.share.encoder.datasets["pairs"]
     table = data.table.select(["references", "answerable", "choices"]).to_pylist()
 
     with chdir(project.folder):
         model = recipe.share.encoder.model
-        assert len(Store(STORE, model.digest, engine_digest("runners.models.hf_vlm"))) == 28
+        assert len(Store(Path(Settings().store), model.digest, engine_digest("runners.models.hf_vlm"))) == 28
     for row, example in by_row.items():
         if not table[row]["answerable"]:
             assert example.answer == REFUSAL
@@ -79,7 +80,7 @@ def test_what_is_wrong_is_the_judge_s_word(project):
         model = hf_vlm(ModelContext("base", Path("registry/data/tiny")))
         stage = bare_stage()
         (table,) = answer_tables(model, "runners.models.hf_vlm", [data], [Variant("clean")], frozenset({"text"}), stage)
-    assert stage.counters["computed"] == 0  # the recipe's answers were kept
+    assert stage.counters["answers computed"] == 0  # the recipe's answers were kept
     said = table["text"].to_pylist()
     for example in examples(recipe):
         facts = data.table.slice(example.row, 1).to_pylist()[0]
@@ -104,9 +105,9 @@ def test_uncertain_halves_by_entropy_and_resumes(project):
     recipe, stage = make(project, mode="uncertain", sure="yes", unsure="no")
     replies = [e.answer for e in examples(recipe)[1::2]]
     assert (replies.count("yes"), replies.count("no")) == (12, 12)
-    assert stage.counters["computed"] >= 24 * 5 and stage.counters["dropped (has options)"] == 3
+    assert stage.counters["draws computed"] == 24 * 5 and stage.counters["dropped (has options)"] == 3
     again, stage = make(project, mode="uncertain", sure="yes", unsure="no")
-    assert stage.counters["computed"] == 0
+    assert stage.counters["draws computed"] == 0
     assert [e.answer for e in examples(again)[1::2]] == replies
 
 
@@ -140,7 +141,7 @@ def test_refusals_are_drawn_by_the_sample():
 def test_as_a_stage(project):
     project.stage("rtune", RTUNE)
     stage = project.run()
-    assert stage.counters["computed"] == 28 and stage.counters["steps"] == 4
+    assert stage.counters["answers computed"] == 28 and stage.counters["steps"] == 4
     assert len(list(csv.DictReader(io.StringIO(project.log())))) == 4
     assert (project.model() / "adapter_model.safetensors").is_file()
 
