@@ -18,6 +18,7 @@ bytes (weights once, cache and logits) over the measured memory rate; their sum 
 from __future__ import annotations
 
 import argparse
+import io
 import resource
 import sys
 import tempfile
@@ -25,6 +26,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -32,6 +34,9 @@ import numpy as np
 import PIL.Image
 import torch
 
+from registry.adapters import AdapterContext
+from registry.adapters.synthetic_scenes import synthetic_scenes
+from registry.sample import Image
 from runners.models import PARTS, Decoding, ModelContext, Request, draw_part
 from runners.models._rows import Network
 from runners.models.hf_vlm import hf_vlm
@@ -146,16 +151,34 @@ def shaped(name: str, folder: Path, device: str, dtype: str):
     return model
 
 
-def requests(model, samples: int, side: tuple[int, int], tokens: int, parts, choices=()) -> list[Request]:
-    """Questions of about `tokens` words on pictures of their own."""
+def scenes(samples: int, per_picture: int, choices: bool) -> list[tuple[str, PIL.Image.Image, str, tuple[str, ...]]]:
+    """Picture's name, picture, question and options: rendered scenes of the kind that the base model was trained on."""
+    kind = "multiple_choice" if choices else "open"
+    with tempfile.TemporaryDirectory() as folder:
+        items = list(synthetic_scenes(AdapterContext(Path(folder), seed=3), format=kind, test=samples, questions=per_picture))
+    pictures = {i.image_id: PIL.Image.open(io.BytesIO(i.data)).convert("RGB") for i in items if isinstance(i, Image)}
+    made = [(i.image_id or "", i.question, i.choices) for i in items if not isinstance(i, Image)]
+    return [(name, pictures[name], question, options) for name, question, options in made]
+
+
+def noise(samples: int, per_picture: int, choices: bool, side: tuple[int, int], words: int) -> list[Any]:
+    """The same of noise, with questions of so many words."""
     rng = np.random.default_rng(0)
+    options = ("red", "blue", "green", "gray", "I don't know", "None of the above") if choices else ()
     made = []
     for number in range(samples):
-        pixels = PIL.Image.fromarray(rng.integers(0, 256, (side[1], side[0], 3), dtype=np.uint8))
-        question = " ".join(rng.choice(WORDS, tokens)) + " ?"
-        prompt = model.render(messages(question, choices))
-        made.append(Request(prompt, pixels, len(choices), question, parts, number, str(number)))
+        if number % per_picture == 0:
+            picture = PIL.Image.fromarray(rng.integers(0, 256, (side[1], side[0], 3), dtype=np.uint8))
+        made.append((str(number // per_picture), picture, " ".join(rng.choice(WORDS, words)) + " ?", options))
     return made
+
+
+def requests(model, asked: list[Any], parts: tuple[str, ...]) -> list[Request]:
+    prompts = [model.render(messages(question, options)) for _, _, question, options in asked]
+    return [
+        Request(prompt, picture, len(options), question, parts, number, name)
+        for number, (prompt, (name, picture, question, options)) in enumerate(zip(prompts, asked, strict=True))
+    ]
 
 
 def ours(model, asked: list[Request], batch: int, decoding: Decoding):
@@ -205,7 +228,7 @@ def naive(model, asked: list[Request], decoding: Decoding, draws: int, each: boo
             for _ in range(3 if each else 1):  # text, log-probabilities, entropies
                 tokens, known = generate(request.prompt, request.image, steps)
                 known.gather(2, tokens.unsqueeze(2)), torch.special.entr(known.exp()).sum(-1)
-            if request.options:
+            if not draws:
                 continue
             for _ in range(draws if each else 1):
                 generate(request.prompt, request.image, steps, **sampled, num_return_sequences=1 if each else draws)
@@ -256,10 +279,17 @@ def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
     print(f"{model.label}: {sum(p.numel() for p in model.module.parameters()):,} parameters, {chosen.dtype}, batch {chosen.batch}; {name}")
     print(f"measured: {rate / 1e12:.3f} TFLOP/s of matrix products, {bandwidth / 1e9:.1f} GB/s of memory")
     decoding = Decoding(chosen.tokens)
-    parts = (*SIGNALS, *map(draw_part, range(1, chosen.draws + 1)))
-    kinds = {"all signals": (parts, ()), "multiple choice": (("options",), ["red", "blue", "green", "gray", "I don't know", "None"])}
-    for kind, (wanted, choices) in kinds.items():
-        asked = requests(model, chosen.samples, tuple(chosen.picture), chosen.words, wanted, choices)
+    signals = (*SIGNALS, *map(draw_part, range(1, chosen.draws + 1)))
+    for kind, parts, per_picture in (
+        ("greedy answer", ("answer",), 1),
+        ("all signals", signals, 1),
+        ("all signals, 4 questions on a picture", signals, 4),
+        ("multiple choice", ("options",), 1),
+        ("multiple choice, 4 questions on a picture", ("options",), 4),
+    ):
+        shape = (chosen.samples, per_picture, parts == ("options",))
+        seen = noise(*shape, tuple(chosen.picture), chosen.words) if chosen.shape else scenes(*shape)
+        asked = requests(model, seen, parts)
         ours(model, asked[: 2 * chosen.batch], chosen.batch, decoding)  # warm
         seconds, made = timed(ours, device, model, asked, chosen.batch, decoding)
         pieces = [asked[start : start + chosen.batch] for start in range(0, len(asked), chosen.batch)]
@@ -271,7 +301,7 @@ def measure(model, chosen, device: str, dtype: torch.dtype) -> None:
         few = [replace(r, parts=("answer",)) for r in asked[: chosen.naive_samples]]
         ratios = []
         for each in (False, True):
-            slow, calls = timed(naive, device, model, few, decoding, chosen.draws, each)
+            slow, calls = timed(naive, device, model, few, decoding, chosen.draws if len(parts) > 1 else 0, each)
             ratios.append((len(few) / slow, calls / len(few)))
         ours_rate = len(asked) / seconds
         tokens = sum(len(p.tokens or ()) for m in made for p in m.values()) / len(asked)
