@@ -1,6 +1,8 @@
-"""Which device a model of ours runs on, for models that Lightning does not place."""
+"""Devices: on which one a model of ours runs where Lightning does not place it, and whether one had too little memory."""
 
 from __future__ import annotations
+
+_FULL = ("out of memory", "can't allocate memory", "not enough memory", "cublas_status_alloc_failed")
 
 
 def torch_device(name: str) -> str:
@@ -10,3 +12,12 @@ def torch_device(name: str) -> str:
     if name != "auto":
         return name
     return str(torch.accelerator.current_accelerator() or "cpu") if torch.accelerator.is_available() else "cpu"
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory was too small for a batch, on whatever device."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _FULL)

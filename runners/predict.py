@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from runners import sharing
 from runners.ahead import ahead
+from runners.devices import out_of_memory
 from runners.models import ANSWER, Encoded, Part
 from runners.plans import Batch, Work, stored
 from runners.progress import progress
@@ -28,16 +29,6 @@ if TYPE_CHECKING:
 
 _LOADERS = 4
 """Threads that prepare batches, where the settings leave the number open: each holds a batch of pictures in memory."""
-_FULL = ("out of memory", "can't allocate memory", "not enough memory", "cublas_status_alloc_failed")
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether memory was too small for a batch, on whatever device."""
-    import torch
-
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _FULL)
 
 
 def answer_all(asker: Asker, store: Store, work: Work, together: bool = False) -> None:
@@ -68,8 +59,7 @@ def _run(asker: Asker, store: Store, work: Work, how: str) -> None:
     import lightning
 
     settings = asker.stage.settings
-    for name in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     with warnings.catch_warnings(), progress(settings, "answering", sum(len(b.places) for b in work.batches)) as advance:
         warnings.filterwarnings("ignore", module="lightning")
         trainer = lightning.Trainer(

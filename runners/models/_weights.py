@@ -22,8 +22,25 @@ def read_weights(who: str, loader: Any, place: dict[str, Any], dtype: str, token
         ModelError: the files cannot be read, lack weights that transformers would otherwise fill with random numbers, or are of an
             encoder-decoder.
     """
-    import torch
     from transformers import GenerationConfig
+
+    module = whole_module(who, loader, place, dtype, **more)
+    if module.config.is_encoder_decoder:
+        raise ModelError(f"{who}: {type(module).__name__} is an encoder-decoder; expected a decoder-only model")
+    ends = module.generation_config.eos_token_id
+    stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
+    # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the logits.
+    module.generation_config = GenerationConfig(eos_token_id=sorted(stops) or None, pad_token_id=tokenizer.pad_token_id)
+    return module, stops
+
+
+def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **more: Any) -> Any:
+    """A module for inference, all of whose weights are in its files.
+
+    Raises:
+        ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
+    """
+    import torch
 
     try:
         module, found = loader.from_pretrained(**place, dtype=getattr(torch, dtype), use_safetensors=True, output_loading_info=True, **more)
@@ -32,10 +49,4 @@ def read_weights(who: str, loader: Any, place: dict[str, Any], dtype: str, token
     absent = sorted({str(name) for kind in ("missing_keys", "mismatched_keys") for name in found.get(kind) or ()})
     if absent:
         raise ModelError(f"{who}: weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}")
-    if module.config.is_encoder_decoder:
-        raise ModelError(f"{who}: {type(module).__name__} is an encoder-decoder; expected a decoder-only model")
-    ends = module.generation_config.eos_token_id
-    stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
-    # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the logits.
-    module.generation_config = GenerationConfig(eos_token_id=sorted(stops) or None, pad_token_id=tokenizer.pad_token_id)
-    return module.eval(), stops
+    return module.eval()

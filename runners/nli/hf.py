@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from runners.code import file_digest
-from runners.devices import torch_device
+from runners.devices import out_of_memory, torch_device
+from runners.models import ModelError
 from runners.models._folder import folder_digest, folder_fault
+from runners.models._weights import whole_module
 from runners.nli import Engine, Logits, NliContext, NliError, Pair
 
 if TYPE_CHECKING:
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 _CLASSES = "entailment, neutral and contradiction"
 _WORDS = ("entail", "neutral", "contradict")
 """How the names of the classes begin, in our order."""
-TOKENS_PER_PROMPT = 64
-"""A batch holds as many tokens, padding counted, as the setting `batch_size` has prompts of this many: pairs are short."""
+TOKENS_PER_PROMPT = {"cpu": 24}
+"""A batch holds as many tokens, padding counted, as the setting `batch_size` has prompts of this many; more gain nothing there."""
+ELSEWHERE = 512
+"""The same on every other device."""
 _AT_ONCE = 8192
 """Pairs whose lengths are taken at a time: only lengths are held of all pairs, tokens of one batch."""
 
@@ -101,7 +105,7 @@ class Hf:
         self.name = f"hf ({folder.name})"
         material = ["hf", folder_digest(folder), order, dtype, file_digest(Path(__file__))]
         self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
-        self.tokens = context.settings.batch_size * TOKENS_PER_PROMPT
+        self.tokens = 0
         """In a batch; halved when the device has too little memory."""
         self._model: Any = None
         self._tokenizer: Any = None
@@ -111,12 +115,13 @@ class Hf:
         self._open()
         lengths = self._lengths(pairs)
         order = sorted(range(len(pairs)), key=lambda i: (-lengths[i], pairs[i]))
-        while order:
-            places = order[: max(1, self.tokens // lengths[order[0]])]
+        done = 0
+        while done < len(order):
+            places = order[done : done + max(1, self.tokens // lengths[order[done]])]
             made = self._batch([pairs[i] for i in places])
             if made is not None:
                 yield list(zip(places, made, strict=True))
-                order = order[len(places) :]
+                done += len(places)
 
     def _lengths(self, pairs: Sequence[Pair]) -> list[int]:
         """Tokens of each pair, those beyond the model's limit not counted."""
@@ -135,12 +140,13 @@ class Hf:
 
         texts = [p for p, _ in asked], [h for _, h in asked]
         batch = self._tokenizer(*texts, truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")
-        batch = batch.to(self._model.device)
+        width = int(batch["input_ids"].shape[1])
         try:
             with torch.inference_mode():
-                logits = self._model(**batch).logits[:, list(self.order)].float().cpu()
-        except torch.OutOfMemoryError as error:
-            width = int(batch["input_ids"].shape[1])
+                logits = self._model(**batch.to(self._model.device)).logits[:, list(self.order)].float().cpu()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
             if len(asked) == 1:
                 raise NliError(f"{self.name}: one pair of {width} tokens is more than the device's memory holds: {error}") from error
             self.tokens = width * (len(asked) // 2)
@@ -156,7 +162,6 @@ class Hf:
         """Read tokenizer and weights, once."""
         if self._model is not None:
             return
-        import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
         from transformers.utils import logging
 
@@ -165,23 +170,19 @@ class Hf:
         place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
         try:
             tokenizer = AutoTokenizer.from_pretrained(**place)
-            model, found = AutoModelForSequenceClassification.from_pretrained(
-                **place, dtype=getattr(torch, self.dtype), use_safetensors=True, output_loading_info=True
-            )
+            model = whole_module(self.name, AutoModelForSequenceClassification, place, self.dtype)
+        except ModelError as error:
+            raise NliError(f"{error}; it must be an NLI classifier") from error
         except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
-            raise NliError(f"{self.name}: cannot be read from {self.folder}: {error}") from error
-        absent = sorted({str(name) for key in ("missing_keys", "mismatched_keys") for name in found.get(key) or ()})
-        if absent:
-            raise NliError(
-                f"{self.name}: is no classifier, or not whole; weights that its config asks for are absent: {', '.join(absent[:5])}"
-            )
+            raise NliError(f"{self.name}: its tokenizer cannot be read from {self.folder}: {error}") from error
         if tokenizer.pad_token is None:
             raise NliError(
                 f"{self.name}: its tokenizer has no padding token, so pairs cannot be batched; add `pad_token` to tokenizer_config.json"
             )
         tokenizer.padding_side = "right"
         self._tokenizer, self._limit = tokenizer, _limit(tokenizer, model.config)
-        self._model = model.eval().to(torch_device(self.settings.device))
+        self._model = model.to(device := torch_device(self.settings.device))
+        self.tokens = self.settings.batch * TOKENS_PER_PROMPT.get(device.partition(":")[0], ELSEWHERE)
 
 
 def _limit(tokenizer: Any, config: Any) -> int:
