@@ -97,8 +97,8 @@ TEMPLATES = {"kosmos2": KOSMOS2_TEMPLATE}
 """Chat templates for `hf_vlm(template=...)` of the families whose processor can hold none."""
 
 
-def tiny_llm(folder: Path, seed: int = 0) -> Path:
-    """A causal language model that reads text only: a Llama of two layers with a chat template."""
+def tiny_llm(folder: Path, seed: int = 0, width: int = 32, layers: int = 2) -> Path:
+    """A causal language model that reads text only: a Llama with a chat template."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -110,7 +110,8 @@ def tiny_llm(folder: Path, seed: int = 0) -> Path:
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     )
     config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        max_position_embeddings=4096, bos_token_id=1, eos_token_id=2, pad_token_id=0, initializer_range=0.3, tie_word_embeddings=False,
+        vocab_size=len(tokenizer), hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=4096, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+        initializer_range=0.3 if width < 64 else 0.05, tie_word_embeddings=False,
     )  # fmt: skip
     return save(LlamaForCausalLM(config), tokenizer, folder)

@@ -1,7 +1,8 @@
 """Any local model of transformers as a generator: a causal language model, or a vision-language model where pictures are asked about.
 
 The same request gives the same text whatever it is batched with (at float32): batches are left-padded, and tokens are drawn as
-everywhere here (`runners.models._sampling`), by numbers that belong to the request alone.
+everywhere here (`runners.models._sampling`), by numbers that belong to the request alone. What prompts have in common at their
+beginning is read once, and a reply that has ended leaves its batch.
 """
 
 from __future__ import annotations
@@ -10,17 +11,20 @@ import hashlib
 import io
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from runners.code import file_digest
-from runners.devices import torch_device
+from runners.code import engine_digest, file_digest
+from runners.devices import out_of_memory, torch_device
 from runners.generators import GeneratorContext, GeneratorError, Message, Reply, Request
 from runners.models import ModelError
 from runners.models._folder import folder_digest, folder_fault
-from runners.models._sampling import drawn, uniforms
+from runners.models._layout import common
+from runners.models._rows import Network, Rows
+from runners.models._sampling import Chooser
 from runners.models._still_images import still_images_only
 from runners.models._weights import read_weights
 
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     import torch
 
     from registry.plugins import Artifact
+
+_WORTH = 16
+"""Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
 
 
 def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float32", "bfloat16", "float16"] | None = None) -> Hf:
@@ -54,27 +61,36 @@ class Hf:
     def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
         self.folder, self.dtype, self.device, self.batch_size = folder, dtype, device, batch_size
         self.name = f"hf ({folder.name})"
-        self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, file_digest(Path(__file__))]).encode()).hexdigest()
+        code = [file_digest(Path(__file__)), engine_digest("runners.models._rows"), engine_digest("runners.models._sampling")]
+        self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, *code]).encode()).hexdigest()
         self.sees = any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
         self._reader: Any = None
         self._model: Any = None
+        self.counters: Counter[str] = Counter()
+        self._network: Network | None = None
+        self._head: tuple[list[int], Rows] | None = None
+        """What the prompts of the last batch began with, and the cache after it."""
 
     def answer(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Reply]]]:
         self._open()
         if not self.sees and any(m.images for r in requests for m in r.messages):
             raise GeneratorError(f"{self.name}: is asked about pictures, but its folder has no processor: it reads text only")
         asked = [_Asked(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
-        order = sorted(asked, key=lambda a: (a.request.max_new_tokens, a.sees, a.length, a.place))
+        order = sorted(asked, key=lambda a: (a.kind, a.length, a.place))
         while order:
-            batch = [
-                a
-                for a in order[: self.batch_size]
-                if (a.request.max_new_tokens, a.sees) == (order[0].request.max_new_tokens, order[0].sees)
-            ]
-            order = order[len(batch) :]
+            batch = [a for a in order[: self.batch_size] if a.kind == order[0].kind]
             faults = {a.place: fault for a in batch if (fault := self._fault(a))}
             good = [a for a in batch if a.place not in faults]
-            made = list(zip([a.place for a in good], self._batch(good) if good else [], strict=True))
+            try:
+                made = list(zip([a.place for a in good], self._batch(good) if good else [], strict=True))
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error) or len(batch) == 1:
+                    raise
+                self.batch_size = len(batch) // 2
+                self.counters["batches halved for want of memory"] += 1
+                self._head = None
+                continue
+            order = order[len(batch) :]
             yield made + [(place, Reply(None, "rejected", error=fault)) for place, fault in faults.items()]
 
     def _fault(self, asked: _Asked) -> str:
@@ -117,6 +133,7 @@ class Hf:
         except ModelError as error:
             raise GeneratorError(str(error)) from error
         self._model = model.to(torch_device(self.device))
+        self._network = None if getattr(model, "_is_stateful", False) else Network(self._model)
 
     def _render(self, request: Request) -> str:
         turns = [{"role": m.role, "content": self._content(m)} for m in request.messages]
@@ -134,10 +151,46 @@ class Hf:
 
     def _batch(self, asked: Sequence[_Asked]) -> list[Reply]:
         import torch
+
+        steps = asked[0].request.max_new_tokens
+        temperature = asked[0].request.temperature
+        draws = [(_stream(a.request, a.prompt), 1 if temperature else 0) for a in asked]
+        chooser = Chooser(draws, steps, temperature, 1.0, self._model.device)
+        with torch.inference_mode(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self._network is None or asked[0].sees:
+                tokens, read = self._generated(asked, steps, chooser)
+            else:
+                ids = [self._ids(a.prompt) for a in asked]
+                tokens, read = self._read(ids).decode(1, chooser, steps, self._stops)[0], [len(own) for own in ids]
+        return [self._reply(row, n) for row, n in zip(tokens, read, strict=True)]
+
+    def _ids(self, prompt: str) -> list[int]:
+        ids: list[int] = self._tokenizer(prompt, **self._special(prompt))["input_ids"]
+        return ids
+
+    def _special(self, prompt: str) -> dict[str, Any]:
+        begins = self._tokenizer.bos_token
+        return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
+
+    def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
+        """Rows at the end of their prompts. What all begin with, as with a judge's instructions, is read once and kept for the next."""
+        assert self._network is not None
+        shared = list(ids[0][: min(min(common(ids[0], own), len(own) - 1) for own in ids)])
+        if len(shared) < _WORTH:
+            return self._network.write(ids)[0]
+        kept = len(self._head[0]) if self._head is not None and shared[: len(self._head[0])] == self._head[0] else 0
+        if self._head is None or len(shared) - kept >= _WORTH:
+            self._head = (shared, self._network.write([shared])[0])
+        known, head = self._head
+        every = head.select(head.lengths.new_zeros(len(ids)))
+        return every.extend([own[len(known) :] for own in ids], [len(known)] * len(ids))[0]
+
+    def _generated(self, asked: Sequence[_Asked], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
+        """Tokens by transformers' own loop: for prompts with pictures, and for models whose memory is no cache of keys and values."""
         from transformers import LogitsProcessorList
 
-        begins = self._tokenizer.bos_token
-        given: dict[str, Any] = {"add_special_tokens": False} if begins and asked[0].prompt.startswith(begins) else {}
+        given = self._special(asked[0].prompt)
         if asked[0].sees:
             given["images"] = [a.pictures for a in asked]
         batch = self._reader(text=[a.prompt for a in asked], padding=True, return_tensors="pt", **given)
@@ -147,14 +200,10 @@ class Hf:
             for name, value in batch.items()
             if name != "token_type_ids"
         }
-        chooser = _Chosen([a.request for a in asked], [a.prompt for a in asked])
-        with torch.inference_mode(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            out = self._model.generate(
-                **tensors, do_sample=False, max_new_tokens=asked[0].request.max_new_tokens, logits_processor=LogitsProcessorList([chooser])
-            )
-        read = tensors["attention_mask"].sum(dim=1).tolist()
-        return [self._reply(row, n) for row, n in zip(out[:, tensors["input_ids"].shape[1] :].tolist(), read, strict=True)]
+        out = self._model.generate(
+            **tensors, do_sample=False, max_new_tokens=steps, logits_processor=LogitsProcessorList([_Process(chooser)])
+        )
+        return out[:, tensors["input_ids"].shape[1] :].tolist(), tensors["attention_mask"].sum(dim=1).tolist()
 
     def _reply(self, tokens: list[int], read: int) -> Reply:
         end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
@@ -178,28 +227,24 @@ class _Asked:
     def sees(self) -> bool:
         return any(m.images for m in self.request.messages)
 
+    @property
+    def kind(self) -> tuple[int, bool, float]:
+        """What is the same throughout a batch."""
+        return self.request.max_new_tokens, self.sees, self.request.temperature
 
-class _Chosen:
-    """Chooses the next token of every sampled request by numbers that are its own; leaves the others to the likeliest."""
 
-    def __init__(self, requests: Sequence[Request], prompts: Sequence[str]) -> None:
-        self.temperatures = [r.temperature for r in requests]
-        steps = requests[0].max_new_tokens
-        self.numbers = [uniforms(_stream(r, p), 1, steps) if r.temperature else None for r, p in zip(requests, prompts, strict=True)]
-        self.step = 0
+class _Process:
+    """A chooser of tokens as what transformers calls a logits processor."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.chooser, self.step = chooser, 0
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         import torch
 
-        chosen = scores.clone()
-        for i, (temperature, numbers) in enumerate(zip(self.temperatures, self.numbers, strict=True)):
-            if numbers is not None:
-                number = torch.tensor([numbers[self.step]], device=scores.device)
-                token = drawn(scores[i : i + 1], number, temperature, 1.0)
-                chosen[i] = float("-inf")
-                chosen[i, token] = 0.0
+        chosen = self.chooser(self.step, scores, torch.arange(len(scores), device=scores.device))
         self.step += 1
-        return chosen
+        return torch.full_like(scores, float("-inf")).scatter_(1, chosen.unsqueeze(1), 0.0)
 
 
 def _stream(request: Request, prompt: str) -> int:

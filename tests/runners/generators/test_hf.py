@@ -157,3 +157,55 @@ def test_wrong_folders(tmp_path, llm):
     (bare / "chat_template.jinja").unlink()
     with chdir(tmp_path), pytest.raises(GeneratorError, match="has no chat template"):
         opened(bare).complete([chat("?")], max_new_tokens=2)
+
+
+INSTRUCTIONS = "You are given a question and an answer. Say how right the answer is, in one number. " * 3
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_what_prompts_begin_with_is_read_once(llm, temperature):
+    """And they are answered as if it had been read with each: by transformers' own loop, one prompt at a time."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    prompts = [chat(INSTRUCTIONS + q) for q in dict.fromkeys(QUESTIONS)]
+    generator = opened(llm, 2)
+    generator.engine._open()
+    written, write = [], generator.engine._network.write
+    generator.engine._network.write = lambda ids, *more: written.append([len(own) for own in ids]) or write(ids, *more)
+    found = generator.complete(prompts, max_new_tokens=12, temperature=temperature)
+    assert len(written) == 1
+    assert len(written[0]) == 1  # one head for both batches
+    generator.engine._network = None
+    plain = opened(llm, 1, "cache of the plain loop")
+    plain.engine._open()
+    plain.engine._network = None
+    assert [r.text for r in plain.complete(prompts, max_new_tokens=12, temperature=temperature)] == [r.text for r in found]
+    if not temperature:
+        tokenizer, model = AutoTokenizer.from_pretrained(llm), AutoModelForCausalLM.from_pretrained(llm).eval()
+        for prompt, reply in zip(prompts, found, strict=True):
+            turns = [{"role": "user", "content": prompt[0].text}]
+            batch = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+            out = model.generate(**batch, do_sample=False, max_new_tokens=12)[0, batch["input_ids"].shape[1] :]
+            assert reply.text == tokenizer.decode([t for t in out.tolist() if t != tokenizer.eos_token_id]).strip()
+            assert reply.prompt_tokens == batch["input_ids"].shape[1]
+
+
+def test_too_little_memory_halves_the_batch(llm):
+    import torch
+
+    whole = [r.text for r in opened(llm, 8, "enough").complete([chat(q) for q in QUESTIONS], max_new_tokens=6, seeds=range(8))]
+    tight = opened(llm, 8, "tight")
+    tight.engine._open()
+    batch = tight.engine._batch
+
+    def small_batches(asked):
+        if len(asked) > 3:
+            raise torch.OutOfMemoryError("no room")
+        return batch(asked)
+
+    tight.engine._batch = small_batches
+    assert [r.text for r in tight.complete([chat(q) for q in QUESTIONS], max_new_tokens=6, seeds=range(8))] == whole
+    assert tight.counters["batches halved for want of memory"] == 2
+    tight.engine._batch = lambda asked: (_ for _ in ()).throw(torch.OutOfMemoryError("none at all"))
+    with pytest.raises(torch.OutOfMemoryError):
+        tight.complete([chat("another")], max_new_tokens=6)
