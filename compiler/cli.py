@@ -69,12 +69,15 @@ def plan(
     as_json: JsonOption = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Name every reason, and the stages that are left alone.")] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything would run.")] = False,
+    gpu: Annotated[str | None, typer.Option("--gpu", help='Reckon with this card: h200, a100..., or "TFLOPS GB/S GIB".')] = None,
 ) -> None:
     """Say what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
 
-    Ends with what it needs from you: data to add, downloads, keys, readers that are not written yet.
+    Ends with what inference will take, memory and time, and with what it needs from you: data to add, downloads, keys, readers that
+    are not written yet. `-v` shows the arithmetic.
     """
     from compiler.explain import foretell
+    from compiler.foresight import foresee
     from compiler.needs import needs
 
     project = Project()
@@ -82,12 +85,17 @@ def plan(
     compiled = make_plan(resolved, project.root)
     forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
     wanted = needs(resolved, compiled, forecasts, project.root, project.settings)
+    foreseen = list(foresee(compiled, forecasts, project.root, project.settings, gpu))
     if as_json:
-        print_json([{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages]} for f in forecasts])
+        takes = {e.stage: e.as_json() for e in foreseen}
+        print_json(
+            [{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages], "takes": takes.get(f.stage)} for f in forecasts]
+        )
     else:
-        from compiler.views import print_forecasts, print_needs
+        from compiler.views import print_estimates, print_forecasts, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
+        print_estimates(foreseen, verbose)
         print_needs(wanted)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)
@@ -142,12 +150,15 @@ def diff(
 def ls(
     kind: Annotated[str | None, typer.Argument(help="metrics, estimators, models...; all kinds if left out.", show_default=False)] = None,
     name: Annotated[str | None, typer.Argument(help="One plugin, whose help and parameters are shown.", show_default=False)] = None,
+    published: Annotated[bool, typer.Option("--published", help="The table of published models: which load, how large they are.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the plugins a spec can name, or explain one."""
-    from compiler.views import plugin_table, print_plugin
+    """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name."""
+    from compiler.views import plugin_table, print_plugin, published_table
 
-    if name is not None and kind is not None:
+    if published:
+        published_table(kind, name, as_json)
+    elif name is not None and kind is not None:
         print_plugin(kind, name, as_json)
     else:
         plugin_table(kind, as_json)

@@ -12,9 +12,12 @@ from rich.table import Table
 
 from compiler.emit import Changes
 from compiler.explain import Forecast
+from compiler.foresight import Estimate
 from compiler.needs import Need, lines
 from compiler.project import ProjectError
+from compiler.sizes import of_published
 from registry import plugins
+from registry.models import Published, published
 from registry.plugins import KINDS, NESTED, REQUIRED, Plugin, PluginError
 from registry.printing import print_json
 
@@ -57,6 +60,75 @@ def print_needs(found: Sequence[Need]) -> None:
         out.print("[bold]What this needs from you[/]")
         for line in lines(found):
             out.print(escape(line))
+
+
+def print_estimates(found: Sequence[Estimate], verbose: bool = False) -> None:
+    """What inference takes, of `qualm plan`."""
+    if not found:
+        return
+    out = console()
+    out.print("[bold]What inference takes[/] (estimates; -v shows the arithmetic, --gpu a card's time)")
+    for e in found:
+        many = "" if e.samples is None else f", {e.samples:,} questions"
+        room = e.why if e.memory is None else f"{e.memory.total / 2**30:.3g} GiB in batches of {e.batch}"
+        took = "" if e.seconds is None else f", {_duration(e.seconds)} ({e.by})" + ("" if e.samples else " a question")
+        out.print(f"    {e.stage}{many}: {escape(room)}{took}")
+        for line in e.arithmetic if verbose else ():
+            out.print(f"        {escape(line)}")
+
+
+def _duration(seconds: float) -> str:
+    """Two units at most: `3 h 20 min`."""
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
+    """`qualm ls models --published`, all of them or those whose name holds `name`."""
+    if kind != "models":
+        raise ProjectError("--published is for models: `qualm ls models --published`")
+    found = [m for m in published().values() if name is None or name.lower() in m.name.lower()]
+    if not found:
+        raise ProjectError(f"no published model whose name holds '{name}'; `qualm ls models --published` lists those that are known")
+    if as_json:
+        print_json([{**m.model_dump(by_alias=True), "memory": _memories(m)} for m in found])
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("name", "billion", "bf16", "int8", "4 bit", "cache", "picture", "gives"):
+        table.add_column(column, justify="left" if column in ("name", "gives") else "right", overflow="fold")
+    for m in found:
+        sizes = _memories(m)
+        shown = [f"{sizes[k]:.3g}" if k in sizes else "" for k in ("bfloat16", "int8", "nf4", "cache_kib")]
+        table.add_row(m.name, f"{m.parameters.total:.3g}", *shown, str(m.image_tokens or ""), _gives(m))
+    out = console()
+    out.print(table)
+    out.print(
+        "\nbf16, int8, 4 bit: GiB of weights; cache: KiB a token and answer as bfloat16; picture: tokens of one of 640 x 480.\n"
+        "None is verified here: run `qualm doctor model NAME --revision COMMIT` on the one you choose. More in docs/models.md."
+    )
+
+
+def _memories(m: Published) -> dict[str, float]:
+    """GiB of the weights by form, KiB of cache a token."""
+    size = of_published(m)
+    if size is None:
+        return {}
+    made = {"float32": size.weight_bytes("float32"), "bfloat16": size.weight_bytes("bfloat16")}
+    made |= {form: size.weight_bytes("bfloat16", form) for form in ("int8", "nf4")}
+    return {**{form: count / 2**30 for form, count in made.items()}, "cache_kib": size.cache_bytes("bfloat16") / 1024}
+
+
+def _gives(m: Published) -> str:
+    if m.unsupported:
+        return f"not supported: {m.unsupported}"
+    gives = "all signals" if not m.lacks else f"all but {', '.join(m.lacks)}"
+    needs = ["a `template`"] if m.template else []
+    return "; ".join([gives, *(f"needs {n}" for n in needs), *([m.note] if m.note else [])])
 
 
 def print_changes(changes: Changes, check: bool) -> None:

@@ -94,9 +94,11 @@ GENERATIONS = pa.schema(
         ("logprobs_without_image", pa.list_(pa.float32())),  # of the same tokens, had the image not been shown
         ("logprobs_without_question", pa.list_(pa.float32())),  # had nothing been asked about it
         ("logprobs_without_both", pa.list_(pa.float32())),  # had there been neither
+        ("image_divergence", pa.list_(pa.float32())),  # nats per token: KL of what could come next with the image from that without it
         ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
         ("p_true", pa.float64()),  # of "True", when asked whether the answer is true or false
         ("p_yes", pa.float64()),  # P(yes) / (P(yes) + P(no)), when asked whether the answer is right
+        ("said_confidence", pa.string()),  # the reply, when asked how sure it is of the answer
         ("input_digest", pa.string()),  # rendered prompt and pixels: what the model really saw
     ]
 )

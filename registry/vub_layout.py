@@ -33,6 +33,16 @@ def runs(source: Path, dataset: str) -> list[str]:
     return sorted(p.parent.name for p in output(source).glob(f"*/{dataset}.pkl"))
 
 
+def all_runs(source: Path) -> list[str]:
+    """The models that have outputs for anything, in name order."""
+    return sorted({p.parent.name for p in output(source).glob("*/*.pkl")})
+
+
+def is_vub(source: Path) -> bool:
+    """Whether a folder has outputs where the official repository puts them."""
+    return bool(all_runs(source))
+
+
 def output(source: Path) -> Path:
     """The `output` folder, whether the source is the repository or that folder itself."""
     return source / "output" if (source / "output").is_dir() else source

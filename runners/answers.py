@@ -139,7 +139,13 @@ def _table(asker: Asker, number: int, cells: Sequence[Cell], store: Store) -> pa
     return pa.concat_tables(pieces)
 
 
-_FIELD = {"text": "text", "token_logprobs": "logprobs", "token_entropies": "entropies", "option_logits": "numbers"}
+_FIELD = {
+    "text": "text",
+    "said_confidence": "text",
+    "token_logprobs": "logprobs",
+    "token_entropies": "entropies",
+    "option_logits": "numbers",
+}
 
 
 def _columns(names: Sequence[str], part: Mapping[str, Any], needs: frozenset[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from registry.plugins import get, gives, load
 from registry.sample import GENERATIONS
 from runners.answers import answer_tables
 from runners.inputs import Dataset, read_variants
+from runners.left_out import report
 from runners.models import ModelContext, ModelError
 from runners.records import write_table
 from runners.settings import is_first
@@ -57,4 +58,5 @@ def _look_up(model: Any, dataset: Dataset, stage: Stage) -> pa.Table:
     stage.count(recorded=table.num_rows)
     if known < len(dataset):
         stage.count(**{"dropped (not recorded)": len(dataset) - known})
+    report(dataset.name, getattr(model, "left_out", ()), stage)
     return table

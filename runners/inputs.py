@@ -102,19 +102,34 @@ class Dataset:
         Raises:
             BrokenSample: it is missing, cannot be decoded, or is so large that it must be an attack.
         """
-        sample = self.samples[row]
-        if sample["image_id"] is None or self._pictures is None:
-            return None
-        where = f"{self.name}: sample '{sample['sample_id']}', image '{sample['image_id']}'"
-        data = self._pictures.data(sample["image_id"])
+        data = self.encoded(row)
         if data is None:
-            raise BrokenSample(f"{where}: is not in the dataset's images")
+            return None
+        where = self._picture_of(row)
         try:
             with warnings.catch_warnings(), PIL.Image.open(io.BytesIO(data)) as opened:
                 warnings.simplefilter("ignore")
                 return opened.convert("RGB")
         except (OSError, ValueError, SyntaxError, EOFError, PIL.Image.DecompressionBombError) as error:
             raise BrokenSample(f"{where}: cannot be decoded ({len(data)} bytes): {error}") from error
+
+    def encoded(self, row: int) -> bytes | None:
+        """The picture's file as it lies in the dataset.
+
+        Raises:
+            BrokenSample: it is missing.
+        """
+        sample = self.samples[row]
+        if sample["image_id"] is None or self._pictures is None:
+            return None
+        data = self._pictures.data(sample["image_id"])
+        if data is None:
+            raise BrokenSample(f"{self._picture_of(row)}: is not in the dataset's images")
+        return data
+
+    def _picture_of(self, row: int) -> str:
+        sample = self.samples[row]
+        return f"{self.name}: sample '{sample['sample_id']}', image '{sample['image_id']}'"
 
 
 class _Pictures:

@@ -59,7 +59,8 @@ def _run(asker: Asker, store: Store, work: Work, how: str) -> None:
     import lightning
 
     settings = asker.stage.settings
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings(), progress(settings, "answering", sum(len(b.places) for b in work.batches)) as advance:
         warnings.filterwarnings("ignore", module="lightning")
         trainer = lightning.Trainer(

@@ -38,6 +38,10 @@ VERIFY = "Is that answer right? Answer yes or no."
 """What a model is asked about its own answer, as the next turn of the conversation; P(pred) is read from its yes and no."""
 
 
+CONFIDENCE = "How sure are you of that answer, from 0 to 100 percent? Reply with the number alone."
+"""What a model is asked so that it puts its confidence in words; its number is read from the reply."""
+
+
 def messages(question: str, choices: Sequence[str] = (), image: bool = True) -> list[dict[str, object]]:
     """The conversation a processor's chat template is applied to, with `add_generation_prompt=True`."""
     return _user(render_question(question, choices), image)
@@ -45,13 +49,22 @@ def messages(question: str, choices: Sequence[str] = (), image: bool = True) -> 
 
 def verification(question: str, answer: str, image: bool = True) -> list[dict[str, object]]:
     """The conversation that goes on after an answer: is it right?"""
-    said: dict[str, object] = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-    return [*_user(question, image), said, *_user(VERIFY, image=False)]
+    return _after(question, answer, VERIFY, image)
+
+
+def verbalisation(question: str, answer: str, image: bool = True) -> list[dict[str, object]]:
+    """The conversation that goes on after an answer: how sure?"""
+    return _after(question, answer, CONFIDENCE, image)
 
 
 def p_true(question: str, answer: str) -> str:
     """Another way to ask the same, in one turn: is the possible answer (A) True or (B) False? (Kadavath et al., 2022)"""
     return f"Question: {question}\nPossible answer: {answer}\nIs the possible answer:\n(A) True\n(B) False\nThe possible answer is:"
+
+
+def _after(question: str, answer: str, asked: str, image: bool) -> list[dict[str, object]]:
+    said: dict[str, object] = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+    return [*_user(question, image), said, *_user(asked, image=False)]
 
 
 def _user(text: str, image: bool) -> list[dict[str, object]]:

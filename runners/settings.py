@@ -32,6 +32,8 @@ class Settings:
     """`auto`, `cpu`, `cuda`, `mps`: as Lightning's accelerator."""
     batch_size: int = 0
     """Prompts in one forward pass; 0 = 32 on a CPU, and on a GPU what its memory holds."""
+    gpu: str = ""
+    """The card that `qualm plan` reckons with: `h200`, `a100`..., or "TFLOPS GB/S GIB". Changes no run."""
     workers: int = 0
     """Processes that make data; 0 = one per core."""
     devices: int = 1

@@ -42,8 +42,10 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "without_image": ("logprobs_without_image",),
         "without_question": ("logprobs_without_question",),
         "without_both": ("logprobs_without_both",),
+        "image_divergence": ("image_divergence",),
         "p_true": ("p_true",),
         "p_yes": ("p_yes",),
+        "said_confidence": ("said_confidence",),
     }
 )
 """What is asked of a model, computed and stored on its own, and the columns of GENERATIONS each fills. `draw K` is one more: row K."""
@@ -89,6 +91,7 @@ class Part:
     """Generated ids, end-of-sequence included."""
     logprobs: list[float] | None = None
     """Natural log of each token's probability under the full softmax of the raw logits; of a prior, the answer's tokens under it."""
+    # or, of image_divergence, a divergence per token: see registry.sample
     entropies: list[float] | None = None
     """Nats, over the full vocabulary, one per token."""
     numbers: list[float] | None = None

@@ -143,7 +143,7 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
 def _priors(model: HfVlm, requests: Sequence[Request], seen: Sequence[Seen | None], apart: bool) -> dict[str, tuple[tuple[int, ...], ...]]:
     parts = requests[0].parts
     found: dict[str, tuple[tuple[int, ...], ...]] = {}
-    if "without_image" in parts:
+    if "without_image" in parts or ("image_divergence" in parts and requests[0].image is not None):
         found["without_image"] = tuple(model.plain_text(model.render(messages(r.question, image=False))) for r in requests)
     if "without_both" in parts:
         found["without_both"] = (model.plain_text(model.render(messages("", image=False))),) * len(requests)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from runners.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part
 from runners.models._layout import Layout, common, followed
 from runners.models._own_answer import true_share, yes_share
-from runners.models._rows import Network, Rows, token_logprobs
+from runners.models._rows import Network, Rows, divergences, token_logprobs
 from runners.models._sampling import Chooser
-from runners.prompts import messages, p_true, verification
+from runners.prompts import messages, p_true, verbalisation, verification
 
 if TYPE_CHECKING:
     import torch
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 Parts = list[dict[str, Part]]
 PRIORS = ("without_image", "without_question", "without_both")
+CONFIDENCE_TOKENS = 8
+"""Of a reply that is to be a number."""
 
 
 def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
@@ -33,18 +35,33 @@ def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
     if OPTIONS in requests[0].parts:
         return _options(model, requests, trunk)
     made = _decoded(model, requests, trunk, decoding)
-    about = [name for name in requests[0].parts if name in PRIORS or name in _ASKED]
+    about = [name for name in requests[0].parts if name != ANSWER and not draw_of(name)]
     if not about:
         return made
     said = [parts.get(ANSWER) or _given(request) for parts, request in zip(made, requests, strict=True)]
     for name in about:
-        if name in PRIORS:
-            for parts, logprobs in zip(made, _prior(model, name, requests, layout, trunk, said), strict=True):
-                parts[name] = Part(logprobs=logprobs)
-        else:
-            for parts, share in zip(made, _asked(model, name, requests, layout, trunk, said), strict=True):
-                parts[name] = Part(numbers=[] if share is None else [share])
+        found = _signal(model, name, requests, layout, trunk, said)
+        for parts, part in zip(made, found, strict=True):
+            parts[name] = part
     return made
+
+
+def _signal(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[Part]:
+    """One signal about every answer."""
+    answers = [part.tokens or [] for part in said]
+    if name in PRIORS:
+        logits = _prior(model, name, requests, layout, trunk, answers)
+        return [Part(logprobs=values) for values in token_logprobs(logits, answers)]
+    if name == "image_divergence":
+        if requests[0].image is None:
+            return [Part() for _ in requests]
+        blind = _prior(model, "without_image", requests, layout, trunk, answers)
+        return [Part(logprobs=values) for values in divergences(_following(trunk, answers), blind, answers)]
+    rows, prompt = _asked(model, name, requests, layout, trunk, said)
+    if name == "said_confidence":
+        return _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
+    shares = _SHARES[name](model, rows.logits.double(), prompt)
+    return [Part(numbers=[] if share is None else [share]) for share in shares]
 
 
 def _trunk(model: HfVlm, encoded: Encoded, layout: Layout) -> Rows:
@@ -99,20 +116,18 @@ def _given(request: Request) -> Part:
     return request.given
 
 
-def _prior(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[list[float]]:
-    """Log-probabilities of the answer's tokens after a prompt from which something is left out."""
-    answers = [part.tokens or [] for part in said]
+def _prior(
+    model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, answers: Sequence[Sequence[int]]
+) -> torch.Tensor:
+    """Logits (rows, tokens, vocabulary) before each token of the answers, after a prompt from which something is left out."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
-        silent = model.read([replace(r, prompt=model.render(messages(""))) for r in requests])
-        return token_logprobs(_following(silent, answers), answers)
+        return _following(model.read([replace(r, prompt=model.render(messages(""))) for r in requests]), answers)
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.seen[0] is not None:
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
-        _, logits = trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)
-    else:
-        _, logits = model.network.write(whole, keep)
-    return token_logprobs(logits, answers)
+        return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
+    return model.network.write(whole, keep)[1]
 
 
 def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -131,25 +146,24 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     return made
 
 
-_ASKED: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share}
+_SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share}
 
 
-def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[float | None]:
-    """What the model thinks of its own answers, asked in words."""
-    texts = []
-    for request, part in zip(requests, said, strict=True):
-        image, answer = request.image is not None, part.text or ""
-        told = verification(request.question, answer, image) if name == "p_yes" else messages(p_true(request.question, answer), image=image)
-        texts.append(model.render(told))
+def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> tuple[Rows, str]:
+    """The model at the end of a question about its own answers, and the first of these prompts."""
+    texts = [model.render(_about(name, request, part.text or "")) for request, part in zip(requests, said, strict=True)]
     if layout.apart:
-        rows = model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
-        whole_shares: list[float | None] = _ASKED[name](model, rows.logits.double(), texts[0])
-        return whole_shares
+        return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)]), texts[0]
     ids, starts = [], []
     for text, known, prompt in zip(texts, layout.seen, layout.prompts, strict=True):
         whole = model.plain_text(text) if known is None else followed(model, known, text)[0]
         starts.append(min(common(whole, prompt), len(whole) - 1))
         ids.append(whole[starts[-1] :])
-    logits = trunk.extend(ids, starts)[0].logits.double()
-    shares: list[float | None] = _ASKED[name](model, logits, texts[0])
-    return shares
+    return trunk.extend(ids, starts)[0], texts[0]
+
+
+def _about(name: str, request: Request, answer: str) -> list[dict[str, object]]:
+    image = request.image is not None
+    if name == "p_true":
+        return messages(p_true(request.question, answer), image=image)
+    return (verification if name == "p_yes" else verbalisation)(request.question, answer, image)

@@ -279,6 +279,23 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
     return found
 
 
+def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Kullback-Leibler divergence in nats of one distribution over the next token from another, before each token of each answer.
+
+    Args:
+        seeing: logits (rows, keep, vocabulary) of the distribution that is expected under, ending where each row's answer ends.
+        blind: of the other.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    found = []
+    for row, ids in enumerate(answers):
+        p, q = (torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1) for logits in (seeing, blind))
+        found.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
+    return found
+
+
 def _positions(mask: torch.Tensor) -> torch.Tensor:
     return (mask.long().cumsum(dim=1) - 1).clamp(min=0)
 

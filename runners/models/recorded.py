@@ -6,26 +6,67 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from registry.plugins import Artifact
-from registry.vub_layout import LayoutError, answer_index, logits, read_records
+from registry.recordings import How
+from registry.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, read_records
 from runners.models import ModelContext, ModelError, Recording
+from runners.models._peer_recording import PeerRecording
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-GIVES = ["option_logits"]
+GIVES = {
+    "format": {
+        "auto": [
+            "text",
+            "token_logprobs",
+            "token_entropies",
+            "logprobs_without_image",
+            "logprobs_without_question",
+            "logprobs_without_both",
+            "option_logits",
+            "p_true",
+            "p_yes",
+            "draws",
+        ],
+        "vub": ["option_logits"],
+        "lmms-eval": ["text", "option_logits", "draws"],
+        "lm-eval": ["text", "option_logits", "draws"],
+        "vlmevalkit": ["text"],
+        "inspect": ["text", "token_logprobs", "draws"],
+    }
+}
 
 
 def recorded(
-    context: ModelContext, *, source: Artifact, run: str, format: Literal["vlm_uncertainty_bench"] = "vlm_uncertainty_bench"
+    context: ModelContext,
+    *,
+    source: Artifact,
+    run: str | None = None,
+    format: Literal["auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "inspect"] = "auto",
+    tasks: dict[str, str] = {},  # noqa: B006 - a literal, never changed
+    match: Literal["id", "question"] = "id",
+    fields: dict[str, str] = {},  # noqa: B006
+    filter: str | None = None,
+    check_questions: bool = True,
 ) -> Recording:
-    """A model's recorded outputs; nothing is computed.
+    """A model's recorded outputs; nothing is computed. docs/exchange.md says what each format gives.
 
     Args:
         source: The recording's folder.
-        run: The model's name in it.
-        format: How it lies there. `vlm_uncertainty_bench`: `output/RUN/DATASET.pkl`, six option logits per question.
+        run: Which of its runs: a folder, a model's name, a date. May be left out where there is one only.
+        format: How it lies there; `auto` looks at the files.
+        tasks: Dataset of this spec -> the recording's name for it, where they differ.
+        match: Rows are of the sample with their id (`doc_id`, `index`, `id`, or `sample_id` beside it), or with their question.
+        fields: Where the recording calls things otherwise: `{id: question_id, question: query}`.
+        filter: lm-eval: this filter's answers instead of the raw ones; lmms-eval: `filtered`.
+        check_questions: Leave out rows whose question, options or right option are not the sample's.
     """
-    return VubRecording(context.folder or Path(source), run)
+    folder = context.folder or Path(source)
+    if format == "vub" or (format == "auto" and is_vub(folder)):
+        if run is None:
+            raise ModelError(f"{folder}: say which model's outputs with `run:`; there are: {', '.join(all_runs(folder)) or 'none'}")
+        return VubRecording(folder, run)
+    return PeerRecording(folder, run, format, tasks, match, How(fields, filter), check_questions)
 
 
 class VubRecording:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runners.json_stream import JsonStreamError, members
+from registry.json_stream import JsonStreamError, members
 from runners.pairs import PairContext, PairError
 from runners.saliency import Row, Target, Thing, answer_of
 

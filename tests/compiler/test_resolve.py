@@ -117,13 +117,13 @@ def change(old: str, new: str) -> str:
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
-            "{recorded: {source: vlm_uncertainty_bench, run: x}}",
+            "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}",
             "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives option_logits) "
             "(leave one of the two out; models of hf_vlm can)",
         ),
         (
             "scene-vlm-base}}\n",
-            "scene-vlm-base}}\n  other: {recorded: {source: vlm_uncertainty_bench, run: x}}\n",
+            "scene-vlm-base}}\n  other: {recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}\n",
             "t.yaml:11:14: estimators[0]: perplexity needs token_logprobs, which the model 'other' cannot give",
         ),
         (
@@ -133,7 +133,7 @@ def change(old: str, new: str) -> str:
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
-            "{recorded: {source: vlm_uncertainty_bench, run: x}}\ninference: {confidence: verify}",
+            "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}\ninference: {confidence: verify}",
             "t.yaml:7:25: inference.confidence: `verify` asks every model to verify its answers, which 'base' (recorded) cannot "
             "(use `sequence`)",
         ),
@@ -205,7 +205,7 @@ def test_extends_reports_places_in_the_right_file(tmp_path: Path) -> None:
 
 def test_what_estimators_need_follows_from_their_arguments(tmp_path: Path) -> None:
     """A model is refused for what an estimator reads with its own arguments, not for what it might read with others."""
-    text = change("{hf_vlm: {artifact: scene-vlm-base}}", "{recorded: {source: vlm_uncertainty_bench, run: x}}")
+    text = change("{hf_vlm: {artifact: scene-vlm-base}}", "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}")
     asked = "[lexical_similarity, pointwise_mutual_information: {without: [image, both]}, semantic_entropy]"
     found = [p for p in problems(tmp_path, text.replace("[perplexity]", asked)) if ": estimators[" in p]
     assert [(f.split("estimators[")[1][0], f.split(" needs ")[1].split(", which")[0]) for f in found] == [

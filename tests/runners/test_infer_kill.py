@@ -1,4 +1,7 @@
-"""kill -9 of the runner, of dvc, of both, and Ctrl-C: the same bytes as undisturbed, no batch stored twice, never two writers."""
+"""kill -9 of the runner, of dvc, of a process of several, and Ctrl-C: the bytes of an undisturbed run, no batch stored twice.
+
+A killed run has computed in vain at most the batch it was at: what `HfVlm.answer` was called for is counted.
+"""
 
 import os
 import random
@@ -11,10 +14,11 @@ import psutil
 import pytest
 
 from tests.tiny_models import tiny_llava
-from tests.tiny_project import BLUR, CLEAN, NOISE, Project
+from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
+from tests.zygote import Zygote
 
 pytestmark = pytest.mark.slow
-SIZE, BATCH = 60, 2
+SIZE, BATCH = 48, 2
 DVC = """
 stages:
   infer:
@@ -33,8 +37,15 @@ def make(folder, model):
     project = Project(folder, model)
     project.dataset("open", SIZE)
     project.dataset("mc", SIZE // 2, choices=True)
-    project.stage(["open", "mc"], [CLEAN, BLUR, NOISE])
+    project.stage(["open", "mc"], [CLEAN, BLUR, NOISE], needs=[*NEEDS, "p_true", "draws"], draws=2)
     return project
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory, model):
+    made = Zygote(make(tmp_path_factory.mktemp("warm"), model).folder, Project(tmp_path_factory.mktemp("any"), model).environment(16))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +53,7 @@ def undisturbed(tmp_path_factory, model):
     project = make(tmp_path_factory.mktemp("undisturbed"), model)
     process = project.start(BATCH)
     assert process.wait(120) == 0, process.stderr.read()
+    assert not list((project.folder / ".qualm" / "plans").iterdir())
     return project
 
 
@@ -49,71 +61,77 @@ def content(project):
     return [project.output(name).read_bytes() for name in ("open", "mc")]
 
 
-def batches(project):
-    """The batches that were computed."""
-    return project.stored()
+def begin(project, zygote):
+    return zygote.start(project.folder, QUALM_BATCH_SIZE=str(BATCH))
 
 
-def kill_when(project, process, stored):
-    """SIGKILL the process as soon as the store holds more than `stored` segments; whether it was still running."""
-    while len(project.segments()) <= stored and process.poll() is None:
-        time.sleep(0.002)
-    was_running = process.poll() is None
-    process.kill()
-    process.wait()
-    return was_running
+def answered(project):
+    """How many batches a model was asked."""
+    place = project.folder / ".answered"
+    return place.stat().st_size if place.exists() else 0
 
 
-def ended(process, within):
-    deadline = time.monotonic() + within
-    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:  # of an init that does not wait for orphans
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def there(project, pattern):
+    return next(project.folder.rglob(pattern), None) is not None
 
 
-def test_killed_again_and_again(tmp_path, model, undisturbed):
+def moments(project, rng):
+    """Ways to be killed, each a function of the run: at any time, after so many batches, within the writing of a file."""
+
+    def more_segments(run):
+        wanted = len(project.segments()) + rng.randint(1, 4)
+        return run.kill_when(lambda: len(project.segments()) >= wanted)
+
+    yield lambda run: run.kill_after(rng.uniform(0, 0.6))
+    yield more_segments
+    yield lambda run: run.kill_when(lambda: there(project, ".qualm/store/*/.*.partial"))
+    yield more_segments
+    yield lambda run: run.kill_when(lambda: there(project, ".qualm/plans/t.infer/*"))
+    yield more_segments
+    yield lambda run: run.kill_after(rng.uniform(0.2, 1.2))
+
+
+def test_killed_at_fifty_random_moments(tmp_path, model, undisturbed, zygote):
+    rng = random.Random(11)
+    kills = runs = 0
+    while kills < 50:
+        project = make(tmp_path / str(runs), model)
+        before = kills
+        while status := rng.choice(list(moments(project, rng)))(begin(project, zygote)):
+            assert status == -signal.SIGKILL, (project.folder / ".log").read_text()
+            kills += 1
+        assert content(project) == content(undisturbed)
+        assert sorted(project.stored()) == sorted(undisturbed.stored())
+        assert answered(project) <= len(undisturbed.stored()) + kills - before
+        assert not list((project.folder / ".qualm" / "plans").iterdir())
+        runs += 1
+    assert runs < 25
+
+
+def test_killed_while_tables_are_written(tmp_path, model, undisturbed, zygote):
     project = make(tmp_path, model)
-    kills = 0
-    for stored in (0, 17, 60, 89):
-        kills += kill_when(project, project.start(BATCH), stored)
-    assert kills >= 3
-    done = sum(len(b) for b in batches(project))
-    process = project.start(BATCH)
-    assert process.wait(120) == 0
-    total = 3 * SIZE + 3 * SIZE // 2
-    assert f"t/infer: {total - done:,} answers computed, {done:,} answers stored" in process.stdout.read()
-    assert content(project) == content(undisturbed)
-    assert batches(project) == batches(undisturbed)  # the very same batches, each once
+    assert begin(project, zygote).wait() == 0
+    before = answered(project)
+    for pattern in (".qualm/scratch/**/.open.parquet.*", ".qualm/scratch/**/mc.parquet", "results/t/generations/base/open.parquet"):
+        for name in ("open", "mc"):
+            project.output(name).unlink(missing_ok=True)
+        assert begin(project, zygote).kill_when(lambda pattern=pattern: there(project, pattern)) in (0, -signal.SIGKILL)
+        for name in ("open", "mc"):
+            assert not project.output(name).exists() or project.output(name).read_bytes() == undisturbed.output(name).read_bytes()
+    assert begin(project, zygote).wait() == 0
+    assert content(project) == content(undisturbed) and answered(project) == before
 
 
-def test_killed_at_random_moments(tmp_path, model, undisturbed):
+def test_ctrl_c_loses_nothing(tmp_path, model, undisturbed, zygote):
     project = make(tmp_path, model)
-    rng = random.Random(4)
-    for _ in range(4):
-        process = project.start(BATCH)
-        try:
-            process.wait(rng.uniform(2.0, 7.0))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    assert project.start(BATCH).wait(120) == 0
-    assert content(project) == content(undisturbed)
-    assert batches(project) == batches(undisturbed)
-
-
-def test_ctrl_c_loses_nothing(tmp_path, model, undisturbed):
-    project = make(tmp_path, model)
-    # A shell starts background jobs with Ctrl-C ignored, and that is inherited: tests run so must not lose the signal.
-    process = project.start(BATCH, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    run = begin(project, zygote)
     while len(project.segments()) <= 10:
         time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
-    assert "interrupted; what was done is kept" in process.stderr.read()
+    run.kill(signal.SIGINT)
+    assert run.wait() == 130
+    assert "interrupted; what was done is kept" in (project.folder / ".log").read_text()
     assert 10 < len(project.segments()) < len(undisturbed.segments())
-    assert project.start(BATCH).wait(120) == 0
+    assert begin(project, zygote).wait() == 0
     assert content(project) == content(undisturbed)
 
 
@@ -125,11 +143,40 @@ def test_two_runs_at_once_never_both_write(tmp_path, model, undisturbed):
     assert sum("waiting for it to end" in err for _, err in texts) == 1
     assert sum(" 0 answers computed, " in out for out, _ in texts) == 1
     assert content(project) == content(undisturbed)
-    assert batches(project) == batches(undisturbed)
+    assert sorted(project.stored()) == sorted(undisturbed.stored())
 
 
-@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
-@pytest.mark.parametrize("victims", ["dvc", "both"])
+def test_compacted_between_and_beside(tmp_path, model, undisturbed, zygote):
+    """`qualm cache gc` while a run computes, and before it goes on."""
+    from runners.upkeep import collect
+
+    project = make(tmp_path, model)
+    run = begin(project, zygote)
+    while len(project.segments()) < 20:
+        time.sleep(0.002)
+    collect(project.folder / ".qualm" / "store", grace=0)
+    run.kill()
+    run.wait()
+    collect(project.folder / ".qualm" / "store", grace=0)
+    run = begin(project, zygote)
+    while run.running():
+        collect(project.folder / ".qualm" / "store", grace=0.05)
+        time.sleep(0.1)
+    assert run.wait() == 0, (project.folder / ".log").read_text()
+    assert content(project) == content(undisturbed)
+    assert sorted(k for b in project.stored() for k in b) == sorted(k for b in undisturbed.stored() for k in b)
+
+
+def ended(process, within):
+    deadline = time.monotonic() + within
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:  # of an init that does not wait for orphans
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.mark.parametrize(("shell", "victims"), [("/bin/sh", "dvc"), ("/bin/bash", "dvc"), ("/bin/sh", "both")])
 def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     project = make(tmp_path, model)
     (tmp_path / "dvc.yaml").write_text(DVC.format(python=sys.executable))
@@ -149,4 +196,4 @@ def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     first.wait()
     assert second.wait(120) == 0
     assert content(project) == content(undisturbed)
-    assert batches(project) == batches(undisturbed)
+    assert sorted(project.stored()) == sorted(undisturbed.stored())

@@ -28,6 +28,8 @@ COLUMNS = {
     "text": ["a", "b c", "", "d", "e"],
     "p_true": RNG.random(5),
     "p_yes": RNG.random(5),
+    "image_divergence": [RNG.random(n) for n in LENGTHS],
+    "said_confidence": ["85", "about 7%", "", "sure", "100"],
     "draw_texts": TEXTS,
     "draw_logprobs": [[-RNG.random(1 + len(t.split())) for t in texts] for texts in TEXTS],
     "draw_entropies": [[RNG.random(1 + len(t.split())) for t in texts] for texts in TEXTS],

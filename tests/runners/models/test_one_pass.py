@@ -9,7 +9,7 @@ import torch
 from runners.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
 from runners.models._sampling import uniforms
 from runners.models.hf_vlm import hf_vlm
-from runners.prompts import VERIFY, messages
+from runners.prompts import CONFIDENCE, VERIFY, messages
 from tests.plain_vlm import Plain, picture, turn
 from tests.tiny_models import FAMILIES, TEMPLATES
 
@@ -54,7 +54,7 @@ def answers(model, asked, decoding=DECODING):
 @pytest.fixture(scope="module")
 def said(model):
     """All signals and three draws of all questions from one batch."""
-    signals = [s for s in SIGNALS if model.label not in WANTS_A_PICTURE or s not in ("without_image", "without_both")]
+    signals = [s for s in SIGNALS if model.label not in WANTS_A_PICTURE or s not in ("without_image", "without_both", "image_divergence")]
     asked = requests(model, (*signals, *map(draw_part, (1, 2, 3))))
     return asked, answers(model, asked)
 
@@ -127,6 +127,25 @@ def test_p_true_and_p_yes(model, said):
         prompt = plain.render([turn("user", request.question, True), turn("assistant", answer), turn("user", VERIFY)])
         yes, no = (plain.probability(prompt, request.image, [w, w.capitalize(), w.upper()]) for w in ("yes", "no"))
         assert parts["p_yes"].numbers == [pytest.approx(yes / (yes + no), abs=LIMIT)]
+
+
+def test_image_divergence(model, said):
+    plain = Plain(model)
+    for request, parts in zip(*said, strict=True):
+        if "image_divergence" not in parts:
+            continue
+        tokens = parts["answer"].tokens
+        p = plain.logits(request.prompt, request.image, tokens)[:-1].log_softmax(1)
+        q = plain.logits(plain.render([turn("user", request.question)]), None, tokens)[:-1].log_softmax(1)
+        assert parts["image_divergence"].logprobs == pytest.approx((p.exp() * (p - q)).sum(1).tolist(), abs=LIMIT)
+
+
+def test_said_confidence(model, said):
+    plain = Plain(model)
+    for request, parts in zip(*said, strict=True):
+        told = [turn("user", request.question, True), turn("assistant", parts["answer"].text), turn("user", CONFIDENCE)]
+        tokens, _, _, _ = plain.generate(plain.render(told), request.image, 8)
+        assert parts["said_confidence"].tokens == tokens and parts["said_confidence"].text == plain.text(tokens)
 
 
 def test_questions_without_pictures(model):

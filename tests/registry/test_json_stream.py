@@ -2,11 +2,11 @@ import json
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import runners.json_stream as json_stream
-from runners.json_stream import JsonStreamError, members
+import registry.json_stream as json_stream
+from registry.json_stream import JsonStreamError, members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -15,6 +15,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=6), VALUES, max_size=8), st.integers(1, 40), st.sampled_from([None, 1]))
 def test_it_reads_what_json_reads_at_any_chunk(tmp_path_factory, value, chunk, indent):
     path = tmp_path_factory.mktemp("json") / "a.json"
@@ -48,3 +49,15 @@ def test_a_file_that_is_cut_off_or_is_something_else_is_refused(tmp_path):
     path.write_text('{"a": 1, "b": nonsense' + " " * 200 + "}")
     with pytest.raises(JsonStreamError, match=r"expected a whole JSON object: Expecting value: .*nonsense"):
         list(members(path))
+
+
+@settings(deadline=None)
+@given(st.lists(VALUES, max_size=6), st.integers(1, 40))
+def test_a_list_is_spread_over_its_items(tmp_path_factory, items, chunk):
+    path = tmp_path_factory.mktemp("json") / "a.json"
+    path.write_text(json.dumps({"a": items, "b": items, "c": 1}), encoding="utf-8")
+    json_stream.CHUNK = chunk
+    try:
+        assert list(members(path, {"b", "c"})) == [("a", items), *(("b", item) for item in items), ("c", 1)]
+    finally:
+        json_stream.CHUNK = 1 << 20

@@ -1,0 +1,156 @@
+"""Questions out of somebody's evaluation log, for whoever has the log and not the data.
+
+lm-evaluation-harness, lmms-eval, VLMEvalKit and Inspect log what was asked and what a right answer is beside what a model
+said. This takes the former, and `recorded` the latter, so that a log alone can be scored. docs/exchange.md has examples.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.recordings import LETTERS, Fault, How, Part, Record, RecordingError, choose, find_parts, task_of
+from registry.recordings import vlmevalkit as vek
+from registry.sample import Image, Sample
+
+SHOWN = 20
+"""Faults that a message lists; the rest are counted."""
+
+
+def recorded_samples(
+    context: AdapterContext,
+    *,
+    task: str | None = None,
+    run: str | None = None,
+    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect"] = "auto",
+    fields: dict[str, str] = {},  # noqa: B006 - a literal, never changed
+    options: Literal["auto", "choices", "open"] = "auto",
+    faults: Literal["stop", "leave_out"] = "stop",
+) -> Iterator[Image | Sample]:
+    """The questions of one task of a recording, in the order of its file.
+
+    A sample's id is the recording's own: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect; or the
+    `sample_id` that an export of ours has beside it. Pictures come with it where they lie in the log or, for VLMEvalKit, in
+    the input table `TASK.tsv` beside the predictions, which then gives the questions too.
+
+    Args:
+        task: The tool's name for the data; may be left out where the recording has one only.
+        run: Whose file they are read from: a folder, model or date; by default the first by path. The questions are the same in all.
+        format: How the log is written; `auto` looks at the files.
+        fields: Where the recording calls things otherwise: `{id: question_id, question: query, choices: options, target: gold,
+            category: subject}`; of lm-eval fields of `doc`, of Inspect of `metadata`.
+        options: A question with options as one of multiple choice (`choices`), which needs a log-likelihood per option to be
+            scored; or as an open one whose references are the right option's text and letter (`open`); `auto` = whichever the row allows.
+        faults: Rows that are not as the format has them end the run (`stop`), or are listed and left out.
+
+    Raises:
+        AdapterError: nothing to read, or rows with faults.
+    """
+    source = context.need_source("recorded_samples")
+    try:
+        table = vek.input_table(source, task) if task and format in ("auto", "vlmevalkit") else None
+        part = Part(table, "vlmevalkit", frozenset()) if table else choose(source, find_parts(source, format), run, task, first=True)
+        pictures = _Pictures(table)
+        yield from pictures.all()
+        name = task or task_of(part, run)
+        yield from _samples(part, How(fields), name, options, faults, pictures)
+    except RecordingError as error:
+        raise AdapterError(str(error)) from error
+
+
+def _samples(part: Part, how: How, task: str, options: str, faults: str, pictures: _Pictures) -> Iterator[Image | Sample]:
+    seen: set[str] = set()
+    found = [*pictures.faults]
+    for item in part.read(how):
+        if isinstance(item, Fault):
+            if not item.harmless:
+                found.append(item)
+            continue
+        if item.draw > 0:
+            continue  # another answer to a question that has been met
+        if item.id in seen:
+            found.append(Fault(item.where, "an id that occurs twice", item.id))
+            continue
+        seen.add(item.id)
+        if item.doubt:
+            found.append(Fault(item.where, "unclear which option is right", item.doubt))
+            continue
+        if item.image is not None:
+            yield Image(item.id, item.image)
+        yield _sample(item, task, options, item.id if item.image is not None else pictures.owner.get(item.id))
+    if found:
+        _tell(found, part.path, faults)
+
+
+def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sample:
+    has_logits = any("option_logits" in draw for draw in record.draws)
+    as_choices = bool(record.choices) and (options == "choices" or (options == "auto" and has_logits))
+    question, references, place = record.question, record.references, record.answer_index
+    if record.choices and not as_choices:
+        question = "\n".join([question, *(f"{letter}. {text}" for letter, text in zip(LETTERS, record.choices, strict=False))])
+        references = (record.choices[place], LETTERS[place]) if place is not None else references
+    return Sample(
+        sample_id=record.id,
+        question=question,
+        image_id=image_id,
+        references=() if as_choices else references,
+        choices=record.choices if as_choices else (),
+        answer_index=place if as_choices else None,
+        category=record.category,
+        split=record.split or "test",
+        source=f"recorded_samples/{task}",
+        group=image_id or "",
+        meta=record.meta,
+    )
+
+
+def _tell(found: list[Fault], path: Path, faults: str) -> None:
+    counts = Counter(f.reason for f in found)
+    lines = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in found[:SHOWN]]
+    lines += [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    summary = ", ".join(f"{n} x {reason}" for reason, n in counts.most_common())
+    if faults == "stop":
+        lines.append("look at the file, name its fields by `fields:`, or say `faults: leave_out` to go on without these rows")
+        raise AdapterError(f"{path}: {len(found)} rows that cannot be read ({summary})\n" + "\n".join(lines))
+    print(f"{path}: left out {len(found)} rows ({summary})", *lines, sep="\n  ", file=sys.stderr)
+
+
+@dataclass
+class _Pictures:
+    """The pictures of an input table of VLMEvalKit, each once, and which sample has which."""
+
+    table: Path | None
+
+    def __post_init__(self) -> None:
+        self.owner: dict[str, str] = {}
+        self.faults: list[Fault] = []
+
+    def all(self) -> Iterator[Image]:
+        if self.table is None:
+            return
+        pointers: dict[str, str] = {}
+        with_picture: set[str] = set()
+        for picture in vek.pictures(self.table):
+            if picture.fault:
+                self.faults.append(Fault(picture.fault.partition(": ")[0], "no picture that can be kept", picture.fault.partition(": ")[2]))
+            elif picture.pointer:
+                pointers[picture.id] = picture.pointer
+            elif picture.data is not None and picture.index not in with_picture:
+                with_picture.add(picture.index)
+                self.owner[picture.id] = picture.index
+                yield Image(picture.index, picture.data, f"{picture.index}.png")
+        self._point(pointers, with_picture)
+
+    def _point(self, pointers: Mapping[str, str], with_picture: set[str]) -> None:
+        for name, pointer in pointers.items():
+            if pointer in with_picture:
+                self.owner[name] = pointer
+            else:
+                assert self.table is not None
+                what = f"row {name} points to row {pointer}, which has none"
+                self.faults.append(Fault(self.table.name, "no picture that can be kept", what))

@@ -1,0 +1,90 @@
+"""Members of a zip archive that a stranger made, each read whole into memory and never onto the disk.
+
+Inspect compresses with Zstandard, which Python's zipfile cannot open before 3.14, so compressed bytes are unpacked here, by
+zlib or by Arrow, no further than a limit, and checked against the archive's checksum.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from types import TracebackType
+
+MAX_MEMBER = 256 * 2**20
+"""Bytes that one member may unpack to; one sample of a log is one member."""
+_ZSTANDARD = 93
+
+
+class ArchiveError(Exception):
+    """An archive or member that is refused or damaged: what, and why."""
+
+
+class Archive:
+    """An open zip archive."""
+
+    def __init__(self, path: Path) -> None:
+        """Read its directory.
+
+        Raises:
+            ArchiveError: not a zip archive, or its members claim more bytes than the file has.
+        """
+        self._handle = path.open("rb")
+        try:
+            with zipfile.ZipFile(self._handle) as directory:
+                self.members = {info.filename: info for info in directory.infolist()}  # of two of one name the last counts
+            if sum(info.compress_size for info in self.members.values()) > path.stat().st_size:
+                raise ArchiveError("its members overlap; an honest archive has none that do")
+        except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
+            self._handle.close()
+            raise ArchiveError(f"not a whole zip archive: {error}") from error
+        except ArchiveError:
+            self._handle.close()
+            raise
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._handle.close()
+
+    def read(self, name: str, limit: int = MAX_MEMBER) -> bytes:
+        """A member's bytes.
+
+        Raises:
+            ArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.
+        """
+        info = self.members[name]
+        if info.file_size > limit:
+            raise ArchiveError(f"unpacks to {info.file_size:,} bytes; more than {limit:,} are refused")
+        if info.flag_bits & 1:
+            raise ArchiveError("is encrypted")
+        self._handle.seek(info.header_offset)
+        header = self._handle.read(30)
+        if len(header) < 30 or header[:4] != b"PK\x03\x04":
+            raise ArchiveError("has no header where the directory says")
+        self._handle.seek(sum(struct.unpack("<HH", header[26:30])), 1)
+        data = _unpacked(self._handle.read(info.compress_size), info.compress_type, limit)
+        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+            raise ArchiveError("is damaged: length or checksum differ from the directory's")
+        return data
+
+
+def _unpacked(data: bytes, method: int, limit: int) -> bytes:
+    if method == zipfile.ZIP_STORED:
+        return data
+    try:
+        if method == zipfile.ZIP_DEFLATED:
+            made = zlib.decompressobj(-15).decompress(data, limit + 1)
+        elif method == _ZSTANDARD:
+            import pyarrow as pa
+
+            made = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1)
+        else:
+            raise ArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read")
+    except (zlib.error, OSError) as error:
+        raise ArchiveError(f"is damaged: {error}") from error
+    if len(made) > limit:
+        raise ArchiveError(f"unpacks to more than {limit:,} bytes, which are refused")
+    return made

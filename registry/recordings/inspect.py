@@ -1,0 +1,169 @@
+"""Inspect (inspect_ai) logs, EvalLog version 2: `.eval`, a zip with a member per sample and epoch, and `.json`, one object.
+
+    eval {task, model, created, eval_id, run_id...}, samples [{id, epoch, input, choices, target, output, scores, metadata, error}]
+
+An epoch is a draw: epoch 1 is the answer that is scored (draw 0), epoch k + 1 is draw k; where a call gave several choices
+they are draws one after another. Token log-probabilities are there where the run asked for them, of the tokens that the
+provider reports, which mostly leaves out the end of sequence. A sample that ended in an error has no answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.json_stream import JsonStreamError, members
+from registry.recordings import Fault, How, Record, RecordingError, letter_index, shown, small, texts
+from registry.recordings.archive import Archive, ArchiveError
+from registry.recordings.signals import KEY, SignalError, unpack
+
+_ATTACHMENT = "attachment://"
+_SEEN_FIRST = ("version", "status", "eval", "invalidated", "tags", "metadata")
+"""Members of a JSON log that may come before what tells which it is."""
+
+
+def names(path: Path) -> frozenset[tuple[str, str]] | None:
+    head = _head(path)
+    if not isinstance(head, Mapping) or not isinstance(head.get("task"), str) or "model" not in head:
+        return None
+    runs = {str(head[k]) for k in ("model", "created", "eval_id", "run_id") if head.get(k)} | {path.parent.name, path.stem}
+    return frozenset((run, task) for run in runs for task in {head["task"], head["task"].rpartition("/")[2]})
+
+
+def read(path: Path, how: How) -> Iterator[Record | Fault]:
+    try:
+        for where, sample in _samples(path):
+            if isinstance(sample, Fault):
+                yield sample
+                continue
+            try:
+                yield _record(where, sample, how)
+            except (KeyError, TypeError, AttributeError, IndexError) as error:
+                yield Fault(where, "not a sample of EvalLog 2", f"{type(error).__name__}: {error}")
+            except SignalError as error:
+                yield Fault(where, f"damaged '{KEY}'", str(error))
+    except JsonStreamError as error:
+        raise RecordingError(str(error)) from error
+    except (ArchiveError, OSError) as error:
+        raise RecordingError(f"{path}: {error}") from error
+
+
+def _head(path: Path) -> Any:
+    """The `eval` member of a log; None where the file is no log."""
+    try:
+        if path.suffix == ".eval":
+            with Archive(path) as archive:
+                name = next((n for n in ("header.json", "_journal/start.json") if n in archive.members), None)
+                return json.loads(archive.read(name)).get("eval") if name else None
+        if path.suffix == ".json":
+            with path.open("rb") as handle:
+                if not handle.read(64).lstrip().startswith(b"{"):
+                    return None
+            for key, value in members(path, {"samples"}):
+                if key == "eval":
+                    return value
+                if key not in _SEEN_FIRST:
+                    return None
+    except (ArchiveError, JsonStreamError, OSError, ValueError, AttributeError, RecursionError):
+        return None
+    return None
+
+
+def _samples(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".json":
+        number = 0
+        for key, value in members(path, {"samples"}):
+            if key == "samples" and isinstance(value, dict):
+                yield f"{path.name} samples[{number}]", value
+                number += 1
+        return
+    with Archive(path) as archive:
+        for name in archive.members:
+            if not name.startswith("samples/") or not name.endswith(".json"):
+                continue
+            where = f"{path.name} {name}"
+            try:
+                yield where, json.loads(archive.read(name))
+            except (ArchiveError, ValueError, RecursionError) as error:
+                yield where, Fault(where, "a damaged member", str(error))
+
+
+def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
+    metadata = sample.get("metadata") or {}
+    field = how.fields.get
+    name = metadata.get(field("id", ""), sample.get(field("id", ""))) if field("id") else sample["id"]
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        return Fault(where, "no id", f"'{field('id', 'id')}' is {shown(name)}")
+    if sample.get("error"):
+        error = sample["error"]
+        return Fault(where, "ended in an error", shown(error.get("message") if isinstance(error, dict) else error))
+    attachments = sample.get("attachments") or {}
+    record = Record(where, str(name), category=str(metadata.get(field("category", "category")) or ""))
+    record.prompt, record.image = _asked(sample.get("input"), attachments)
+    question = metadata.get(field("question", "question"))
+    record.question = question if isinstance(question, str) else record.prompt
+    record.choices = tuple(map(str, sample.get("choices") or ()))
+    target = metadata.get(field("target")) if field("target") else sample.get("target")
+    told = texts(target)
+    if record.choices and len(told) == 1:
+        place = letter_index(told[0], len(record.choices))
+        record.answer_index = place if place is not None else record.choices.index(told[0]) if told[0] in record.choices else None
+    record.references = () if record.answer_index is not None else told
+    record.split = str(metadata.get("split") or "")
+    record.meta = small(metadata, {"question", "category", "split", "choices", *how.fields.values()})
+    output = sample.get("output") or {}
+    choices = output.get("choices") or []
+    if not choices:
+        return Fault(where, "no output", shown(output.get("error")))
+    epoch = sample.get("epoch", 1)
+    if not isinstance(epoch, int) or epoch < 1:
+        return Fault(where, "no epoch", shown(epoch))
+    record.draw = (epoch - 1) * len(choices)
+    record.draws = [_answer(choice, attachments) for choice in choices]
+    kept = (output.get("metadata") or {}).get(KEY)
+    if kept is not None:
+        record.draws[0] |= unpack(kept)
+    return record
+
+
+def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[str, Any]:
+    made: dict[str, Any] = {"text": _said(choice["message"]["content"], attachments)}
+    logprobs = (choice.get("logprobs") or {}).get("content")
+    if isinstance(logprobs, list):
+        made["token_logprobs"] = [float(token["logprob"]) for token in logprobs]
+    return made
+
+
+def _said(content: Any, attachments: Mapping[str, str]) -> str:
+    if isinstance(content, str):
+        return _attached(content, attachments)
+    return "\n".join(_attached(part["text"], attachments) for part in content if part.get("type") == "text")
+
+
+def _asked(given: Any, attachments: Mapping[str, str]) -> tuple[str, bytes | None]:
+    """The user's text and the picture in it, if there is one and it lies in the log."""
+    if isinstance(given, str):
+        return _attached(given, attachments), None
+    content = [m["content"] for m in given or () if m.get("role") == "user"]
+    parts = [part for c in content for part in (c if isinstance(c, list) else [{"type": "text", "text": c}])]
+    text = "\n".join(_attached(part["text"], attachments) for part in parts if part.get("type") == "text")
+    images = [_attached(part["image"], attachments) for part in parts if part.get("type") == "image"]
+    return text, _decoded(images[0]) if len(images) == 1 else None
+
+
+def _attached(text: str, attachments: Mapping[str, str]) -> str:
+    return attachments.get(text.removeprefix(_ATTACHMENT), text) if text.startswith(_ATTACHMENT) else text
+
+
+def _decoded(url: str) -> bytes | None:
+    head, _, data = url.partition(",")
+    if not head.startswith("data:image/") or not head.endswith(";base64"):
+        return None
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None

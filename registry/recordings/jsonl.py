@@ -1,0 +1,47 @@
+"""Lines of JSON, as lm-evaluation-harness and lmms-eval log them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from registry.recordings import Fault
+
+MAX_LINE = 64 * 2**20
+"""Longer lines are refused; a line with a hundred long answers has less than a megabyte."""
+
+
+def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
+    """(FILE:LINE, object) of every line that is one; the others as faults. Empty lines are nothing."""
+    number = 0
+    with path.open("rb") as handle:
+        while line := handle.readline(MAX_LINE + 1):
+            number += 1
+            where = f"{path.name}:{number}"
+            if len(line) > MAX_LINE:
+                while not line.endswith(b"\n") and (line := handle.readline(MAX_LINE)):
+                    pass
+                yield Fault(where, "line too long", f"more than {MAX_LINE:,} bytes")
+                continue
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                yield Fault(where, "not JSON", str(error))
+                continue
+            if isinstance(value, dict):
+                yield where, value
+            else:
+                yield Fault(where, "not an object", type(value).__name__)
+
+
+def head(path: Path) -> dict[str, Any]:
+    """The first line's object; empty where there is none."""
+    try:
+        first = next(rows(path), None)
+    except OSError:
+        return {}
+    return first[1] if isinstance(first, tuple) else {}

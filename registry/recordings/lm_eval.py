@@ -1,0 +1,190 @@
+"""lm-evaluation-harness, `--log_samples`: OUT/MODEL/samples_TASK_DATE.jsonl, a line per document and filter.
+
+    doc_id, doc, target, arguments, resps, filtered_resps, filter, metrics, doc_hash, prompt_hash, target_hash, and a key per metric
+
+Generation: `resps` is [[text, ...]], one text per repeat. Multiple choice: one request per option, whose response is
+[[log-likelihood of the option as the prompt's continuation, whether it is the greedy one]]; these become `option_logits`,
+whose softmax is the probability over the options that its own Brier score uses. Numbers are text there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from registry.recordings import Fault, How, Record, letter_index, shown, small, texts
+from registry.recordings.jsonl import head, rows
+from registry.recordings.signals import KEY, SignalError, unpack
+
+_NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
+
+
+class Odd(Exception):
+    """A row that is not as the format has it: the reason, and what it has."""
+
+    def __init__(self, reason: str, what: str = "") -> None:
+        super().__init__(reason, what)
+        self.reason, self.what = reason, what
+
+
+def names(path: Path) -> frozenset[tuple[str, str]] | None:
+    if path.suffix != ".jsonl" or not {"doc_id", "arguments", "filtered_resps"} <= head(path).keys():
+        return None
+    found = _NAME.fullmatch(path.stem)
+    if found is None:
+        return frozenset({(path.parent.name, path.stem)})
+    return frozenset((run, found["task"]) for run in (path.parent.name, found["date"]))
+
+
+def read(path: Path, how: How) -> Iterator[Record | Fault]:
+    chosen = how.filter
+    for item in rows(path):
+        if isinstance(item, Fault):
+            yield item
+            continue
+        where, row = item
+        filtered = str(row.get("filter", "none"))
+        chosen = filtered if chosen is None else chosen
+        if filtered != chosen:
+            yield Fault(where, "row of another filter", filtered, harmless=True)
+            continue
+        try:
+            yield _record(where, row, how)
+        except Odd as error:
+            yield Fault(where, error.reason, error.what)
+        except SignalError as error:
+            yield Fault(where, f"damaged '{KEY}'", str(error))
+
+
+def _record(where: str, row: dict[str, Any], how: How) -> Record:
+    doc = row.get("doc")
+    doc = doc if isinstance(doc, dict) else {}
+    requests = _requests(row.get("arguments"))
+    responses = row.get("resps") if how.filter is None else row.get("filtered_resps")
+    if not isinstance(responses, list) or not responses:
+        raise Odd("no response", shown(responses))
+    field = how.fields.get
+    record = Record(where, _id(row, doc, field("id")), category=str(doc.get(field("category", "category")) or ""))
+    record.prompt = str(requests[0][0]) if requests and requests[0] else ""
+    names = [field("question", "")] if field("question") else ["question", "query"]
+    said = next((doc[name] for name in names if isinstance(doc.get(name), str)), None)
+    record.question = said or record.prompt
+    record.split = str(doc.get("split") or "")
+    target = doc.get(field("target")) if field("target") else row.get("target")
+    likelihoods = pairs(responses)
+    if likelihoods is None:
+        if requests and len(requests[0]) < 2:
+            raise Odd("no answer: the likelihood of a text", shown(responses))
+        answers = generated(responses)
+        record.references = texts(target)
+        record.draws = draws([{"text": text} for text in answers], row)
+    else:
+        continuations = [str(r[1]).strip() if len(r) > 1 else "" for r in requests]
+        if len(likelihoods) < 2 or len(continuations) != len(likelihoods):
+            raise Odd("not one log-likelihood per option", f"{len(likelihoods)} for {len(continuations)} continuations")
+        record.choices = _choices(doc.get(field("choices", "choices")), continuations)
+        record.answer_index, record.doubt = _gold(target, doc, record.choices, continuations, row, likelihoods)
+        record.draws = draws([{"option_logits": likelihoods}], row)
+    used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}
+    meta = doc.get("meta")
+    record.meta = {**small(meta if isinstance(meta, dict) else {}), **small(doc, used)}
+    return record
+
+
+def pairs(responses: Sequence[Any]) -> list[float] | None:
+    """Log-likelihoods where every response is [number, flag] or [[number, flag]]; None where they are texts."""
+    found = []
+    for response in responses:
+        while isinstance(response, list) and len(response) == 1 and isinstance(response[0], list):
+            response = response[0]
+        if not (isinstance(response, list) and len(response) == 2 and str(response[1]) in ("True", "False")):
+            return None
+        try:
+            found.append(float(response[0]))
+        except (TypeError, ValueError):
+            return None
+    if any(v != v for v in found):
+        raise Odd("a log-likelihood is no number", shown(responses))
+    return found
+
+
+def generated(responses: Any) -> list[str]:
+    """Texts of one request: "t", ["t", ...], [["t", ...]] or [["t"], ...]."""
+    if isinstance(responses, str):
+        return [responses]
+    if isinstance(responses, list) and responses:
+        if len(responses) == 1 and isinstance(responses[0], list):
+            return generated(responses[0])
+        if all(isinstance(r, str) for r in responses):
+            return list(responses)
+        if all(isinstance(r, list) and len(r) == 1 and isinstance(r[0], str) for r in responses):
+            return [r[0] for r in responses]
+    raise Odd("responses are neither texts nor log-likelihoods", shown(responses))
+
+
+def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The answers with what an export of ours keeps beside them."""
+    kept = row.get(KEY)
+    if kept is None:
+        return native
+    signals = kept.get("signals") if isinstance(kept, Mapping) else None
+    if not isinstance(signals, list) or len(signals) != len(native):
+        raise Odd(f"damaged '{KEY}'", f"expected signals of {len(native)} answers, got {shown(signals)}")
+    return [{**own, **unpack(more)} for own, more in zip(native, signals, strict=True)]
+
+
+def _requests(arguments: Any) -> list[list[Any]]:
+    """Arguments of each request, as {"gen_args_0": {"arg_0": ...}} or, in older logs, lists."""
+    if isinstance(arguments, dict):
+        ordered = sorted(arguments.items(), key=lambda item: int(item[0].rpartition("_")[2]) if item[0][-1:].isdigit() else 0)
+        return [list(v.values()) if isinstance(v, dict) else [v] for _, v in ordered]
+    if isinstance(arguments, list):
+        return [list(v) if isinstance(v, list) else [v] for v in arguments]
+    raise Odd("no arguments", shown(arguments))
+
+
+def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> str:
+    found = doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id"))
+    if not isinstance(found, str | int) or isinstance(found, bool):
+        raise Odd("no id", f"'{field or 'doc_id'}' is {shown(found)}")
+    return str(found)
+
+
+def _choices(given: Any, continuations: list[str]) -> tuple[str, ...]:
+    """The options' texts: the document's own, where it lists as many as were scored; else what was scored."""
+    if isinstance(given, dict):
+        given = given.get("text")
+    if isinstance(given, list) and len(given) == len(continuations) and all(isinstance(c, str) for c in given):
+        return tuple(given)
+    return tuple(continuations)
+
+
+def _gold(
+    target: Any, doc: Mapping[str, Any], choices: tuple[str, ...], continuations: list[str], row: Mapping[str, Any], numbers: list[float]
+) -> tuple[int | None, str]:
+    """Place of the right option, or why it is unknown. A target may be its number, its text or its letter, and is logged as text.
+
+    Where two readings disagree ("1" among options that are numbers), an export of ours says it; else the logged `acc` decides
+    if it can: the most likely option is the right one exactly where it is 1.
+    """
+    said = doc.get("answer_index")
+    if isinstance(said, int) and "sample_id" in doc and 0 <= said < len(choices):
+        return said, ""
+    told = str(target).strip()
+    found = {place for place in (_place(told, choices), _place(told, continuations), letter_index(told, len(choices))) if place is not None}
+    if told.isdecimal() and int(told) < len(choices):
+        found.add(int(told))
+    candidates = found
+    if len(candidates) > 1 and row.get("acc") in (0, 1):
+        best = max(range(len(numbers)), key=numbers.__getitem__)
+        candidates = candidates & {best} if row["acc"] else candidates - {best}
+    if len(candidates) == 1:
+        return candidates.pop(), ""
+    return None, f"{'several options fit' if found else 'no option fits'} the target {shown(target)}"
+
+
+def _place(told: str, options: Sequence[str]) -> int | None:
+    bare = [o.strip() for o in options]
+    return bare.index(told) if bare.count(told) == 1 else None

@@ -1,0 +1,102 @@
+"""lmms-eval, `--log_samples`: OUT/MODEL/DATE_samples_TASK.jsonl, a line per document.
+
+    doc_id, input, target, resps, filtered_resps, token_counts, doc_hash, input_media, and a key per metric
+
+`resps` is left out there where it equals `filtered_resps`; lists of one are opened. The document itself is not logged. Its
+models return the mean loss of an option's tokens where lm-evaluation-harness has a log-likelihood, and the smallest is the
+prediction (`api/task.py`); so numbers of which none is negative are losses, and `option_logits` are them negated. A loss is
+never negative: rows of negative numbers are log-likelihoods and stay as they are. Of the options only the letters are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown, small, texts
+from registry.recordings.jsonl import head, rows
+from registry.recordings.lm_eval import Odd, draws, generated, pairs
+from registry.recordings.signals import KEY, SignalError
+
+_NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
+FIELDS = ("doc_id", "input", "target", "resps", "filtered_resps", "token_counts", "doc_hash", "input_media", "doc", "sample_id", KEY)
+
+
+def names(path: Path) -> frozenset[tuple[str, str]] | None:
+    first = head(path) if path.suffix == ".jsonl" else {}
+    if not {"doc_id", "filtered_resps"} <= first.keys() or "arguments" in first:
+        return None
+    found = _NAME.fullmatch(path.stem)
+    if found is None:
+        return frozenset({(path.parent.name, path.stem)})
+    return frozenset((run, found["task"]) for run in (path.parent.name, found["date"]))
+
+
+def read(path: Path, how: How) -> Iterator[Record | Fault]:
+    for item in rows(path):
+        if isinstance(item, Fault):
+            yield item
+            continue
+        where, row = item
+        try:
+            yield _record(where, row, how)
+        except Odd as error:
+            yield Fault(where, error.reason, error.what)
+        except SignalError as error:
+            yield Fault(where, f"damaged '{KEY}'", str(error))
+
+
+def _record(where: str, row: dict[str, Any], how: How) -> Record:
+    logged = row.get("doc")
+    doc: dict[str, Any] = logged if isinstance(logged, dict) else {}
+    field = how.fields.get
+    found = row.get(field("id", ""), doc.get(field("id", ""))) if field("id") else row.get("sample_id", row.get("doc_id"))
+    if not isinstance(found, str | int) or isinstance(found, bool):
+        raise Odd("no id", f"'{field('id', 'doc_id')}' is {shown(found)}")
+    record = Record(where, str(found), category=str(row.get(field("category", "category")) or ""))
+    record.prompt = row["input"] if isinstance(row.get("input"), str) else ""
+    question = row.get(field("question", ""), doc.get(field("question", "question")))
+    record.question = question if isinstance(question, str) else record.prompt
+    record.meta = small(row, (*FIELDS, "category", *how.fields.values()))
+    responses = row.get("resps", row.get("filtered_resps")) if how.filter is None else row.get("filtered_resps")
+    target = row.get(field("target", "target"))
+    numbers = pairs(responses) if isinstance(responses, list) and responses and isinstance(responses[0], list) else None
+    if numbers is None:
+        if isinstance(responses, list) and len(responses) == 2 and responses[1] in ("True", "False"):
+            raise Odd("no answer: the likelihood of a text", shown(responses))
+        record.references = texts(target)
+        record.draws = draws([{"text": text} for text in generated(responses)], row)
+        return record
+    if len(numbers) < 2 or len(numbers) > len(LETTERS):
+        raise Odd("not one number per option", f"{len(numbers)} numbers")
+    choices = doc.get(field("choices", "choices"))
+    listed = choices if isinstance(choices, list) and len(choices) == len(numbers) else LETTERS[: len(numbers)]
+    record.choices = tuple(map(str, listed))
+    record.answer_index, record.doubt = _gold(str(target).strip(), record.choices)
+    record.draws = draws([{"option_logits": logits(numbers)}], row)
+    return record
+
+
+def logits(numbers: list[float]) -> list[float]:
+    """Losses negated, log-likelihoods as they are.
+
+    Raises:
+        Odd: some are negative and some positive, so they are neither.
+    """
+    if all(v >= 0 for v in numbers):
+        return [-v for v in numbers]
+    if all(v <= 0 for v in numbers):
+        return numbers
+    raise Odd("neither losses nor log-likelihoods", shown(numbers))
+
+
+def _gold(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:
+    by_text = choices.index(target) if choices.count(target) == 1 else None
+    found = {c for c in (by_text, letter_index(target, len(choices))) if c is not None}
+    if target.isdecimal() and int(target) < len(choices):
+        found.add(int(target))
+    if len(found) == 1:
+        return found.pop(), ""
+    return None, f"{'several options fit' if found else 'no option fits'} the target {shown(target)}"

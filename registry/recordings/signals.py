@@ -1,0 +1,80 @@
+"""What other tools' formats have no place for, written beside what they have under one key of ours that they ignore.
+
+An export keeps token log-probabilities, entropies, raw option logits and the like under `qualm`, so that it reads back
+to the same generations, bit for bit. A recording of somebody else has no such key, and nothing here is missed then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from registry.sample import GENERATIONS
+
+KEY = "qualm"
+NO_TEXT = "no_text"
+
+_COLUMNS = [f for f in GENERATIONS if f.name not in ("sample_id", "variant", "draw")]
+LISTS = tuple(f.name for f in _COLUMNS if pa.types.is_list(f.type))
+NUMBERS = tuple(f.name for f in _COLUMNS if pa.types.is_floating(f.type))
+TEXTS = tuple(f.name for f in _COLUMNS if pa.types.is_string(f.type))
+COLUMNS = (*TEXTS, *LISTS, *NUMBERS)
+"""Every column of GENERATIONS but its key."""
+
+
+class SignalError(Exception):
+    """What stands under our key is not what we write there."""
+
+
+def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
+    """A generation's columns as JSON: those that are not null and not in `but`. Infinities and NaN, which JSON has not, as text.
+
+    Where `text` is in `but` and null, `no_text` says that whatever stands in its place there is not the model's.
+    """
+    made: dict[str, Any] = {NO_TEXT: True} if "text" in but and row.get("text") is None else {}
+    for name in COLUMNS:
+        value = row.get(name)
+        if value is None or name in but:
+            continue
+        made[name] = [_out(v) for v in value] if name in LISTS else _out(value) if name in NUMBERS else value
+    return made
+
+
+def unpack(value: Any) -> dict[str, Any]:
+    """The columns again.
+
+    Raises:
+        SignalError: an unknown name, or a value of another type.
+    """
+    if not isinstance(value, Mapping):
+        raise SignalError(f"expected an object under '{KEY}', got {type(value).__name__}")
+    made: dict[str, Any] = {}
+    for name, found in value.items():
+        if name == NO_TEXT and found in (True, None):
+            made |= {"text": None} if found else {}
+        elif found is None:  # readers that make a table of lines fill in what a line lacks
+            continue
+        elif name in LISTS and isinstance(found, list):
+            made[name] = [_in(v, name) for v in found]
+        elif name in NUMBERS:
+            made[name] = _in(found, name)
+        elif name in TEXTS and isinstance(found, str):
+            made[name] = found
+        else:
+            raise SignalError(f"unexpected '{name}' under '{KEY}', of type {type(found).__name__}")
+    return made
+
+
+def _out(value: float) -> float | str:
+    return float(value) if math.isfinite(value) else str(float(value))
+
+
+def _in(value: Any, name: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    if value in ("inf", "-inf", "nan"):
+        return float(value)
+    raise SignalError(f"expected numbers in '{name}' under '{KEY}', got {value!r}")

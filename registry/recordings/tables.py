@@ -1,0 +1,171 @@
+"""Tables as VLMEvalKit writes them: rows of named cells from .tsv, .xlsx or .json, one in memory at a time where the format allows.
+
+An .xlsx is a zip of XML: it is refused where it would unpack to more than `MAX_UNPACKED`. A cell with a formula is a fault;
+formulas are never computed, and what a spreadsheet program computed of them is not taken for an answer.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from registry.recordings import Fault, RecordingError
+
+SUFFIXES = (".tsv", ".xlsx", ".json")
+MAX_CELL = 256 * 2**20
+"""Pictures stand in cells, as base64."""
+MAX_UNPACKED = 2**30
+MAX_JSON = 2**30
+
+Row = tuple[str, dict[str, Any]]
+
+_UNSAFE = re.compile("[\\x00-\\x08\\x0b-\\x1f\\ud800-\\udfff\\ufffe\\uffff]|_(?=x[0-9A-Fa-f]{4}_)")
+_ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+
+
+class Formula(str):
+    """A cell that holds a formula."""
+
+
+def columns(path: Path) -> list[str]:
+    """Names of a table's columns; none where it is no table. Reads no further than its first row."""
+    try:
+        if path.suffix == ".json":
+            return _json_columns(path)
+        first = next(rows(path), None)
+    except (RecordingError, OSError):
+        return []
+    return list(first[1]) if isinstance(first, tuple) else []
+
+
+def rows(path: Path) -> Iterator[Row | Fault]:
+    """(FILE:LINE, {column: cell}) of every row. Cells of .tsv are text; an empty cell is None.
+
+    Raises:
+        RecordingError: it is no such table, or unpacks to too much.
+    """
+    try:
+        yield from {".tsv": _tsv, ".xlsx": _xlsx, ".json": _json}[path.suffix](path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordingError(f"{path}: cannot be read as a table: {error}") from error
+
+
+def _tsv(path: Path) -> Iterator[Row | Fault]:
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        reader = csv.reader(handle, delimiter="\t")
+        try:
+            header = next(reader, [])
+            yield from _named(path, header, ((f"{path.name}:{reader.line_num}", cells) for cells in reader if cells))
+        except csv.Error as error:
+            raise RecordingError(f"{path}:{reader.line_num}: not a table of tab-separated text: {error}") from error
+
+
+def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]]) -> Iterator[Row | Fault]:
+    names = [str(name) if name is not None else "" for name in header]
+    named = [n for n in names if n]
+    if len(set(named)) != len(named):
+        raise RecordingError(f"{path}: two columns of one name: {', '.join(sorted({n for n in named if named.count(n) > 1}))}")
+    for where, cells in lines:
+        if len(cells) > len(names) and any(c not in (None, "") for c in cells[len(names) :]):
+            yield Fault(where, "more cells than columns", f"{len(cells)} of {len(names)}")
+            continue
+        cells = [*cells, *[None] * (len(names) - len(cells))]
+        yield where, {name: None if cell == "" else cell for name, cell in zip(names, cells, strict=False) if name}
+
+
+def _xlsx(path: Path) -> Iterator[Row | Fault]:
+    try:
+        import openpyxl  # type: ignore[import-untyped]
+    except ImportError:
+        raise RecordingError(f"{path}: Excel tables are read by openpyxl, which is not here; `pip install openpyxl`") from None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise RecordingError(f"{path}: not an Excel table: {error}") from error
+    if unpacked > MAX_UNPACKED:
+        raise RecordingError(f"{path}: would unpack to {unpacked:,} bytes; above {MAX_UNPACKED:,} it is not opened. Save it as .tsv")
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=False, keep_links=False)
+    except Exception as error:
+        raise RecordingError(f"{path}: not an Excel table ({type(error).__name__}: {error})") from error
+    try:
+        lines = ([_cell(c) for c in cells] for cells in book.worksheets[0].iter_rows())
+        header = next(lines, [])
+        numbered = ((f"{path.name}:{n}", cells) for n, cells in enumerate(lines, 2) if any(c is not None for c in cells))
+        yield from _named(path, header, numbered)
+    except (KeyError, IndexError, ValueError, SyntaxError, zipfile.BadZipFile, EOFError) as error:
+        raise RecordingError(f"{path}: damaged Excel table ({type(error).__name__}: {error})") from error
+    finally:
+        book.close()
+
+
+def _cell(cell: Any) -> Any:
+    if cell.data_type == "f":
+        return Formula(cell.value)
+    return excel_unescape(cell.value) if isinstance(cell.value, str) else cell.value
+
+
+def excel_escape(text: str) -> str:
+    """A text as Excel keeps it: characters that XML cannot hold or changes, and what looks like one so written, as `_xHHHH_`."""
+    return _UNSAFE.sub(lambda found: f"_x{ord(found[0][0]):04X}_{found[0][1:]}", text)
+
+
+def excel_unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def _json(path: Path) -> Iterator[Row | Fault]:
+    found = _whole(path)
+    if isinstance(found, list):
+        for number, row in enumerate(found):
+            where = f"{path.name}[{number}]"
+            yield (where, row) if isinstance(row, dict) else Fault(where, "not an object", type(row).__name__)
+        return
+    names, lines = _by_columns(found)
+    if not names:
+        raise RecordingError(f"{path}: expected a list of rows, or columns of one length, got {type(found).__name__}")
+    yield from _named(path, names, ((f"{path.name}[{n}]", cells) for n, cells in enumerate(lines)))
+
+
+def _by_columns(found: Any) -> tuple[list[str], list[list[Any]]]:
+    """The two other shapes that VLMEvalKit reads: {columns, data} and {column: list}."""
+    if not isinstance(found, dict):
+        return [], []
+    if isinstance(found.get("columns"), list) and isinstance(found.get("data"), list):
+        return found["columns"], [row for row in found["data"] if isinstance(row, list)]
+    lists = {k: v for k, v in found.items() if isinstance(v, list)}
+    if not lists or len(set(map(len, lists.values()))) > 1:
+        return [], []
+    return list(lists), [list(row) for row in zip(*lists.values(), strict=True)]
+
+
+def _json_columns(path: Path) -> list[str]:
+    """Columns of a JSON table, from its first object where it is a list; a file that begins otherwise is not read whole."""
+    with path.open(encoding="utf-8", errors="replace") as handle:
+        start = handle.read(1 << 16)
+    bare = start.lstrip()
+    if bare.startswith("["):
+        try:
+            first, _ = json.JSONDecoder().raw_decode(bare[1:].lstrip())
+        except ValueError:
+            return []
+        return list(first) if isinstance(first, dict) else []
+    if '"prediction"' not in bare:
+        return []
+    return _by_columns(_whole(path))[0]
+
+
+def _whole(path: Path) -> Any:
+    if path.stat().st_size > MAX_JSON:
+        raise RecordingError(f"{path}: larger than {MAX_JSON:,} bytes; JSON tables are read whole, save it as .tsv")
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(f"{path}: not JSON: {error}") from error

@@ -1,0 +1,136 @@
+"""VLMEvalKit: predictions `MODEL_DATA.xlsx`, `.tsv` or `.json`, and its input `DATA.tsv` with the pictures.
+
+Predictions: index, question, hint, A, B..., answer, category, split and whatever else the input has but its image, and
+`prediction`: one text per question, no probabilities. An answer of which VLMEvalKit itself says that it failed is left out.
+Input: the same without the prediction, with `image`: base64, a list of such, or another row's index (at most 64 characters).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown, small, texts
+from registry.recordings.signals import KEY, SignalError, unpack
+from registry.recordings.tables import SUFFIXES, Formula, columns, rows
+
+FAILED = "Failed to obtain answer"
+"""What VLMEvalKit writes for an answer it could not get (`smp/file.py`)."""
+POINTER = 64
+"""An image cell of at most so many characters is the index of another row."""
+
+
+def names(path: Path) -> frozenset[tuple[str, str]] | None:
+    if path.suffix not in SUFFIXES or not {"index", "prediction"} <= set(columns(path)):
+        return None
+    parts = path.stem.split("_")
+    splits = {("_".join(parts[:i]), "_".join(parts[i:])) for i in range(1, len(parts))} or {("", path.stem)}
+    return frozenset(splits | {(path.parent.name, task) for _, task in splits})
+
+
+def input_table(source: Path, task: str) -> Path | None:
+    """The table of questions and pictures of a task, where it lies in the recording too."""
+    found = sorted(p for p in source.rglob(f"{task}.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
+    return next((p for p in found if {"index", "question"} <= (there := set(columns(p))) and "prediction" not in there), None)
+
+
+def read(path: Path, how: How) -> Iterator[Record | Fault]:
+    """Rows of a prediction or of an input table."""
+    for item in rows(path):
+        if isinstance(item, Fault):
+            yield item
+            continue
+        where, row = item
+        formulas = [name for name, cell in row.items() if isinstance(cell, Formula)]
+        if formulas:
+            yield Fault(where, "a formula where a value is expected", f"{formulas[0]}: {shown(str(row[formulas[0]]))}")
+        else:
+            yield _record(where, row, how)
+
+
+def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
+    field = how.fields.get
+    found = row.get(field("id", "sample_id")) if field("id") or row.get("sample_id") is not None else row.get("index")
+    if found is None or not isinstance(found, str | int | float):
+        return Fault(where, "no id", f"'{field('id', 'index')}' is {shown(found)}")
+    name = str(int(found)) if isinstance(found, float) and found.is_integer() else str(found)
+    record = Record(where, name, category=_text(row.get(field("category", "category"))), split=_text(row.get("split")))
+    hint, question = _text(row.get("hint")), _text(row.get(field("question", "question")))
+    record.question = f"{hint}\n{question}" if hint else question
+    letters = [letter for letter in LETTERS if row.get(letter) is not None]
+    record.choices = tuple(_text(row[letter]) for letter in letters)
+    answer = row.get(field("target", "answer"))
+    if answer is not None:
+        told = _text(answer)
+        if record.choices:
+            place = letter_index(told, len(LETTERS))
+            record.answer_index = letters.index(LETTERS[place]) if place is not None and LETTERS[place] in letters else None
+        record.references = () if record.answer_index is not None else texts(told if not isinstance(answer, list) else answer)
+    used = {"index", "question", "hint", *LETTERS, "answer", "category", "split", "prediction", "image", "sample_id", KEY}
+    record.meta = small(row, used | set(how.fields.values()))
+    if "prediction" in row or KEY in row:
+        text = _text(row.get("prediction"))
+        if FAILED in text:
+            return Fault(where, "an answer that VLMEvalKit could not get", shown(text))
+        try:
+            record.draws = [{"text": text, **_signals(row.get(KEY))}]
+        except (SignalError, ValueError) as error:
+            return Fault(where, f"damaged '{KEY}'", str(error))
+    return record
+
+
+def _text(cell: Any) -> str:
+    """A cell as text; numbers as a spreadsheet shows them."""
+    if cell is None or cell != cell:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _signals(cell: Any) -> dict[str, Any]:
+    if cell is None:
+        return {}
+    made = unpack(json.loads(cell) if isinstance(cell, str) else cell)
+    return made
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The image cell of one row of an input table."""
+
+    id: str
+    index: str
+    data: bytes | None = None
+    pointer: str = ""
+    """The index of the row that has the picture, where this one has not."""
+    fault: str = ""
+
+
+def pictures(path: Path) -> Iterator[Picture]:
+    """The image cell of every row; rows that are faults are met and counted where questions are read."""
+    for item in rows(path):
+        if isinstance(item, Fault):
+            continue
+        where, row = item
+        index, cell = _text(row.get("index")), row.get("image")
+        name = _text(row.get("sample_id")) or index
+        listed = texts(cell) if isinstance(cell, str) and cell[:1] == "[" else (cell,)
+        if not isinstance(listed[0], str):
+            yield Picture(name, index)
+        elif len(listed) > 1:
+            yield Picture(name, index, fault=f"{where}: several pictures, and a sample of ours has one")
+        elif len(listed[0]) <= POINTER:
+            yield Picture(name, index, pointer=listed[0])
+        else:
+            yield _decoded(name, index, listed[0], where)
+
+
+def _decoded(name: str, index: str, cell: str, where: str) -> Picture:
+    try:
+        return Picture(name, index, base64.b64decode(cell.partition(",")[2] if cell.startswith("data:") else cell, validate=True))
+    except (binascii.Error, ValueError) as error:
+        return Picture(name, index, fault=f"{where}: image: not base64: {error}")

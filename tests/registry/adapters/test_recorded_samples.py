@@ -1,0 +1,96 @@
+"""Questions taken from somebody's log."""
+
+import pytest
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters.recorded_samples import recorded_samples
+from registry.sample import Image
+from tests.recordings import b64, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, png, tsv, vek_row
+
+
+def read(source, **args):
+    made = list(recorded_samples(AdapterContext(source, source=source), **args))
+    return [m for m in made if isinstance(m, Image)], [m for m in made if not isinstance(m, Image)]
+
+
+def test_questions_with_options_and_without(tmp_path):
+    leh(tmp_path, leh_open(0, "Capital of Peru?", "Lima", "Lima"), leh_choice(1, "Which?", ["x", "y"], 1, [-1, -2]))
+    _, (open_one, choice) = read(tmp_path)
+    assert (open_one.sample_id, open_one.question, open_one.references) == ("0", "Capital of Peru?", ("Lima",))
+    assert open_one.source == "recorded_samples/capitals" and open_one.meta["subject"] == "geography"
+    assert (choice.choices, choice.answer_index, choice.references) == (("x", "y"), 1, ())
+
+
+def test_options_of_a_format_without_likelihoods_become_references(tmp_path):
+    tsv(tmp_path / "m_d.tsv", [vek_row(1, "B")])
+    _, (sample,) = read(tmp_path, task="d")
+    assert sample.question == "What is in picture 1?\nA. a cat\nB. a dog"
+    assert (sample.choices, sample.references) == ((), ("a dog", "B"))
+    _, (sample,) = read(tmp_path, task="d", options="choices")
+    assert (sample.question, sample.choices, sample.answer_index) == ("What is in picture 1?", ("a cat", "a dog"), 1)
+
+
+def test_pictures_of_an_input_table_come_once(tmp_path):
+    tsv(tmp_path / "m_d.tsv", [vek_row(1, "B")])
+    rows = [{**vek_row(1), "image": "2"}, {**vek_row(2), "image": b64(png(side=64))}, {**vek_row(3), "image": ""}]
+    tsv(tmp_path / "d.tsv", rows)
+    (image,), (first, second, third) = read(tmp_path, task="d")
+    assert image.image_id == "2" and image.data == png(side=64)
+    assert (first.image_id, second.image_id, third.image_id) == ("2", "2", None)
+    assert first.group == second.group == "2"
+
+
+def test_a_picture_in_a_log(tmp_path):
+    url = f"data:image/png;base64,{b64(png())}"
+    inspect_eval(tmp_path / "x.eval", *(inspect_sample("a", "What?", "x", "x", epoch=e, image=url) for e in (1, 2)))
+    (image,), (sample,) = read(tmp_path)
+    assert sample.image_id == image.image_id == "a" and image.data == png()
+
+
+def test_several_runs_of_a_task_have_the_same_questions(tmp_path):
+    for run in ("b", "a"):
+        leh(tmp_path, leh_open(0, f"by {run}", "x", "x"), run=run)
+    assert read(tmp_path, task="capitals")[1][0].question == "by a"
+    assert read(tmp_path, task="capitals", run="b")[1][0].question == "by b"
+
+
+def test_faults_stop_or_are_left_out(tmp_path, capsys):
+    rows = [leh_open(0, "?", "a", "a"), "{", leh_open(0, "again", "a", "b"), {**leh_choice(3, "?", ["x", "y"], 0, [-1, -2]), "target": "z"}]
+    leh(tmp_path, *rows)
+    with pytest.raises(
+        AdapterError, match=r"(?s)3 rows that cannot be read \(.*:2: not JSON.*:3: an id that occurs twice.*faults: leave_out"
+    ):
+        read(tmp_path)
+    assert len(read(tmp_path, faults="leave_out")[1]) == 1
+    assert "left out 3 rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"task": "rivers"}, "no task 'rivers'; there are: capitals, seas"),
+        ({"run": "me"}, "no run 'me'; there are: 2026-03-01T10-11-12.345678, my__model"),
+        ({}, "holds several tasks"),
+        ({"format": "inspect"}, "no recording of inspect"),
+    ],
+)
+def test_what_is_not_there(tmp_path, args, message):
+    for task in ("capitals", "seas"):
+        leh(tmp_path, leh_open(0, "?", "a", "a"), task=task)
+    with pytest.raises(AdapterError, match=message):
+        read(tmp_path, **args)
+
+
+def test_two_formats_are_not_mixed(tmp_path):
+    leh(tmp_path / "a", leh_open(0, "?", "a", "a"))
+    lmms(tmp_path / "b", lmms_row(0, "?", "a", "a"))
+    with pytest.raises(AdapterError, match="recordings of lm-eval and of lmms-eval; say which with `format:`"):
+        read(tmp_path)
+    assert len(read(tmp_path, format="lmms-eval")[1]) == 1
+
+
+def test_nothing_at_all(tmp_path):
+    with pytest.raises(AdapterError, match="no recording of lm-eval, lmms-eval, vlmevalkit, inspect"):
+        read(tmp_path)
+    with pytest.raises(AdapterError, match="not on this disk"):
+        read(tmp_path / "gone")

@@ -1,0 +1,123 @@
+"""Inspect's logs, sample by sample, and archives that mean harm."""
+
+import json
+import struct
+import zipfile
+
+import pytest
+
+from registry.recordings import Fault, How, RecordingError
+from registry.recordings.archive import Archive, ArchiveError
+from registry.recordings.inspect import names, read
+from tests.recordings import b64, inspect_eval, inspect_json, inspect_sample, png
+
+SAMPLES = [
+    inspect_sample("peru", "Capital of Peru?", "Lima", "Lima", logprobs=[-0.5, -0.25]),
+    inspect_sample("peru", "Capital of Peru?", "Lima", "Cusco", epoch=2),
+    inspect_sample(7, "Which?", "B", "ANSWER: B", choices=["a cat", "a dog"]),
+]
+
+
+@pytest.mark.parametrize("write", [inspect_eval, inspect_json])
+def test_epochs_are_draws(tmp_path, write):
+    path = write(tmp_path / f"x.{write.__name__.rpartition('_')[2]}", *SAMPLES)
+    assert names(path) >= {("mockllm/model", "capitals"), ("E1", "capitals"), ("2026-03-01T10:11:12+00:00", "capitals")}
+    first, second, choice = read(path, How())
+    assert (first.id, first.question, first.references, first.category) == ("peru", "Capital of Peru?", ("Lima",), "geography")
+    assert (first.draw, first.draws) == (0, [{"text": "Lima", "token_logprobs": [-0.5, -0.25]}])
+    assert (second.draw, second.draws) == (1, [{"text": "Cusco"}])
+    assert (choice.id, choice.choices, choice.answer_index, choice.draws) == ("7", ("a cat", "a dog"), 1, [{"text": "ANSWER: B"}])
+
+
+def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
+    url = f"data:image/png;base64,{b64(png())}"
+    sample = inspect_sample(
+        "a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}], image="attachment://k"
+    )
+    (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": url}}), How())
+    assert found.image == png() and found.question == "What?" and found.draws == [{"text": "x"}]
+
+
+def test_several_choices_of_one_call(tmp_path):
+    sample = inspect_sample("a", "?", "x", "one", epoch=2)
+    sample["output"]["choices"] += [{"message": {"content": "two", "role": "assistant"}}]
+    (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
+    assert found.draw == 2 and [d["text"] for d in found.draws] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"error": {"message": "boom", "traceback": "", "traceback_ansi": ""}}, "ended in an error"),
+        ({"output": {"choices": [], "error": "refused"}}, "no output"),
+        ({"epoch": 0}, "no epoch"),
+        ({"id": None}, "no id"),
+        ({"output": {"choices": [{}]}}, "not a sample of EvalLog 2"),
+        ({"output": 3}, "not a sample of EvalLog 2"),
+    ],
+)
+def test_samples_that_are_not_as_the_format_has_them(tmp_path, change, reason):
+    (found,) = read(inspect_json(tmp_path / "x.json", {**SAMPLES[0], **change}), How())
+    assert isinstance(found, Fault) and found.reason == reason and found.where == "x.json samples[0]"
+
+
+def test_zstandard_members_are_read(tmp_path):
+    import pyarrow as pa
+
+    body = json.dumps(SAMPLES[0]).encode()
+    packed = pa.compress(body, codec="zstd", asbytes=True)
+    path = inspect_eval(tmp_path / "x.eval")
+    with zipfile.ZipFile(path, "a") as archive:  # zipfile cannot write Zstandard before 3.14: stored bytes, relabelled
+        archive.writestr("samples/peru_epoch_1.json", packed)
+        crc, size = struct.pack("<I", zipfile.crc32(body)), struct.pack("<I", len(body))
+    raw = bytearray(path.read_bytes())
+    local, central = raw.rindex(b"PK\x03\x04"), raw.rindex(b"PK\x01\x02")
+    for at, offset in ((local, 8), (central, 10)):
+        raw[at + offset : at + offset + 2] = struct.pack("<H", 93)
+    raw[central + 16 : central + 20], raw[central + 24 : central + 28] = crc, size
+    path.write_bytes(raw)
+    (found,) = read(path, How())
+    assert found.draws[0]["text"] == "Lima"
+
+
+def test_a_bomb_is_refused_and_the_rest_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("registry.recordings.inspect.Archive.read.__defaults__", (10_000,))
+    path = inspect_eval(tmp_path / "x.eval", SAMPLES[0])
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/bomb_epoch_1.json", b" " * 10**6)
+        archive.writestr("../../escape.json", b"{}")
+        archive.writestr("samples/bad_epoch_1.json", b"{not json")
+    good, bomb, bad = read(path, How())
+    assert good.id == "peru" and bomb.reason == bad.reason == "a damaged member"
+    assert "unpacks to 1,000,000 bytes" in bomb.what and bomb.where == "x.eval samples/bomb_epoch_1.json"
+    assert not (tmp_path.parent.parent / "escape.json").exists()
+
+
+def test_a_directory_that_lies_about_sizes(tmp_path):
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", b"x" * 5000)
+    raw = bytearray(path.read_bytes())
+    central = raw.rindex(b"PK\x01\x02")
+    raw[central + 24 : central + 28] = struct.pack("<I", 10)
+    path.write_bytes(raw)
+    with Archive(path) as archive, pytest.raises(ArchiveError, match="length or checksum"):
+        archive.read("a")
+    with Archive(path) as archive, pytest.raises(ArchiveError, match="unpacks to more than 20 bytes"):
+        archive.read("a", 20)
+    raw[central + 20 : central + 24] = struct.pack("<I", 10**6)
+    path.write_bytes(raw)
+    with pytest.raises(ArchiveError, match="overlap"):
+        Archive(path)
+
+
+def test_files_that_are_no_logs(tmp_path):
+    (tmp_path / "x.eval").write_bytes(b"no zip")
+    assert names(tmp_path / "x.eval") is None
+    (tmp_path / "results.json").write_text('{"results": {"a": 1}, "eval": 3}')
+    assert names(tmp_path / "results.json") is None
+    path = inspect_json(tmp_path / "cut.json", *SAMPLES)
+    path.write_text(path.read_text()[:-400])
+    assert names(path)
+    with pytest.raises(RecordingError, match=r"^[^:]*cut\.json: expected a whole JSON object"):
+        list(read(path, How()))

@@ -1,0 +1,117 @@
+"""lm-evaluation-harness's logged samples, row by row."""
+
+import pytest
+
+from registry.recordings import Fault, How, Record
+from registry.recordings.lm_eval import names, read
+from tests.recordings import leh, leh_choice, leh_open, lines
+
+
+def one(tmp_path, row, **how):
+    (found,) = read(leh(tmp_path, row), How(**how))
+    return found
+
+
+def test_a_generated_answer(tmp_path):
+    found = one(tmp_path, leh_open(4, "Capital of Peru?", "Lima", "Lima", "lima", "Cusco"))
+    assert isinstance(found, Record) and found.where.endswith(".jsonl:1")
+    assert (found.id, found.question, found.references) == ("4", "Capital of Peru?", ("Lima",))
+    assert found.prompt == "Q: Capital of Peru?\nA:"
+    assert found.draws == [{"text": "Lima"}, {"text": "lima"}, {"text": "Cusco"}]
+    assert found.meta == {"subject": "geography", "level": "3"}
+
+
+def test_log_likelihoods_of_options_become_logits(tmp_path):
+    found = one(tmp_path, leh_choice(0, "Capital of Peru?", ["Rome", "Lima"], 1, [-3.5, -0.25]))
+    assert found.choices == ("Rome", "Lima") and found.answer_index == 1
+    assert found.draws == [{"option_logits": [-3.5, -0.25]}]
+
+
+def test_numbers_that_were_not_made_text(tmp_path):
+    row = leh_choice(0, "?", ["a", "b"], 0, [-1.0, -2.0])
+    row["resps"], row["arguments"] = [[[-1.0, True]], [[-2.0, False]]], [["?", " a"], ["?", " b"]]
+    assert one(tmp_path, row).draws == [{"option_logits": [-1.0, -2.0]}]
+
+
+@pytest.mark.parametrize(
+    ("target", "choices", "numbers", "acc", "index"),
+    [
+        ("2", ["x", "y", "z"], [-1, -2, -3], 0, 2),
+        ("y", ["x", "y", "z"], [-1, -2, -3], 0, 1),
+        ("C", ["x", "y", "z"], [-1, -2, -3], 0, 2),
+        ("1", ["3", "2", "1"], [-1, -2, -3], 0.0, None),  # the third by text, the second by number, and the answer was the first
+        ("1", ["3", "2", "1"], [-2, -1, -3], 1.0, 1),
+        ("1", ["3", "2", "1"], [-2, -1, -3], 0.0, 2),
+        ("nothing", ["x", "y"], [-1, -2], 0, None),
+    ],
+)
+def test_the_right_option_is_told_or_unknown_never_guessed(tmp_path, target, choices, numbers, acc, index):
+    row = {**leh_choice(0, "?", choices, 0, numbers), "target": target, "acc": acc}
+    found = one(tmp_path, row)
+    assert found.answer_index == index
+    assert bool(found.doubt) == (index is None)
+    assert found.draws == [{"option_logits": [float(v) for v in numbers]}]
+
+
+def test_rows_of_a_second_filter_say_nothing_new(tmp_path):
+    path = leh(tmp_path, leh_open(0, "?", "a", "it is a", filter="strict"), leh_open(0, "?", "a", "it is a", filter="flexible"))
+    first, second = read(path, How())
+    assert first.draws == [{"text": "it is a"}]
+    assert isinstance(second, Fault) and second.harmless and second.reason == "row of another filter"
+
+
+def test_a_filter_that_is_asked_for(tmp_path):
+    row = {**leh_open(0, "?", "a", "it is a", filter="strict"), "filtered_resps": ["a"]}
+    assert one(tmp_path, row, filter="strict").draws == [{"text": "a"}]
+
+
+def test_fields_of_the_document_by_other_names(tmp_path):
+    row = leh_open(0, "?", "x", "a")
+    row["doc"] = {"qid": 17, "text": "Which?", "gold": ["a", "b"], "kind": "why"}
+    found = one(tmp_path, row, fields={"id": "qid", "question": "text", "target": "gold", "category": "kind"})
+    assert (found.id, found.question, found.references, found.category) == ("17", "Which?", ("a", "b"), "why")
+
+
+def test_a_list_that_was_logged_as_text(tmp_path):
+    assert one(tmp_path, leh_open(0, "?", "['a', \"b's\"]", "a")).references == ("a", "b's")
+    assert one(tmp_path, leh_open(0, "?", "[not a list", "a")).references == ("[not a list",)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"resps": []}, "no response"),
+        ({"resps": None}, "no response"),
+        ({"resps": [{"a": 1}]}, "responses are neither"),
+        ({"arguments": None}, "no arguments"),
+        ({"doc_id": None}, "no id"),
+        ({"doc_id": True}, "no id"),
+        ({"resps": [[["-1", "False"]]]}, "not one log-likelihood per option"),
+        ({"resps": [["-12.5"]], "arguments": {"gen_args_0": {"arg_0": "a text"}}}, "no answer: the likelihood of a text"),
+        ({"resps": [[["nan", "False"]], [["-1", "True"]]]}, "a log-likelihood is no number"),
+        ({"qualm": {"signals": []}}, "damaged 'qualm'"),
+        ({"qualm": {"signals": [{"token_logprobs": ["x"]}]}}, "damaged 'qualm'"),
+    ],
+)
+def test_rows_that_are_not_as_the_format_has_them(tmp_path, change, reason):
+    found = one(tmp_path, {**leh_open(0, "?", "a", "a"), **change})
+    assert isinstance(found, Fault) and found.reason.startswith(reason)
+
+
+def test_lines_that_are_no_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("registry.recordings.jsonl.MAX_LINE", 2000)
+    long = leh_open(1, "x" * 5000, "a", "a")
+    deep = "[" * 100_000
+    path = leh(tmp_path, leh_open(0, "?", "a", "a"), "{", "", "[1]", long, deep[:1500], leh_open(2, "?", "a", "a"))
+    found = [(f.where.rpartition(":")[2], getattr(f, "reason", "")) for f in read(path, How())]
+    assert found == [("1", ""), ("2", "not JSON"), ("4", "not an object"), ("5", "line too long"), ("6", "not JSON"), ("7", "")]
+
+
+def test_what_a_file_is_called(tmp_path):
+    assert names(leh(tmp_path, leh_open(0, "?", "a", "a"), task="my_task")) == {
+        ("my__model", "my_task"),
+        ("2026-03-01T10-11-12.345678", "my_task"),
+    }
+    assert names(lines(tmp_path / "x" / "other.jsonl", leh_open(0, "?", "a", "a"))) == {("x", "other")}
+    assert names(lines(tmp_path / "y.jsonl", {"a": 1})) is None
+    assert names(lines(tmp_path / "empty.jsonl")) is None

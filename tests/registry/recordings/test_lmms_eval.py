@@ -1,0 +1,66 @@
+"""lmms-eval's logged samples, row by row."""
+
+import pytest
+
+from registry.recordings import Fault, How
+from registry.recordings.lmms_eval import names, read
+from tests.recordings import leh, leh_open, lmms, lmms_row
+
+
+def one(tmp_path, row, **how):
+    (found,) = read(lmms(tmp_path, row), How(**how))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("row", "texts"),
+    [
+        (lmms_row(0, "?", "a", "yes"), ["yes"]),  # resps dropped, since equal
+        (lmms_row(0, "?", "a", ["yes"]), ["yes"]),
+        (lmms_row(0, "?", "a", "yes", resps=["Yes.", "No."]), ["Yes.", "No."]),  # repeats
+        (lmms_row(0, "?", "a", "yes", resps=[["Yes."], ["No."]]), ["Yes.", "No."]),
+    ],
+)
+def test_generated_answers_in_every_shape(tmp_path, row, texts):
+    found = one(tmp_path, row)
+    assert [draw["text"] for draw in found.draws] == texts
+    assert (found.id, found.prompt, found.references) == ("0", "?\nAnswer briefly.", ("a",))
+    assert found.meta == {"exact_match": "1.0"}
+
+
+def test_the_filtered_answer_where_it_is_asked_for(tmp_path):
+    row = lmms_row(0, "?", "a", "yes", resps=["Yes, it is."])
+    assert one(tmp_path, row, filter="filtered").draws == [{"text": "yes"}]
+
+
+def test_losses_are_turned_into_logits(tmp_path):
+    found = one(tmp_path, lmms_row(0, "?", "1", [["2.5", "False"], ["0.0", "True"], ["0.75", "False"]]))
+    assert found.draws == [{"option_logits": [-2.5, -0.0, -0.75]}]
+    assert (found.choices, found.answer_index) == (("A", "B", "C"), 1)
+
+
+def test_log_likelihoods_stay(tmp_path):
+    found = one(tmp_path, lmms_row(0, "?", "B", [["-2.5", "False"], ["-0.5", "True"]], resps=[[["-2.5", "False"]], [["-0.5", "True"]]]))
+    assert found.draws == [{"option_logits": [-2.5, -0.5]}] and found.answer_index == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (lmms_row(0, "?", "1", [["2.5", "False"], ["-1.0", "True"]]), "neither losses nor log-likelihoods"),
+        (lmms_row(None, "?", "1", "a"), "no id"),
+        (lmms_row(0, "?", "1", 7), "responses are neither"),
+        (lmms_row(0, "?", "1", ["-3.5", "False"]), "no answer: the likelihood of a text"),
+    ],
+)
+def test_rows_that_are_not_as_the_format_has_them(tmp_path, row, reason):
+    found = one(tmp_path, row)
+    assert isinstance(found, Fault) and found.reason.startswith(reason)
+
+
+def test_what_a_file_is_called(tmp_path):
+    assert names(lmms(tmp_path, lmms_row(0, "?", "a", "b"), task="mme_test")) == {
+        ("my__model", "mme_test"),
+        ("20260301_101112", "mme_test"),
+    }
+    assert names(leh(tmp_path, leh_open(0, "?", "a", "a"))) is None

@@ -1,0 +1,104 @@
+"""VLMEvalKit's tables, row by row."""
+
+import json
+import zipfile
+
+import pytest
+
+from registry.recordings import Fault, How, RecordingError
+from registry.recordings.tables import excel_escape, excel_unescape
+from registry.recordings.vlmevalkit import input_table, names, pictures, read
+from tests.recordings import b64, png, tsv, vek_row, xlsx
+
+openpyxl = pytest.importorskip("openpyxl", reason="Excel tables are read by openpyxl, an extra")
+
+
+def as_json(path, rows):
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def by_column(path, rows):
+    return as_json(path, {k: [row[k] for row in rows] for k in rows[0]})
+
+
+def split(path, rows):
+    return as_json(path, {"columns": list(rows[0]), "data": [list(row.values()) for row in rows]})
+
+
+@pytest.mark.parametrize(
+    ("write", "name"), [(tsv, "m_d.tsv"), (xlsx, "m_d.xlsx"), (as_json, "m_d.json"), (by_column, "x.json"), (split, "x.json")]
+)
+def test_predictions_in_every_form(tmp_path, write, name):
+    path = write(tmp_path / name, [vek_row(3, "B"), vek_row(4, 'A dog,\n"I think"')])
+    assert names(path)
+    first, second = read(path, How())
+    assert (first.id, first.choices, first.answer_index, first.category, first.split) == ("3", ("a cat", "a dog"), 1, "animals", "dev")
+    assert first.question == "What is in picture 3?" and first.draws == [{"text": "B"}]
+    assert second.draws == [{"text": 'A dog,\n"I think"'}]
+
+
+def test_an_open_question_with_a_hint_and_several_answers(tmp_path):
+    row = {"index": 1, "question": "Who?", "hint": "Look left.", "answer": "['Ann', 'Bob']", "prediction": "Ann", "l2-category": "people"}
+    (found,) = read(tsv(tmp_path / "m_d.tsv", [row]), How())
+    assert found.question == "Look left.\nWho?" and found.references == ("Ann", "Bob") and found.choices == ()
+    assert found.meta == {"l2-category": "people"}
+
+
+def test_answers_that_are_none(tmp_path):
+    rows = [vek_row(1, "Failed to obtain answer via API."), vek_row(None, "x"), vek_row(3, "")]
+    failed, nameless, empty = read(tsv(tmp_path / "m_d.tsv", rows), How())
+    assert failed.reason == "an answer that VLMEvalKit could not get" and failed.where == "m_d.tsv:2"
+    assert nameless.reason == "no id"
+    assert empty.draws == [{"text": ""}]
+
+
+def test_formulas_are_not_computed(tmp_path):
+    path = xlsx(tmp_path / "m_d.xlsx", [vek_row(1, "=1+1"), vek_row(2, '=HYPERLINK("http://x","y")'), vek_row(3, "B")])
+    found = list(read(path, How()))
+    assert [getattr(f, "reason", "") for f in found] == ["a formula where a value is expected"] * 2 + [""]
+    assert found[0].where == "m_d.xlsx:2"
+
+
+def test_an_excel_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr("registry.recordings.tables.MAX_UNPACKED", 10**6)
+    path = tmp_path / "m_d.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/worksheets/sheet1.xml", " " * 2 * 10**6)
+    with pytest.raises(RecordingError, match="would unpack to 2,000,000 bytes"):
+        list(read(path, How()))
+    path.write_bytes(b"PK nonsense")
+    with pytest.raises(RecordingError, match="not an Excel table"):
+        list(read(path, How()))
+
+
+def test_tables_that_are_none(tmp_path):
+    (tmp_path / "two.tsv").write_text("index\tindex\tprediction\n1\t2\t3\n")
+    with pytest.raises(RecordingError, match="two columns of one name: index"):
+        list(read(tmp_path / "two.tsv", How()))
+    (tmp_path / "wide.tsv").write_text("index\tprediction\n1\ta\tb\n2\tc\n")
+    wide, good = read(tmp_path / "wide.tsv", How())
+    assert isinstance(wide, Fault) and wide.reason == "more cells than columns" and good.id == "2"
+    assert names(as_json(tmp_path / "results.json", {"acc": 1})) is None
+    assert names(as_json(tmp_path / "list.json", [1, 2])) is None
+
+
+def test_pictures_and_pointers(tmp_path):
+    big = b64(png(side=64))
+    rows = [{**vek_row(i), "image": cell} for i, cell in enumerate([big, "0", "not base64!" * 20, f'["{big}", "{big}"]', ""])]
+    path = tsv(tmp_path / "in" / "d.tsv", rows)
+    found = list(pictures(path))
+    assert found[0].data == png(side=64) and found[1].pointer == "0"
+    assert "not base64" in found[2].fault and "several pictures" in found[3].fault and found[4].data is None
+    assert input_table(tmp_path, "d") == path and input_table(tmp_path, "e") is None
+    assert names(path) is None
+
+
+def test_what_a_file_is_called(tmp_path):
+    path = tsv(tmp_path / "T1" / "my_model_MMBench_DEV.tsv", [vek_row(1, "B")])
+    assert {("my_model", "MMBench_DEV"), ("my", "model_MMBench_DEV"), ("T1", "MMBench_DEV")} <= names(path)
+
+
+@pytest.mark.parametrize("text", ["plain", "a\x00b\x1f\r\n\tc", "_x0041_", "_x005F_x0041_", "\ufffe", "é\U0001f600", "=1"])
+def test_texts_in_excel(text):
+    assert excel_unescape(excel_escape(text)) == text

@@ -1,0 +1,103 @@
+"""Several gloo processes answer one stage: the bytes of one process, whoever starts them, and whoever of them is killed."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.tiny_models import tiny_llava
+from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
+
+pytestmark = pytest.mark.slow
+SIZE, BATCH = 40, 2
+TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29577"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return tiny_llava(tmp_path_factory.mktemp("model"))
+
+
+def make(folder, model, size=SIZE):
+    project = Project(folder, model)
+    project.dataset("open", size)
+    project.dataset("mc", size // 2, choices=True)
+    project.stage(["open", "mc"], [CLEAN, BLUR, NOISE], needs=[*NEEDS, "p_true", "draws", "logprobs_without_image"], draws=2)
+    return project
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, model):
+    project = make(tmp_path_factory.mktemp("alone"), model)
+    finish(start(project))
+    return project
+
+
+def start(project, *launcher, **settings):
+    environment = {**project.environment(BATCH), **settings}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *launcher, "-m", "runners", "t/infer"], cwd=project.folder, env=environment, **pipes)
+
+
+def finish(process):
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    return out
+
+
+def content(project):
+    return [project.output(name).read_bytes() for name in ("open", "mc")]
+
+
+def until(seen, process):
+    while not seen():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+
+
+def test_one_of_two_is_killed_and_torchrun_goes_on(tmp_path, model, alone):
+    project = make(tmp_path, model)
+    two = start(project, QUALM_DEVICES="2")
+    until(lambda: len(project.segments()) > 6, two)
+    (other,) = psutil.Process(two.pid).children()
+    other.send_signal(signal.SIGKILL)
+    assert two.wait(60) != 0 and not project.output("open").exists()
+    done = sum(map(len, project.stored()))
+    assert len(project.segments()) < len(alone.segments())
+    said = finish(start(project, *TORCHRUN, QUALM_DEVICES="2"))
+    assert said.count("t/infer: ") == 1
+    assert sum(int(words.split()[0].replace(",", "")) for words in said.partition(": ")[2].split(", ") if " stored" in words) == done
+    assert content(project) == content(alone)
+    assert sorted(project.stored()) == sorted(alone.stored())  # the very same batches, each once
+
+
+def test_the_first_of_two_is_killed_and_one_goes_on(tmp_path, model, alone):
+    project = make(tmp_path, model)
+    two = start(project, QUALM_DEVICES="2")
+    until(lambda: len(project.segments()) > 6, two)
+    (other,) = psutil.Process(two.pid).children()
+    two.kill()
+    two.wait()
+    gone, _ = psutil.wait_procs([other], timeout=5)
+    assert gone
+    finish(start(project))
+    assert content(project) == content(alone)
+    assert sorted(project.stored()) == sorted(alone.stored())
+
+
+def test_nothing_to_do_is_told_to_all(tmp_path, model, alone):
+    (tmp_path / ".qualm").mkdir()
+    project = make(tmp_path, model)
+    (tmp_path / ".qualm" / "store").symlink_to(alone.folder / ".qualm" / "store")
+    assert "0 answers computed" in finish(start(project, *TORCHRUN, QUALM_DEVICES="2"))
+    assert content(project) == content(alone)
+
+
+def test_processes_that_the_settings_do_not_know_of_are_refused(tmp_path, model):
+    project = make(tmp_path, model, 4)
+    process = start(project, *TORCHRUN)
+    _, err = process.communicate(timeout=100)
+    assert process.returncode != 0 and "several processes were started for this stage" in err
