@@ -27,6 +27,9 @@ from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin
 
 SET_COLUMNS = {"covered", "set_size"}
 RATED_BY = "rated_by_"
+PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change"}
+"""Of a perturbed variant's rows beside the clean ones."""
+UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ class _Resolver:
             estimators=self._refs("estimators", spec.estimators),
             conformal=self._conformal(),
             abstentions=abstentions.resolve(spec, [m.ref.label for m in models], self._single, self._combinations, self._problem),
-            metrics=self._refs("metrics", spec.metrics),
+            metrics=self._with_companions(self._refs("metrics", spec.metrics)),
         )
         self._references(resolved)
         return resolved
@@ -301,7 +304,10 @@ class _Resolver:
                     self._problem(
                         ("metrics", i), f"{ref_name} reads ratings by the judge '{name}', which this spec has not", f"`judges: [{name}]`"
                     )
-                if "uncertainty" in reads and not resolved.estimators:
+                if reads & PAIRED_COLUMNS and not resolved.perturbations:
+                    message = f"{ref_name} compares perturbed inputs with clean ones, and this spec has no perturbations"
+                    self._problem(("metrics", i), message, "add `perturbations:`")
+                if reads & UNCERTAINTY_COLUMNS and not resolved.estimators:
                     self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
         if spec.judging.labels is not None and not spec.judges:
             self._problem(("judging", "labels"), "expected a judge to hold to these labels, found none", "add `judges:`")
@@ -353,6 +359,18 @@ class _Resolver:
                 if label in found:
                     self._problem((*at, i), f"'{label}' is named twice")
                 found[label] = Ref(label, plugin, located(plugin, args))
+        return tuple(sorted(found.values(), key=lambda r: r.label))
+
+    def _with_companions(self, metrics: tuple[Ref, ...]) -> tuple[Ref, ...]:
+        """And those without which one of them misleads, with its own values of the parameters that both have."""
+        found = {ref.label: ref for ref in metrics}
+        for ref in metrics:
+            for name in ref.plugin.declares.get("COMPANIONS", ()):
+                plugin = plugins.get("metrics", name)
+                args = {p.name: ref.args.get(p.name, p.default) for p in plugin.parameters}
+                label = check.label(name, {k: v for k, v in args.items() if v != {p.name: p.default for p in plugin.parameters}[k]})
+                if not any(other.plugin.name == name and other.args == args for other in found.values()):
+                    found[label] = Ref(label, plugin, args)
         return tuple(sorted(found.values(), key=lambda r: r.label))
 
     def _single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:

@@ -57,6 +57,9 @@ class Sample:
     """What the two members of a contrastive pair share."""
 
 
+UNCERTAIN = "uncertain"
+"""Key of `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
+
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """How Hugging Face `datasets` stores pictures, so that `load_dataset("parquet", ...)` opens ours."""
 

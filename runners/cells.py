@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from registry import abstaining
-from registry.sample import ABSTENTIONS, CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
+from registry.sample import ABSTENTIONS, CLEAN, CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
 from runners.frames import Floats, Samples, flat, greedy_by_variant, option_probabilities
 from runners.records import read_table
 from runners.stage import Stage, StageError
@@ -26,6 +27,9 @@ OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
 RATED_BY = "rated_by_"
 """A column of this prefix holds the ratings of the judge of that label; it is of open answers only."""
 SET_COLUMNS = frozenset({"covered", "set_size"})
+PAIRED_UNCERTAINTY = frozenset({"clean_uncertainty", "uncertainty_change"})
+"""Columns of one estimator on two variants of a sample."""
+PAIRED = PAIRED_UNCERTAINTY | {"clean_correct"}
 CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 """What the confidence of an open answer is read from."""
 
@@ -49,13 +53,28 @@ class Cell:
     columns: dict[str, Floats]
     settings: dict[str, Setting]
     uncertainties: dict[str, Floats]
+    clean_uncertainties: dict[str, Floats] = field(default_factory=dict)
+    """Those of the same model's answers to the clean inputs, where this is another variant; columns have `clean_correct` then."""
 
     def applies(self, reads: frozenset[str]) -> bool:
         """Can a metric with these columns be asked of this cell at all?"""
         known = {*self.columns, "is_calibration"}
         known |= SET_COLUMNS if self.settings else set()
         known |= {"uncertainty"} if self.uncertainties else set()
+        known |= PAIRED_UNCERTAINTY if self.estimators_of_both else set()
         return reads <= known
+
+    @property
+    def estimators_of_both(self) -> list[str]:
+        """Estimators that have values for this variant and for the clean one."""
+        return [name for name in self.uncertainties if name in self.clean_uncertainties]
+
+    def paired(self, clean: Cell | None) -> Cell:
+        """Beside the same model's clean cell, row by row: both are aligned with the dataset's samples."""
+        if clean is None:
+            return self
+        columns = self.columns | {"clean_correct": clean.columns["correct"]}
+        return replace(self, columns=columns, clean_uncertainties=clean.uncertainties)
 
 
 class Tables:
@@ -99,24 +118,34 @@ def split(table: pa.Table, names: list[str]) -> Iterator[tuple[Key, pa.Table]]:
 
 
 def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]:
-    """The cells of one dataset, models by name, variants in the order of their generations."""
+    """The cells of one dataset, models by name, variants in the order of their generations, each beside its clean one."""
     for model, files in sorted(stage.inputs["generations"].items()):
         if samples.name not in files:
             continue
         path = files[samples.name]
-        for variant, table in greedy_by_variant(path, ["option_logits", *CONFIDENCE[stage.params["confidence"]]]).items():
-            key = (model, samples.name, variant)
-            table = samples.kept(table)
-            cell = Cell(
-                model,
-                samples,
-                variant,
-                _columns(samples, table, tables.judgements.get(key), tables.judge, f"{path}: {variant}"),
-                _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
-                _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
-            )
-            yield cell
-            yield from _abstaining(cell, tables.abstentions.get(key), f"abstentions of {' / '.join(key)}")
+        answers = greedy_by_variant(path, ["option_logits", *CONFIDENCE[stage.params["confidence"]]])
+        made = partial(_cells, samples, tables, model, path)
+        clean = {cell.model: cell for cell in made(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
+        for variant, table in answers.items():
+            if variant == CLEAN:
+                yield from clean.values()
+            else:
+                yield from (cell.paired(clean.get(cell.model)) for cell in made(variant, table))
+
+
+def _cells(samples: Samples, tables: Tables, model: str, path: str, variant: str, table: pa.Table) -> Iterator[Cell]:
+    """The cell of one model and variant, and those of the model's ways to abstain."""
+    key = (model, samples.name, variant)
+    cell = Cell(
+        model,
+        samples,
+        variant,
+        _columns(samples, samples.kept(table), tables.judgements.get(key), tables.judge, f"{path}: {variant}"),
+        _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
+        _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
+    )
+    yield cell
+    yield from _abstaining(cell, tables.abstentions.get(key), f"abstentions of {' / '.join(key)}")
 
 
 def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell]:
@@ -143,7 +172,8 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
 
 def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: str | None, where: str) -> dict[str, Floats]:
     n, choice = samples.n, samples.n_options > 0
-    columns = {"correct": np.full(n, np.nan), "confidence": np.full(n, np.nan), "answerable": samples.answerable, "fold": samples.fold}
+    columns = {"correct": np.full(n, np.nan), "confidence": np.full(n, np.nan)}
+    columns |= {"answerable": samples.answerable, "uncertain": samples.uncertain, "fold": samples.fold}
     if choice.any():
         probs = option_probabilities(samples, table, where)
         scored = ~np.isnan(probs).all(axis=1)

@@ -5,7 +5,8 @@ How often a metric is evaluated follows from the columns it reads; see `runners/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry import plugins
-from runners.cells import CHOICE_ONLY, OPEN_ONLY, RATED_BY, SET_COLUMNS, Cell
+from runners.cells import CHOICE_ONLY, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, RATED_BY, SET_COLUMNS, Cell
 from runners.frames import Floats
 from runners.resampling import Recorder, Replay, Resamples
 from runners.stage import StageError
@@ -34,7 +35,9 @@ class Metric:
     function: Callable[..., Floats]
     args: dict[str, Any]
     over: str | None = None
-    """The metric is over rows where this column is 1."""
+    """The metric is over rows where this column is 1, or as large as its parameter `right_from`."""
+    why: Callable[..., str] | None = None
+    """Says why there is no value over some rows."""
 
     @property
     def of_test_rows(self) -> bool:
@@ -43,7 +46,7 @@ class Metric:
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     """Load the metric plugins of a stage and check what they read."""
-    known = {"correct", "confidence", "answerable", "fold", "is_calibration", "uncertainty"} | CHOICE_ONLY | OPEN_ONLY
+    known = {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty"} | CHOICE_ONLY | OPEN_ONLY | PAIRED
     found = []
     for ref in refs:
         plugin = plugins.get("metrics", ref["plugin"])
@@ -52,9 +55,17 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
                 f"{plugin.path}: {plugin.name} reads {', '.join(plugin.reads) or 'nothing'}; expected columns of "
                 f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, then weights"
             )
-        over = plugin.declares.get("OVER")
-        found.append(Metric(ref["label"], plugin.reads[:-1], plugins.load("metrics", ref["plugin"]), ref["args"], over))
+        function = plugins.load("metrics", ref["plugin"])
+        why = getattr(sys.modules[function.__module__], "why_undefined", None)
+        found.append(Metric(ref["label"], plugin.reads[:-1], function, ref["args"], _over(plugin.declares.get("OVER"), ref["args"]), why))
     return found
+
+
+def _over(declared: Any, args: Mapping[str, Any]) -> str | None:
+    """The column of OVER, which may depend on a parameter."""
+    if not isinstance(declared, Mapping):
+        return None if declared is None else str(declared)
+    return next((column for flag, column in declared.items() if args[flag]), None)
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,8 @@ class Measured:
     resampled: Floats
     n: int
     n_unscored: int
+    why: str = ""
+    """Why the value is undefined, where the metric says so."""
 
     @property
     def undefined(self) -> int:
@@ -124,11 +137,15 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[T
 def _columns_for(metric: Metric, cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str]]]:
     """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too."""
     settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
-    estimators = cell.uncertainties if "uncertainty" in reads else {"": None}
+    estimators: dict[str, dict[str, Floats]] = {"": {}}
+    if reads & PAIRED_UNCERTAINTY:
+        estimators = {name: _paired(cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both}
+    elif "uncertainty" in reads:
+        estimators = {name: {"uncertainty": values} for name, values in cell.uncertainties.items()}
     for setting in settings or [""]:
         fixed = cell.columns | {"is_calibration": settings[setting].is_calibration if setting else np.zeros(cell.samples.n)}
         for estimator, values in estimators.items():
-            base = fixed if values is None else fixed | {"uncertainty": values}
+            base = fixed | values
             name = "/".join(x for x in (setting, estimator) if x)
             if not reads & SET_COLUMNS:
                 yield name, [base], []
@@ -137,13 +154,20 @@ def _columns_for(metric: Metric, cell: Cell, reads: frozenset[str]) -> Iterator[
             yield f"{name}/{MEAN}", [base | of for of in scores.values()], [f"{name}/{score}" for score in scores]
 
 
+def _paired(values: Floats, clean: Floats) -> dict[str, Floats]:
+    """What one estimator says of both variants of each sample."""
+    with np.errstate(invalid="ignore"):
+        change = values - clean
+    return {"uncertainty": values, "clean_uncertainty": clean, "uncertainty_change": np.where(np.isfinite(change), change, np.nan)}
+
+
 def _task(metric: Metric, columns: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> Task:
     """The point estimate, and what is needed to resample it."""
     taken = {name: columns[name][universe] for name in metric.reads}
     scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
     counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
     if metric.over:
-        counted &= taken[metric.over] == 1
+        counted &= taken[metric.over] >= metric.args.get("right_from", 1)
     n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
     arrays = [values[scored] for values in taken.values()]
     weights = Recorder(int(scored.sum()))
@@ -152,7 +176,8 @@ def _task(metric: Metric, columns: dict[str, Floats], universe: NDArray[np.int64
         value = metric.function(*arrays, weights, **metric.args)
     if value.shape != (1,):
         raise StageError(f"metric '{metric.label}': expected one value per resample, got shape {value.shape}")
-    return Task(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored))
+    why = metric.why(*arrays, **metric.args) if metric.why and n and np.isnan(value[0]) else ""
+    return Task(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored, why))
 
 
 def resample(tasks: Sequence[Task], bootstrap: Resamples) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from registry.sample import GENERATIONS, GREEDY, SAMPLES
+from registry.sample import GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
 from runners.conformal_sets import calibration_rows
 from runners.records import read_table
 from runners.stage import StageError
@@ -69,6 +69,14 @@ class Samples:
     def answerable(self) -> Floats:
         """1 where the question can be answered; what says nothing can."""
         return np.asarray(pc.fill_null(self.table["answerable"], True).to_numpy(), dtype=np.float64)
+
+    @cached_property
+    def uncertain(self) -> Floats:
+        """1 where the question is meant to be uncertain: by the dataset's `uncertain:`, NaN where that is undefined; else unanswerable."""
+        said = self.values(UNCERTAIN)
+        if all(value is None for value in said):
+            return 1 - self.answerable
+        return np.array([np.nan if value is None else float(value) for value in said])
 
     @cached_property
     def fold(self) -> Floats:

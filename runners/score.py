@@ -58,6 +58,8 @@ def _run(stage: Stage) -> None:
                 same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
                 for (label, measured), (low, high) in zip(found, limits, strict=True):
                     stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
+                    if measured.why:
+                        stage.count(**{f"undefined ({measured.why})": 1})
                     numbers = {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
                     rows.append(same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored})
         if compare:

@@ -3,9 +3,12 @@
 The contract of a plugin `NAME.py`:
 
     HIGHER_IS_BETTER = True          # or False; None where neither direction is better
-    OVER = "gt_is_idk"               # optional: the metric is over rows where this column is 1, and n counts those
+    OVER = "gt_is_idk"               # optional: the metric is over rows where this column is 1, and n counts those;
+                                     # {"flag": "clean_correct"}: only where the parameter `flag` is set
+    COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
+    def why_undefined(column: Floats, ..., *, parameter...) -> str    # optional: why there is no value over these rows
 
 - Positional arguments are named after the columns they read, `weights` last:
 
@@ -14,11 +17,14 @@ The contract of a plugin `NAME.py`:
   | correct | 0..1: right option chosen, or the judge's rating of an open answer |
   | confidence | 0..1: largest softmax over the options; of an open answer what `inference.confidence` says |
   | answerable | 1 where the question can be answered |
+  | uncertain | 1 where the question is meant to be uncertain: what the dataset's `uncertain:` says, else what cannot be answered |
   | fold | 0 or 1: which half of the dataset's groups the row is in, for metrics that choose something on other rows |
   | predicted, n_options | index of the likeliest option, number of options (multiple choice only) |
   | is_calibration | 1 where a conformal setting calibrates on the row, else 0; all 0 without a setting |
   | covered, set_size | of a row's prediction set, for one conformal setting and score |
   | uncertainty | of one estimator, HIGHER = MORE UNCERTAIN, may be infinite |
+  | clean_correct, clean_uncertainty | of the same sample, model and estimator on the clean input |
+  | uncertainty_change | uncertainty - clean_uncertainty; lacking where that is not finite |
   | pred_is_idk, gt_is_idk | 1 where the answer declines, where declining is right (open answers only) |
   | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
 
@@ -29,6 +35,9 @@ The contract of a plugin `NAME.py`:
   much cheaper than `np.asarray(weights)`. A plain (B, n) array works as well. The point estimate is weights of one.
   Which columns are summed must depend on the columns alone, never on the weights or on other sums.
 - The result is (B,): NaN where the metric is undefined for that resample, never a stand-in such as 0.
+- A metric that reads a `clean_...` column or `uncertainty_change` pairs every row of a perturbed variant with the clean row
+  of the same sample. There is none of it for the clean variant, nor where that was not run; a sample that a perturbation
+  cannot be applied to has no perturbed row and is unscored.
 - A metric that reads `is_calibration` is over test rows unless its parameter `rows` is "all"; n is counted accordingly.
 
 How often a metric is evaluated follows from what it reads: per conformal setting and score and as the mean over the

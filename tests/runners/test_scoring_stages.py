@@ -341,3 +341,66 @@ def test_no_clean_variant(world):
     write_table(Path("generations/m1/choice.parquet"), rows, GENERATIONS)
     with pytest.raises(StageError, match="model 'm1', dataset 'choice': no clean variant"):
         calibrate.run(stage("calibrate", {"settings": [SETTING]}, world.inputs, ["sets", "thresholds"]))
+
+
+PAIRED = [ref(name) for name in ("uncertainty_reflection_rate", "uncertainty_tie_rate", "auroc_perturbed")]
+HALLUCINATIONS = [
+    ref("hallucination_change_correlation", only_clean_correct=False, right_from=0.5),
+    ref("hallucination_rate", only_clean_correct=True, right_from=0.5),
+]
+
+
+def test_a_variant_is_paired_with_the_clean_answers_to_the_same_samples(world):
+    run = world.run_all(metrics=[*PAIRED, *HALLUCINATIONS], slices=["kind"])
+    found = world.scores()
+    assert {key[2] for key in found} == {"blur@radius=2.0"}  # nothing is paired with itself
+    told = {(r["model"], r["dataset"], r["variant"], r["sample_id"]): r["value"] for r in _rows("uncertainties", UNCERTAINTIES)}
+    rated = {(r["model"], r["variant"], r["sample_id"]): r["rating"] for r in _rows("judgements", JUDGEMENTS)}
+    for model in ("m1", "m2"):
+        for label, wanted in (("all", range(N)), ("kind=odd", range(0, N, 2))):
+            ids = [f"s{i}" for i in wanted if i != GAP]
+            blurred, clean = ([told[model, "open", v, i] for i in ids] for v in ("blur@radius=2.0", "clean"))
+            row = found[model, "open", "blur@radius=2.0", label, "uncertainty_reflection_rate[perplexity]"]
+            assert row["value"] == pytest.approx(np.mean([b > c for b, c in zip(blurred, clean, strict=True)]))
+            assert (row["n"], row["n_unscored"]) == (len(ids), len(wanted) - len(ids))
+            was, now = (np.array([rated[model, v, i] for i in ids]) for v in ("clean", "blur@radius=2.0"))
+            became_wrong = (was == 1) & (now == 0)
+            row = found[model, "open", "blur@radius=2.0", label, "hallucination_rate"]
+            assert (row["value"], row["n"]) == (pytest.approx(became_wrong.sum() / was.sum()), was.sum())
+            row = found[model, "open", "blur@radius=2.0", label, "hallucination_change_correlation[perplexity]"]
+            assert row["value"] == pytest.approx(np.corrcoef(became_wrong, np.subtract(blurred, clean))[0, 1])
+            assert row["low"] < row["value"] < row["high"]
+    assert not [name for name in run.counters if name.startswith("undefined (")]
+
+
+def test_samples_a_perturbation_does_not_apply_to_are_unscored(world):
+    path = Path("generations/m1/open.parquet")
+    rows = [
+        r for r in _rows(path, GENERATIONS) if (r["variant"], r["sample_id"]) not in {("blur@radius=2.0", f"s{i}") for i in range(50, 90)}
+    ]
+    write_table(path, rows, GENERATIONS)
+    world.run_all(metrics=[*PAIRED, *HALLUCINATIONS], slices=[])
+    row = world.scores()["m1", "open", "blur@radius=2.0", "all", "uncertainty_reflection_rate[perplexity]"]
+    assert (row["n"], row["n_unscored"]) == (N - 41, 41)
+
+
+def test_without_clean_answers_nothing_is_paired(world):
+    path = Path("generations/m1/open.parquet")
+    write_table(path, [r for r in _rows(path, GENERATIONS) if r["variant"] != "clean"], GENERATIONS)
+    world.run_all(metrics=[*PAIRED, ref("accuracy")], slices=[])
+    of_m1 = {key[4] for key in world.scores() if key[:2] == ("m1", "open")}
+    assert of_m1 == {"accuracy"}
+
+
+def test_why_a_value_is_undefined_is_counted(world):
+    path = Path("generations/m1/open.parquet")
+    rows = [{**r, "text": "red"} if r["variant"] != "clean" else r for r in _rows(path, GENERATIONS)]
+    rows = [{**r, "text": "I don't know"} if int(r["sample_id"][1:]) % 4 == 0 and r["variant"] != "clean" else r for r in rows]
+    write_table(path, rows, GENERATIONS)
+    run = world.run_all(metrics=HALLUCINATIONS[:1], slices=[])
+    assert world.scores()["m1", "open", "blur@radius=2.0", "all", "hallucination_change_correlation[perplexity]"]["value"] is None
+    assert run.counters["undefined (no answer became wrong)"] == 1
+
+
+def _rows(name, schema):
+    return read_table(Path("results") / name if isinstance(name, str) else name, schema).to_pylist()

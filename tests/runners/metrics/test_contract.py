@@ -26,6 +26,10 @@ def columns():
         "gt_is_idk": rng.integers(0, 2, N) * 1.0,
         "answerable": rng.integers(0, 2, N) * 1.0,
         "fold": np.arange(N) // 3 % 2 * 1.0,
+        "uncertain": rng.integers(0, 2, N) * 1.0,
+        "clean_correct": rng.integers(0, 2, N) * 1.0,
+        "clean_uncertainty": rng.normal(size=N),
+        "uncertainty_change": rng.normal(size=N),
         "rated_by_vqa": rng.integers(0, 11, N) / 10,
     }
 
@@ -42,6 +46,7 @@ def test_declares_itself(metric):
     assert plugin.reads[-1] == "weights"
     assert "HIGHER_IS_BETTER" in plugin.declares
     assert plugin.summary
+    assert set(plugin.declares.get("COMPANIONS", [])) <= set(plugins.names("metrics"))
 
 
 def test_grouped_weights_give_what_dense_ones_give(metric):
