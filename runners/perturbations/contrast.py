@@ -1,0 +1,28 @@
+"""Flat light: all levels drawn towards the picture's mean grey."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+MODALITY = "image"
+
+
+def contrast(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(255)] = 0.2) -> list[Image]:
+    """Draw every level towards the mean grey of the image, or away from it.
+
+    Pillow's `ImageEnhance.Contrast(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
+
+    Args:
+        batch: images of 8 bits a channel.
+        rngs: not used; the result is the same every time.
+        factor: new = mean + factor * (old - mean), the mean being that of the image's luma, rounded. 1 changes nothing, 0 is plain grey.
+    """
+    from PIL import ImageEnhance
+
+    return [ImageEnhance.Contrast(image).enhance(factor) if factor != 1 else image.copy() for image in batch]

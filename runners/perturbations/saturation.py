@@ -1,0 +1,28 @@
+"""Faded colours, or a picture in shades of grey: what is told by colour alone goes, shape and layout stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+MODALITY = "image"
+
+
+def saturation(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(255)] = 0.0) -> list[Image]:
+    """Draw every pixel towards its own luma, or away from it.
+
+    Pillow's `ImageEnhance.Color(image).enhance(factor)`. VLM-UQBench names it and gives no strength; the default is ours.
+
+    Args:
+        batch: images of 8 bits a channel.
+        rngs: not used; the result is the same every time.
+        factor: new = luma + factor * (old - luma). 1 changes nothing, 0 leaves shades of grey, more than 1 is garish.
+    """
+    from PIL import ImageEnhance
+
+    return [ImageEnhance.Color(image).enhance(factor) if factor != 1 else image.copy() for image in batch]

@@ -1,0 +1,27 @@
+"""Solarisation: light parts shown as their negative, as on a film exposed far too long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+MODALITY = "image"
+
+
+def solarize(batch: list[Image], rngs: list[Generator], *, threshold: Annotated[int, Ge(0), Le(255)] = 127) -> list[Image]:
+    """Turn every level above a threshold into its negative: new = 255 - old where old > threshold, in each channel.
+
+    Args:
+        batch: images of 8 bits a channel.
+        rngs: not used; the result is the same every time.
+        threshold: the highest level that stays; 255 changes nothing, 0 inverts all but black. VLM-UQBench reports a strength of 1. Read as
+            "on", it means the usual threshold, which is the default: 127, Pillow's 128 counted from the first level that is turned.
+            Read as the threshold of its formula it is `threshold: 1`, the negative of the whole picture.
+    """
+    table = [level if level <= threshold else 255 - level for level in range(256)] * 3
+    return [image.point(table) for image in batch]
