@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from runners.inputs import BrokenSample, Dataset, Variant
 from runners.models import ANSWER, DRAWS, OPTIONS, PARTS, Decoding, Part, Request, draw_of, draw_part
 from runners.progress import progress
 from runners.prompts import messages
+from runners.seen import Seen, Sight
 from runners.stage import Stage, StageError
 from runners.store import base_key, manner, part_key, pixel_digest
 
@@ -58,11 +59,13 @@ class Asker:
         given = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
         self.decoding = Decoding(**given)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
+        self._seen: list[Seen] = []
         self._manners: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
 
     def survey(self) -> tuple[list[Cell], list[str]]:
         """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
+        self._seen = [Seen(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
         cells: list[Cell] = []
         broken: list[str] = []
@@ -77,6 +80,8 @@ class Asker:
                 cells += found
                 if len(found) < len(self.variants):
                     self.stage.count(**{"dropped (no image to perturb)": len(self.variants) - len(found)})
+        for seen in self._seen:
+            seen.save()
         return cells, broken
 
     def name(self, place: Place) -> str:
@@ -130,25 +135,39 @@ class Asker:
 
     def _examine(self, place: tuple[int, int]) -> list[Cell] | BrokenSample:
         number, row = place
-        dataset = self.datasets[number]
         try:
-            image = dataset.image(row)
+            return list(self._cells(number, row))
         except BrokenSample as error:
             return error
+
+    def _cells(self, number: int, row: int) -> Iterator[Cell]:
+        dataset, seen = self.datasets[number], self._seen[number]
+        sample = dataset.samples[row]
+        data = dataset.encoded(row)
+        encoded = hashlib.sha256(data).digest() if data is not None else b""
         prompts: dict[tuple[str, bool], str] = {}
-        cells = []
+        decoded: list[Image | None] = []
         for index, variant in enumerate(self.variants):
-            if not variant.fits(image is not None):
+            if not variant.fits(data is not None):
                 continue
-            picture, question = self._applied(dataset, row, variant, image)
-            shown = (question, picture is not None)
+            key = seen.key(index, encoded, sample["sample_id"], sample["question"]) if data is not None else None
+            sight, question = seen.get(key), sample["question"]
+            if sight is not None and variant.modality == "text":
+                question = self._applied(dataset, row, variant, None)[1]
+            elif sight is not None:
+                question = question if sight.question is None else sight.question
+            else:
+                decoded = decoded or [dataset.image(row)]
+                picture, question = self._applied(dataset, row, variant, decoded[0])
+                if picture is not None:
+                    sight = Sight(pixel_digest(picture), picture.size, question if variant.modality == "cross" else None)
+                    seen.add(key, sight)
+            shown = (question, sight is not None)
             prompt = prompts.get(shown) or prompts.setdefault(shown, self._prompt(dataset, row, *shown))
-            pixels = "" if picture is None else pixel_digest(picture)
+            pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             where = Place(number, row, index, self._base(prompt, pixels, question))
-            length = self._length(prompt, None if picture is None else picture.size)
-            seen = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
-            cells.append(Cell(where, self._options(where), pixels, length, seen))
-        return cells
+            told = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
+            yield Cell(where, self._options(where), pixels, self._length(prompt, size), told)
 
     def _applied(self, dataset: Dataset, row: int, variant: Variant, image: Image | None) -> tuple[Image | None, str]:
         sample = dataset.samples[row]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
@@ -33,6 +34,14 @@ def engine_digest(module: str) -> str:
     for library in (*LIBRARIES, *foreign):
         total.update(f"{library} {_version(library)}\n".encode())
     return total.hexdigest()
+
+
+def imported_versions(module: str) -> dict[str, str]:
+    """Version of every distribution whose packages the module or anything of ours behind it imports."""
+    names = {n.partition(".")[0] for path in closure(module).values() for n in _named(path)}
+    outside = names - set(PACKAGES) - sys.stdlib_module_names
+    known = packages_distributions()
+    return {library: _version(library) for name in sorted(outside) for library in sorted(set(known.get(name, ())))}
 
 
 def file_digest(path: Path) -> str:
@@ -70,6 +79,11 @@ def closure(module: str) -> dict[str, Path]:
 
 
 def _imports(path: Path) -> list[str]:
+    return [n for n in _named(path) if n.partition(".")[0] in PACKAGES]
+
+
+def _named(path: Path) -> list[str]:
+    """Every module that a file imports when it runs."""
     names: list[str] = []
     waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), str(path))]
     while waiting:
@@ -82,7 +96,7 @@ def _imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
         waiting += ast.iter_child_nodes(node)
-    return [n for n in names if n.partition(".")[0] in PACKAGES]
+    return names
 
 
 def _file(name: str) -> Path | None:

@@ -41,6 +41,8 @@ class Variant:
     """image, text or cross; empty for the clean variant."""
     function: Callable[..., Any] | None = None
     args: Mapping[str, Any] | None = None
+    module: str = ""
+    """Dotted name of the plugin."""
 
     def apply(self, seed: int, sample_id: str, image: PIL.Image.Image | None, question: str) -> tuple[PIL.Image.Image | None, str]:
         """The picture and question of one sample under this variant."""
@@ -70,7 +72,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]]) -> list[Variant]:
         modality = plugin.declares.get("MODALITY")
         if modality not in MODALITIES:
             raise StageError(f"{plugin.path}: MODALITY: expected one of {', '.join(MODALITIES)}, got {modality!r}")
-        made.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"]))
+        made.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"], plugin.module))
     return made
 
 
@@ -79,7 +81,7 @@ class Dataset:
 
     def __init__(self, name: str, folder: Path, rule: Rule | None = None) -> None:
         """All its rows, or those that `rule` has models asked."""
-        self.name = name
+        self.name, self.folder = name, folder
         self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
         if rule is not None:
             self.table = self.table.filter(rule.asked(name, self.table["split"]))
@@ -133,9 +135,10 @@ class Dataset:
 
 
 class _Pictures:
-    """Encoded pictures by id, from numbered Parquet files, with few row groups in memory."""
+    """Encoded pictures by id, from numbered Parquet files, with some row groups in memory."""
 
-    def __init__(self, folder: Path, needed: set[str], keep: int = 3) -> None:
+    def __init__(self, folder: Path, needed: set[str], keep: int = 256 * 2**20) -> None:
+        """`keep`: bytes of row groups that stay; batches of like length go to and fro among neighbours."""
         self._lock = threading.Lock()
         self._keep = keep
         self._groups: OrderedDict[tuple[int, int], pa.ChunkedArray] = OrderedDict()
@@ -161,7 +164,7 @@ class _Pictures:
             if column is None:
                 column = self._files[file].read_row_group(group, columns=["image.bytes"]).column(0)
                 self._groups[file, group] = column
-                if len(self._groups) > self._keep:
+                while len(self._groups) > 1 and sum(c.nbytes for c in self._groups.values()) > self._keep:
                     self._groups.popitem(last=False)
             self._groups.move_to_end((file, group))
         found = column[row].as_py()
