@@ -1,0 +1,23 @@
+"""What edits of a question's words share: how it ends, and what an edit that changed nothing gives back."""
+
+from __future__ import annotations
+
+QUESTION_MARKS = "?？؟;՞"
+_ENDINGS = ".!,:…。！，、"
+
+
+def as_question(text: str) -> str:
+    """Words that end with a question mark, as VLM-UQBench has every edited question end.
+
+    >>> as_question("How many are there "), as_question("Count them.")
+    ('How many are there?', 'Count them?')
+    """
+    words = text.rstrip()
+    if words.endswith(tuple(QUESTION_MARKS)):
+        return words
+    return words.rstrip(_ENDINGS + " ") + "?"
+
+
+def edited(question: str, made: str) -> str:
+    """The edited question, as a question; the very one that went in where the edit changed nothing, so that it is known for a no-op."""
+    return question if made == question else as_question(made)
