@@ -1,0 +1,141 @@
+"""From a spec with draws and estimators to the table of uncertainties, every number worked out again from the answers."""
+
+import importlib
+from collections import Counter
+from contextlib import chdir
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+
+from compiler.plan import canonical, make_plan
+from compiler.resolve import resolve_file
+from compiler.spec import RunWide
+from registry.sample import GENERATIONS, UNCERTAINTIES
+from runners.judges.rules import normalise
+from runners.records import read_table
+from runners.settings import Settings
+from runners.stage import read_stage
+from tests.tiny_models import tiny_llava
+from tests.tiny_nli import nli_model
+
+SPEC = """\
+qualm: 1
+name: t
+datasets:
+  open: {card: synthetic_scenes, test: 6}
+  choice: {card: synthetic_scenes, format: multiple_choice, test: 3}
+models:
+  base: {hf_vlm: {artifact: tiny}}
+perturbations: [blur: {radius: 2}]
+inference: {draws: 4, max_new_tokens: 4}
+estimators:
+  - max_sequence_probability
+  - pointwise_mutual_information: {without: [image, question]}
+  - p_true
+  - lexical_similarity: {words: unicode}
+  - semantic_entropy: {version: [frequency, sum], nli: [lexical, {hf: {artifact: nli}}]}
+metrics: [auroc]
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("project")
+    tiny_llava(folder / "registry" / "data" / "tiny", seed=3)
+    nli_model(folder / "registry" / "data" / "nli")
+    return folder
+
+
+def build(root, text, batch_size):
+    """Compile and run up to `estimate`, as DVC would; the counters of each stage."""
+    (root / "t.yaml").write_text(text)
+    plan = make_plan(resolve_file(root / "t.yaml", root, RunWide(default="t")))
+    counters = {}
+    with chdir(root):
+        for stage in plan.stages:
+            if stage.kind in ("data", "infer", "estimate"):
+                path = root / "specs" / "t" / "stages" / f"{stage.name}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(canonical(stage.as_json()))
+                found = read_stage(f"t/{stage.name}", Settings(device="cpu", batch_size=batch_size, workers=1, progress=False))
+                importlib.import_module(f"runners.{stage.kind}").run(found)
+                counters[stage.name] = found.counters
+    return counters
+
+
+def computed(counters):
+    """What was asked of the model, of whatever kind."""
+    return sum(n for name, own in counters.items() if name.startswith("infer") for kind, n in own.items() if kind.endswith(" computed"))
+
+
+def tables(root):
+    folder = root / "results" / "t"
+    answers = {
+        name: read_table(folder / "generations" / "base" / f"{name}.parquet", GENERATIONS).to_pylist() for name in ("open", "choice")
+    }
+    values = read_table(folder / "uncertainties.parquet", UNCERTAINTIES).to_pylist()
+    return answers, {(r["dataset"], r["variant"], r["sample_id"], r["estimator"]): r["value"] for r in values}
+
+
+def expected(greedy, draws):
+    """Every estimator of the spec that needs no model, from one sample's rows, written out anew."""
+    own = greedy["token_logprobs"]
+    texts = [row["text"] for row in draws]
+    groups = Counter(map(normalise, texts))
+    likely = {g: np.logaddexp.reduce([sum(r["token_logprobs"]) for r in draws if normalise(r["text"]) == g]) for g in groups}
+    yield "max_sequence_probability", -sum(own)
+    yield "pointwise_mutual_information@without=image", -np.mean(np.subtract(own, greedy["logprobs_without_image"]))
+    yield "pointwise_mutual_information@without=question", -np.mean(np.subtract(own, greedy["logprobs_without_question"]))
+    yield "p_true", -np.log(greedy["p_true"])
+    yield "lexical_similarity", -np.mean([f1(normalise(a).split(), normalise(b).split()) for a, b in combinations(texts, 2)])
+    shares = np.array([groups[normalise(t)] / len(texts) for t in texts])
+    yield "semantic_entropy@nli=lexical,version=frequency", -np.log(shares).mean()
+    yield "semantic_entropy@nli=lexical,version=sum", -np.mean([likely[normalise(t)] for t in texts])
+
+
+def f1(a, b):
+    """ROUGE-L of words: twice the longest common subsequence over both lengths."""
+    table = np.zeros((len(a) + 1, len(b) + 1), dtype=int)
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            table[i + 1, j + 1] = table[i, j] + 1 if x == y else max(table[i, j + 1], table[i + 1, j])
+    return 2 * table[-1, -1] / (len(a) + len(b)) if a or b else 1.0
+
+
+def check(root, n):
+    answers, values = tables(root)
+    rows = {}
+    for name, table in answers.items():
+        for row in table:
+            rows.setdefault((name, row["variant"], row["sample_id"]), []).append(row)
+    assert len({key[3] for key in values}) == 9
+    assert len(values) == 2 * (6 + 3) * 9
+    for (name, variant, sample), (greedy, *draws) in rows.items():
+        if name == "choice":
+            assert not draws
+            assert all(values[name, variant, sample, e] is None for e in {k[3] for k in values} if e != "max_sequence_probability")
+            continue
+        assert [r["draw"] for r in draws] == list(range(1, n + 1))
+        for label, value in expected(greedy, draws):
+            assert values[name, variant, sample, label] == pytest.approx(value, abs=1e-5), (sample, label)
+        of_model = values[name, variant, sample, "semantic_entropy@nli=hf(artifact=nli),version=frequency"]
+        assert 0 <= of_model <= np.log(n) + 1e-12
+    return values
+
+
+def test_a_spec_becomes_a_table_of_uncertainties(root):
+    first = build(root, SPEC, 4)
+    before = check(root, 4)
+    assert first["estimate"]["answers without draws"] == 6
+    assert first["estimate"]["undefined"] == 6 * 8
+    more = build(root, SPEC.replace("draws: 4", "draws: 6"), 3)
+    check(root, 6)
+    assert more["infer-base-open"]["draws computed"] == 2 * 6 * 2  # two draws more of six samples under two variants
+    assert computed(more) == 2 * 6 * 2
+    added = build(root, SPEC.replace("  - p_true", "  - p_true\n  - deg_mat: {nli: {hf: {artifact: nli}}}"), 4)
+    assert computed(added) == 0
+    after = tables(root)[1]
+    assert {key: after[key] for key in before} == before  # fewer draws again: the first four, and the same values to the last bit
