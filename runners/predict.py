@@ -104,7 +104,9 @@ def _answering() -> Any:
             self.mine = self.work.batches if spread else self.work.batches[self.trainer.global_rank :: self.trainer.world_size]
             self.writes = not spread or self.trainer.is_global_zero
             if spread and self.mine:
-                self.placed = [sharing.place(self.asker.model, self.how, self.trainer.strategy.root_device)]  # hidden from Lightning
+                self.placed = [
+                    sharing.place(self.asker.model, self.how, self.trainer.strategy.root_device, self.trainer.local_rank)
+                ]  # hidden from Lightning
             elif self.mine:
                 self.network = self.asker.model.load()
             pinned = self.trainer.strategy.root_device.type == "cuda"

@@ -55,23 +55,26 @@ def trainer_arguments(settings: Settings, how: str) -> dict[str, Any]:
     return {"accelerator": settings.device, "devices": settings.devices, "num_nodes": settings.nodes, "strategy": strategy}
 
 
-def place(model: Any, how: str, device: torch.device) -> Any:
+def place(model: Any, how: str, device: torch.device, number: int) -> Any:
     """Read the weights onto all devices at once; every process must call this.
 
     Args:
         model: a `runners.models.Model` whose `load` takes `spread`, keyword arguments of transformers' `from_pretrained`.
         how: of `SPREAD`.
         device: this process's.
+        number: this process's on its machine.
 
     Raises:
         StageError: the model's plugin cannot spread it.
     """
     import inspect
+    import os
 
     if how == FSDP:
-        return _sharded(model.load().to(device), device)
+        return _sharded(model.load(), device)
     if "spread" not in inspect.signature(model.load).parameters:
         raise StageError(f"{type(model).__name__} cannot be spread over devices; set strategy = 'ddp' or devices = 1")
+    os.environ.setdefault("LOCAL_RANK", str(number))  # transformers reads it, and srun does not set it
     return model.load(spread={"device_map": "auto"} if how == DEVICE_MAP else {"tp_plan": "auto"})
 
 
@@ -94,4 +97,4 @@ def _sharded(module: Any, device: torch.device) -> Any:
     for part in reversed(list(module.modules())):
         if id(part) not in inside and any(True for _ in part.parameters(recurse=False)):
             fully_shard(part, mesh=mesh)
-    return module
+    return module.to(device)  # what is no weight: buffers

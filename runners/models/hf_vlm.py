@@ -13,7 +13,7 @@ import hashlib
 import json
 import string
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -210,11 +210,12 @@ class HfVlm:
         known = (*ids, getattr(self.processor, "image_token_id", None))
         return {int(i) for i in known if i is not None and i != self.tokenizer.unk_token_id}
 
-    def load(self, dtype: str | None = None) -> torch.nn.Module:
+    def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
         """Read the weights, adapters merged in.
 
         Args:
             dtype: another than the model's own, for training.
+            spread: how `from_pretrained` is to put them on several devices; by default they stay on the CPU for the caller to move.
 
         Raises:
             ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
@@ -222,7 +223,9 @@ class HfVlm:
         from transformers import AutoModelForImageTextToText
 
         who = f"model '{self.label}'"
-        module, self.stops = read_weights(who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer)
+        module, self.stops = read_weights(
+            who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, **(spread or {})
+        )
         settings = module.generation_config
         for adapter in self.base.adapters:
             module = merge(self.label, module, adapter)
@@ -242,7 +245,7 @@ class HfVlm:
         import torch
 
         return {
-            name: value.to(self.module.device, self.module.dtype if value.is_floating_point() else None)
+            name: value.to(self.module.device, self.module.dtype if value.is_floating_point() else None, non_blocking=True)
             if isinstance(value, torch.Tensor)
             else value
             for name, value in encoded.tensors.items()

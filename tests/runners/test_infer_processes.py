@@ -88,6 +88,25 @@ def test_the_first_of_two_is_killed_and_one_goes_on(tmp_path, model, alone):
     assert sorted(project.stored()) == sorted(alone.stored())
 
 
+@pytest.mark.parametrize(
+    ("strategy", "devices", "launcher"), [("tensor_parallel", "2", TORCHRUN), ("fsdp", "2", []), ("device_map", "1", [])]
+)
+def test_one_model_on_several_devices(tmp_path, model, alone, strategy, devices, launcher):
+    """Every process takes part in every batch, and the first one stores: the answers of one device, to rounding."""
+    project = make(tmp_path, model, 8)
+    finish(start(project, *launcher, QUALM_DEVICES=devices, QUALM_STRATEGY=strategy))
+    keys = [key for batch in project.stored() for key in batch]
+    assert len(keys) == len(set(keys)) and set(keys) <= {key for batch in alone.stored() for key in batch}
+    before = {(r["sample_id"], r["variant"], r["draw"]): r for r in alone.rows("open")}
+    for row in project.rows("open"):
+        same = before[row["sample_id"], row["variant"], row["draw"]]
+        assert row["text"] == same["text"] and row["token_logprobs"] == pytest.approx(same["token_logprobs"], abs=1e-4)
+        assert row["p_true"] == pytest.approx(same["p_true"], abs=1e-4)
+    assert [r["option_logits"] for r in project.rows("mc")] == [
+        pytest.approx(r["option_logits"], abs=1e-3) for r in alone.rows("mc")[: len(project.rows("mc"))]
+    ]
+
+
 def test_nothing_to_do_is_told_to_all(tmp_path, model, alone):
     (tmp_path / ".qualm").mkdir()
     project = make(tmp_path, model)
