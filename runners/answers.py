@@ -20,8 +20,9 @@ from runners import plans
 from runners.asking import Asker, Cell
 from runners.code import engine_digest
 from runners.inputs import Dataset, Variant
-from runners.models import ANSWER, OPTIONS, PARTS, draw_of
+from runners.models import ANSWER, OPTIONS, PARTS, Remote, draw_of
 from runners.predict import answer_all, follow
+from runners.remote import ask_all
 from runners.settings import is_first
 from runners.stage import Stage, StageError
 from runners.store import LostError, Store
@@ -43,7 +44,7 @@ def answer_tables(
     """GENERATIONS of each dataset, rows in its order.
 
     Args:
-        model: a `runners.models.Model`.
+        model: a `runners.models.Model` or `Remote`.
         module: dotted name of its plugin, whose code is part of every key.
         datasets: what is asked.
         variants: under which perturbations.
@@ -60,15 +61,19 @@ def answer_tables(
     about = {"label": label, "plugin": module}
     store = Store(Path(stage.settings.store), model.digest, engine, about, stage.key, stage.settings.workers)
     if together and not is_first():
-        follow(asker, store)
+        if not isinstance(model, Remote):
+            follow(asker, store)
         return []
     cells, broken = asker.survey()
     found = plans.look_up(asker, cells, store)
     _count(stage, found)
-    work = plans.Work(())
-    if found.missing:
-        work = plans.PlanFile(asker, cells).work(asker, found.missing, store, lambda _: stage.settings.batch)
-    answer_all(asker, store, work, together)
+    if isinstance(model, Remote):  # by one process, with as many requests at a time as the server takes
+        ask_all(asker, store, found.missing)
+    else:
+        work = plans.Work(())
+        if found.missing:
+            work = plans.PlanFile(asker, cells).work(asker, found.missing, store, lambda _: stage.settings.batch)
+        answer_all(asker, store, work, together)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)

@@ -24,9 +24,15 @@ LIBRARIES = ("torch", "torchvision", "transformers", "tokenizers", "numpy", "pil
 def engine_digest(module: str) -> str:
     """Digest of the code behind `module` (a dotted name) and of the libraries that compute for it.
 
-    For a module of another package its file and the version of its distribution stand for all that it imports.
+    For a module of another package its file and the version of its distribution stand for all that it imports. A module that asks
+    somebody else to compute lists by `ENGINE = [...]` the modules that shape what is asked and how replies are read; libraries of
+    ours, and whatever else it imports, then do not count.
     """
     total = hashlib.sha256()
+    if named := _engine(module):
+        for name in sorted(named):
+            total.update(f"{name} {source_digest(_known(name))}\n".encode())
+        return total.hexdigest()
     for name, path in sorted(closure(module).items()):
         total.update(f"{name} {source_digest(path)}\n".encode())
     first = module.partition(".")[0]
@@ -97,6 +103,21 @@ def _named(path: Path) -> list[str]:
             names += [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
         waiting += ast.iter_child_nodes(node)
     return names
+
+
+def _engine(module: str) -> list[str]:
+    """What a module declares by `ENGINE`."""
+    for node in ast.parse(_known(module).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ENGINE" for t in node.targets):
+            return list(ast.literal_eval(node.value))
+    return []
+
+
+def _known(name: str) -> Path:
+    path = _file(name)
+    if path is None:
+        raise ModuleNotFoundError(f"no file of the module {name}")
+    return path
 
 
 def _file(name: str) -> Path | None:

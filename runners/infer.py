@@ -30,8 +30,10 @@ def run(stage: Stage) -> None:
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"
         )
     datasets = [Dataset(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
+    if "option_logits" not in gives(plugin, chosen["args"]):
+        _open_only(chosen["label"], plugin.name, datasets)
     folder = stage.inputs.get("model")
-    context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"))
+    context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"), stage.settings)
     try:
         model = load("models", plugin.name)(context, **chosen["args"])
         if hasattr(model, "lookup"):
@@ -50,6 +52,17 @@ def run(stage: Stage) -> None:
         facts = {"model": chosen["label"], "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
         write_table(made, table, GENERATIONS, {**stage.provenance, **facts})
         stage.publish(made, target)
+
+
+def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
+    """Refuse multiple-choice questions, which are scored by their options' logits."""
+    for dataset in datasets:
+        chosen = next((s["sample_id"] for s in dataset.samples if s["choices"]), None)
+        if chosen is not None:
+            raise StageError(
+                f"model '{label}': {plugin} with these parameters gives no option_logits, by which multiple-choice questions are scored; "
+                f"dataset {dataset.name} has some, such as sample '{chosen}' (`qualm ls models {plugin}` says what it takes)"
+            )
 
 
 def _look_up(model: Any, dataset: Dataset, stage: Stage) -> pa.Table:

@@ -204,7 +204,7 @@ class Line:
         if client is not None:
             client.close()
         if self.budget.spent:
-            self.counters["cents spent"] = math.ceil(100 * self.budget.spent)
+            self.counters["cents spent"] = math.ceil(100 * self.budget.spent - 1e-6)
 
     def _open(self) -> Any:
         from openai import OpenAI

@@ -41,6 +41,9 @@ VERIFY = "Is that answer right? Answer yes or no."
 CONFIDENCE = "How sure are you of that answer, from 0 to 100 percent? Reply with the number alone."
 """What a model is asked so that it puts its confidence in words; its number is read from the reply."""
 
+CONFIDENCE_TOKENS = 8
+"""Of a reply that is to be a number."""
+
 
 def messages(question: str, choices: Sequence[str] = (), image: bool = True) -> list[dict[str, object]]:
     """The conversation a processor's chat template is applied to, with `add_generation_prompt=True`."""

@@ -1,9 +1,10 @@
 """Models: what answers a prompt, or what answered it elsewhere.
 
-A model plugin is one file here holding one function of the file's name. It returns an object of one of two kinds:
+A model plugin is one file here holding one function of the file's name. It returns an object of one of three kinds:
 
     def hf_vlm(context: ModelContext, *, artifact: Artifact | None = None, ...) -> Model: ...        # answers
     def recorded(context: ModelContext, *, artifact: Artifact, ...) -> Recording: ...                # looks up
+    def openai(context: ModelContext, *, model: str, ...) -> Remote: ...                             # answers elsewhere
 
 `GIVES = [...]` declares which columns of GENERATIONS it can fill, so that the compiler refuses a spec whose estimators
 need what the model cannot give. It may depend on the model's arguments (`registry.plugins.gives`).
@@ -22,7 +23,8 @@ What `infer` relies on, and every `Model` keeps:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     import PIL.Image
     import pyarrow as pa
     import torch
+
+    from runners.openai_client import Line
+    from runners.settings import Settings
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -80,6 +85,8 @@ class ModelContext:
     """Where the model's files lie: an entry of `registry/data/` or what a fine-tune made. None for a hub model."""
     dtype: str | None = None
     """The run's dtype, for a model whose own parameters name none."""
+    settings: Settings | None = None
+    """Of this run; how servers are reached."""
 
 
 @dataclass
@@ -163,6 +170,42 @@ class Model(Protocol):
 
     def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
         """The parts of each request, in order; every request of a batch has options, or none has."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """One part of what a server gave for a request."""
+
+    part: str
+    value: Part
+    reason: str = ""
+    """Why some of it is undefined."""
+    rejected: bool = False
+    """The server refused to answer, and would again."""
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A model behind a server. Building it sends nothing."""
+
+    digest: str
+    """SHA-256 over whatever of its parameters shapes answers."""
+    line: Line
+    """The connection. All of `parts` is called within its `pooled`, from several threads."""
+    counters: Counter[str]
+    """What the run's record shall count."""
+    served: Counter[str]
+    """Replies by what the server said of itself."""
+
+    def render(self, messages: list[dict[str, Any]]) -> str:
+        """A text that stands for this conversation and everything that is sent with it but pictures."""
+
+    def parts(self, request: Request, decoding: Decoding) -> Iterator[Told]:
+        """The parts of one request, each as soon as it is there.
+
+        Raises:
+            Failed, Stopped: see `runners.openai_client`; what was handed over before stays.
+        """
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from runners.models._layout import Layout, common, followed
 from runners.models._own_answer import true_share, yes_share
 from runners.models._rows import Network, Rows, divergences, token_logprobs
 from runners.models._sampling import Chooser
-from runners.prompts import messages, p_true, verbalisation, verification
+from runners.prompts import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
 
 if TYPE_CHECKING:
     import torch
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 Parts = list[dict[str, Part]]
 PRIORS = ("without_image", "without_question", "without_both")
-CONFIDENCE_TOKENS = 8
-"""Of a reply that is to be a number."""
 
 
 def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:

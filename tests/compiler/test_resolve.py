@@ -119,7 +119,24 @@ def change(old: str, new: str) -> str:
             "{hf_vlm: {artifact: scene-vlm-base}}",
             "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}",
             "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives option_logits) "
-            "(leave one of the two out; models of hf_vlm can)",
+            "(leave one of the two out; models of hf_vlm, openai can)",
+        ),
+        (
+            "{hf_vlm: {artifact: scene-vlm-base}}",
+            "{openai: {model: m}}",
+            "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives draws, "
+            "said_confidence, text) (set `logprobs` of openai)",
+        ),
+        (
+            "{hf_vlm: {artifact: scene-vlm-base}}",
+            "{openai: {model: m}}",
+            "t.yaml:12:3: conformal.half: conformal sets need option_logits, which the model 'base' cannot give (set `logprobs` of openai)",
+        ),
+        (
+            "{hf_vlm: {artifact: scene-vlm-base}}",
+            "{openai: {model: m}}\ninference: {confidence: verify}",
+            "t.yaml:7:25: inference.confidence: `verify` asks every model to verify its answers, which 'base' (openai) cannot "
+            "(set `logprobs` of openai)",
         ),
         (
             "scene-vlm-base}}\n",

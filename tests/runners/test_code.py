@@ -120,3 +120,17 @@ def test_one_file_alone(house):
     assert alone() == before
     edit(path, "helper.g(f)", "helper.g(f) + 1")
     assert alone() != before
+
+
+def test_a_module_that_asks_others_names_what_shapes_its_answers(house):
+    """Neither our libraries nor how a server is reached: both would be paid for again."""
+    listed = house / "runners" / "models" / "m.py"
+    edit(listed, "from runners import helper\n", 'from runners import helper\nENGINE = ["runners.models.m", "runners.unrelated"]\n')
+    before = digest()
+    edit(house / "runners" / "helper.py", "f()", "f() + 1")
+    assert digest() == before
+    edit(house / "runners" / "unrelated.py", "1", "2")
+    assert digest() != before
+    edit(listed, '"runners.unrelated"', '"runners.nowhere"')
+    with pytest.raises(ModuleNotFoundError, match=r"runners\.nowhere"):
+        digest()
