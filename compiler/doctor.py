@@ -32,6 +32,7 @@ def model(
     name: Annotated[str, typer.Argument(metavar="MODEL", help="A folder, an entry of registry/data/, SPEC:MODEL, or a hub name.")],
     revision: Annotated[str | None, typer.Option("--revision", help="Commit of a hub model, 40 hexadecimal digits.")] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float16; faults show best in float32.")] = "float32",
+    quantization: Annotated[str | None, typer.Option("--quantization", help="int8, int4 or nf4, as the parameter of hf_vlm.")] = None,
     spec: Annotated[
         str | None, typer.Option("--spec", help="Ask the questions of this spec's data sets instead of made-up scenes.")
     ] = None,
@@ -55,7 +56,12 @@ def model(
     """
     if adapter is not None:
         adapter = str(Path(adapter).resolve()) if Path(adapter).is_dir() else artifact_path(adapter)
-    given: dict[str, Any] = {"dtype": dtype, "adapter": adapter, "trust_remote_code": trust_remote_code or None}
+    given: dict[str, Any] = {
+        "dtype": dtype,
+        "quantization": quantization,
+        "adapter": adapter,
+        "trust_remote_code": trust_remote_code or None,
+    }
     if template is not None:
         given["template"] = _read(template)
     project = Project()

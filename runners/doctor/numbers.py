@@ -86,8 +86,8 @@ def continuation(patient: Patient) -> Finding:
     return Finding(
         "continuation", "warn", f"a prompt read in two parts has log-probabilities {worst:.2g} nats from one read whole",
         f"{patient.limits[0]:g} nats",
-        "what was read depends on what comes after it, as where a prompt is read both ways: then the engine reads each prompt whole, and "
-        "the checks below say whether it does; else the port's cache is wrong and they fail", {"worst": worst},
+        "what was read depends on what comes after it, as where a prompt is read both ways; the checks below say whether the engine "
+        "knows and reads each prompt whole: if they fail, write `share: false` for this model", {"worst": worst},
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,19 +91,35 @@ def _files(model: HfVlm) -> Finding:
 
 
 def _weights(model: HfVlm, seconds: float) -> Finding:
+    import torch
+
     module = model.module
-    count = sum(p.numel() for p in module.parameters())
-    size = sum(p.numel() * p.element_size() for p in module.parameters())
-    bad = [name for name, p in module.named_parameters() if p.is_floating_point() and not bool(p.isfinite().all())]
+    count = sum(_whole(p) for p in module.parameters())
+    size = sum(_stored(p) for p in module.parameters())
+    plain = {name: p for name, p in module.named_parameters() if type(p) is torch.nn.Parameter}
+    bad = [name for name, p in plain.items() if p.is_floating_point() and not bool(p.isfinite().all())]
     numbers = {"parameters": count, "bytes": size, "seconds": seconds}
     if bad:
         return Finding(
             "weights", "fail", f"not numbers in {', '.join(bad[:3])}", "all", "the files are damaged, or overflow at this dtype", numbers
         )
-    shown = (
-        f"{type(module).__name__}, {count / 1e6:,.3f} million parameters, {size / 2**20:,.1f} MiB as {model.dtype}, read in {seconds:.1f} s"
-    )
+    form = model.dtype if model.quantization == "none" else f"{model.quantization} and {model.dtype}"
+    shown = f"{type(module).__name__}, {count / 1e6:,.3f} million parameters, {size / 2**20:,.1f} MiB as {form}, read in {seconds:.1f} s"
     return Finding("weights", "ok", shown, numbers=numbers)
+
+
+def _stored(weight: Any) -> int:
+    """Bytes of a weight as it is kept, its scales with it."""
+    if hasattr(weight, "__tensor_flatten__"):  # torchao: a tensor of tensors
+        return sum(int(getattr(weight, name).nbytes) for name in weight.__tensor_flatten__()[0])
+    scales = getattr(getattr(weight, "quant_state", None), "absmax", None)  # bitsandbytes
+    return int(weight.nbytes) + (0 if scales is None else int(scales.nbytes))
+
+
+def _whole(weight: Any) -> int:
+    """Numbers in a weight, however few bits each has."""
+    shape = getattr(getattr(weight, "quant_state", None), "shape", weight.shape)
+    return math.prod(shape)
 
 
 def speed(patient: Patient) -> Finding:

@@ -22,6 +22,7 @@ from runners.models._adapters import COMMIT, Base, merge, unfold
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._layout import Seen, lay_out, leaders, unpadded
 from runners.models._one_pass import one_pass
+from runners.models._quantized import arguments, verify
 from runners.models._rows import Network, Rows
 from runners.models._still_images import still_images_only
 from runners.models._weights import read_weights
@@ -50,6 +51,7 @@ def hf_vlm(
     adapter: Artifact | None = None,
     template: str | None = None,
     share: bool | None = None,
+    quantization: Literal["none", "int8", "int4", "nf4"] = "none",
 ) -> HfVlm:
     """A transformers image-text-to-text model: safetensors, processor and chat template in one folder or hub repository.
 
@@ -65,6 +67,8 @@ def hf_vlm(
         template: chat template (Jinja) in the place of the processor's own; models published without one need it.
         share: whether prompts that begin alike are read once up to where they part. Null: yes, unless the architecture reads prompts
             both ways (PaliGemma); false is for a model of which `qualm doctor model` says that its cache cannot be continued.
+        quantization: weights of the language model's linear layers in 8 bits (`int8`, by torchao) or 4 (`int4` by torchao, on CUDA; `nf4`
+            by bitsandbytes); all else keeps its dtype.
 
     Raises:
         ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
@@ -80,20 +84,31 @@ def hf_vlm(
     fault = folder_fault(base.folder) if base.folder is not None else ""
     if fault:
         raise ModelError(f"model '{context.label}': {fault}")
-    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, share)
+    if base.adapters and quantization != "none":
+        raise ModelError(f"model '{context.label}': an adapter cannot be merged into weights of {quantization}; leave one of them out")
+    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, share, quantization)
 
 
 class HfVlm:
     """See `runners.models.Model`."""
 
-    def __init__(self, label: str, base: Base, dtype: str, remote_code: bool, template: str | None, share: bool | None) -> None:
+    def __init__(
+        self,
+        label: str,
+        base: Base,
+        dtype: str,
+        remote_code: bool,
+        template: str | None,
+        share: bool | None,
+        quantization: str = "none",
+    ) -> None:
         from transformers import AutoProcessor
         from transformers.utils import logging
 
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         folder, hub, revision = base.folder, base.hub, base.revision
-        self.label, self.base, self.dtype = label, base, dtype
+        self.label, self.base, self.dtype, self.quantization = label, base, dtype, quantization
         self._from: dict[str, Any] = {
             "pretrained_model_name_or_path": hub or str(folder),
             "revision": revision or "main",
@@ -102,6 +117,7 @@ class HfVlm:
         }
         identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
         merged = [folder_digest(a) for a in base.adapters] + (["read whole"] if share is False else [])
+        merged += [quantization] if quantization != "none" else []
         self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code, *merged]).encode()).hexdigest()
         try:
             with still_images_only():
@@ -218,14 +234,17 @@ class HfVlm:
             spread: how `from_pretrained` is to put them on several devices; by default they stay on the CPU for the caller to move.
 
         Raises:
-            ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
+            ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers; or they
+                cannot be quantised, or would be trained so.
         """
         from transformers import AutoModelForImageTextToText
 
         who = f"model '{self.label}'"
-        module, self.stops = read_weights(
-            who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, **(spread or {})
-        )
+        if dtype is not None and self.quantization != "none":
+            raise ModelError(f"{who}: weights of {self.quantization} are not trained; fine-tune it without `quantization`")
+        told = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
+        module, self.stops = read_weights(who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, **told)
+        verify(who, self.quantization, module)
         settings = module.generation_config
         for adapter in self.base.adapters:
             module = merge(self.label, module, adapter)

@@ -98,6 +98,7 @@ def test_the_engine_of_hf_vlm_is_small():
         "runners.models._layout",
         "runners.models._one_pass",
         "runners.models._own_answer",
+        "runners.models._quantized",
         "runners.models._rows",
         "runners.models._sampling",
         "runners.models._still_images",

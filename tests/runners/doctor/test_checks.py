@@ -91,7 +91,7 @@ def test_a_prompt_read_both_ways(tmp_path):
     """PaliGemma's: what is read first depends on what comes after, so no prompt may be read in two parts."""
     seen = found(patient(FAMILIES["paligemma"](tmp_path)), "text alone", "padding", "continuation")
     assert [f.verdict for f in seen.values()] == ["warn", "ok", "warn"]
-    assert "reads each prompt whole" in seen["continuation"].advice
+    assert "share: false" in seen["continuation"].advice
 
 
 def test_a_template_without_the_text(folder, tmp_path):
