@@ -226,6 +226,7 @@ class _Planner:
     def _data(self, d: DatasetUse) -> PlannedStage:
         params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}
         params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
+        params |= d.select
         inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
         return self._stage(
             f"data-{slug(d.label)}",

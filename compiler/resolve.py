@@ -7,15 +7,15 @@ that mean the same give the same plan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Lt
 
-from compiler import abstentions, check, estimators
+from compiler import abstentions, check, estimators, subsets
 from compiler.abstentions import AbstentionUse
-from compiler.errors import Problem, SpecError, nearest, shown
+from compiler.errors import Mark, Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
 from compiler.names import names_in, names_of
 from compiler.pairsets import PairResolver, PairSetUse
@@ -47,6 +47,8 @@ class DatasetUse:
     splits: tuple[str, ...] | None
     missing: str = ""
     """What will read it, where nothing does yet."""
+    select: Mapping[str, Any] = field(default_factory=dict)
+    """`where`, `uncertain` and `disjoint` as the data stage is told, where the spec has them."""
 
 
 @dataclass(frozen=True)
@@ -174,19 +176,17 @@ class _Resolver:
 
     def _datasets(self, trained_on: set[str]) -> tuple[DatasetUse, ...]:
         found: list[DatasetUse] = []
-        for name, entry in self.spec.datasets.items():
+        read = {name: one for name, entry in self.spec.datasets.items() if (one := self._card(entry.card, ("datasets", name, "card")))}
+        selected = {
+            name: subsets.expressions(self.spec.datasets[name], ("datasets", name), card, adapter, self.document, self._problem_at)
+            for name, (card, adapter) in read.items()
+        }
+        for name, (card, adapter) in read.items():
             path: Path_ = ("datasets", name)
-            try:
-                card = cards.load_card(entry.card)
-            except cards.CardError as error:
-                self._problem((*path, "card"), str(error))
-                continue
-            if card.kind != "dataset":
-                self._problem((*path, "card"), f"expected the card of a data set, got '{entry.card}', which is a {card.kind}")
-                continue
-            adapter = self._plugin("datasets", card.adapter, (*path, "card")) if card.adapter else None
-            if adapter is None and card.adapter:
-                continue
+            entry = self.spec.datasets[name]
+            select: dict[str, Any] = dict(selected[name])
+            if apart := subsets.disjoint(name, self.spec.datasets, selected, self._problem):
+                select["disjoint"] = apart
             given = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
             source = entry.source or (card.name if card.layout else None)
             limit = entry.limit if entry.limit is not None else self.run_wide.limit
@@ -195,8 +195,22 @@ class _Resolver:
                 self._no_parameters(given, path)
             for swept, args in self._combinations(adapter, given, path) if adapter else [({}, {})]:
                 splits = tuple(sorted(set(entry.splits))) if entry.splits is not None else None
-                found.append(DatasetUse(check.label(name, swept), card.name, adapter, args, limit, source, evaluate, splits, card.missing))
+                label = check.label(name, swept)
+                found.append(DatasetUse(label, card.name, adapter, args, limit, source, evaluate, splits, card.missing, select))
         return tuple(sorted(found, key=lambda d: d.label))
+
+    def _card(self, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
+        """The card of a data set and its adapter, where something reads it."""
+        try:
+            card = cards.load_card(name)
+        except cards.CardError as error:
+            self._problem(path, str(error))
+            return None
+        if card.kind != "dataset":
+            self._problem(path, f"expected the card of a data set, got '{name}', which is a {card.kind}")
+            return None
+        adapter = self._plugin("datasets", card.adapter, path) if card.adapter else None
+        return (card, adapter) if adapter or not card.adapter else None
 
     def _no_parameters(self, given: Mapping[str, Any], path: Path_) -> None:
         for name in given:
@@ -408,6 +422,9 @@ class _Resolver:
         if "dtype" not in given and any(p.name == "dtype" for p in plugin.parameters):
             return {**given, "dtype": self.run_wide.dtype}
         return given
+
+    def _problem_at(self, mark: Mark, path: str, message: str, hint: str) -> None:
+        self.problems.append(Problem(mark, path, message, hint))
 
     def _problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
         self.problems.append(self.document.problem(path, message, hint, key))

@@ -54,6 +54,16 @@ class Dataset(BaseModel):
         None, description="Whether models answer it; by default yes, unless a fine-tune trains on it or pairs are made of it."
     )
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
+    where: str | None = Field(
+        None,
+        description="Which samples to take: an expression over their fields and meta, as `LQI >= 4 and INV <= 2`, or a subset of the card.",
+    )
+    uncertain: str | None = Field(
+        None, description="Which of them are meant to be uncertain, as such an expression; by default those that cannot be answered."
+    )
+    disjoint: list[Name] | None = Field(
+        None, min_length=1, description="Data sets of the same source whose `where:` may select none of this one's samples; checked."
+    )
 
 
 class NearDuplicates(_Strict):

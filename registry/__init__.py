@@ -9,6 +9,9 @@ GREEDY = 0
 DRAWS = "draws"
 """The word for sampled answers in what a model is asked for and in what it declares to give."""
 
+UNCERTAIN = "uncertain"
+"""Key of a sample's `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
+
 
 def method_name(label: str, fit: str) -> str:
     """What a way of abstaining is called: one that was fitted on what it is scored on says so wherever it stands."""

@@ -88,6 +88,8 @@ class Card(_Strict):
     """SHA-256 of official files known byte for byte."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Defaults for the adapter's parameters."""
+    subsets: dict[str, str] = Field(default_factory=dict)
+    """Parts that a spec's `where:` can name: name -> expression (`registry.where`)."""
     verified: bool = False
     """Whether layout and counts were checked against the real files, not only against their description."""
 

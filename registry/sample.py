@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from registry import CLEAN as CLEAN
 from registry import GREEDY as GREEDY
+from registry import UNCERTAIN as UNCERTAIN
 
 _NO_META: Mapping[str, str] = MappingProxyType({})
 
@@ -56,9 +57,6 @@ class Sample:
     pair_id: str | None = None
     """What the two members of a contrastive pair share."""
 
-
-UNCERTAIN = "uncertain"
-"""Key of `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
 
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """How Hugging Face `datasets` stores pictures, so that `load_dataset("parquet", ...)` opens ours."""

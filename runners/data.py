@@ -1,7 +1,7 @@
 """The `data` stage: run a dataset adapter and lay its samples and pictures down as one folder of tables.
 
-The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else the adapter leaves there. A `limit` takes a
-seeded share of every category; raising it only adds samples.
+The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else the adapter leaves there. Of the samples that
+`where` selects (all unless given) a `limit` takes a seeded share of every category; raising it only adds samples.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from registry.plugins import load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from runners.progress import progress
 from runners.records import ShardWriter, iterate
+from runners.selection import Selection
 from runners.stage import Stage, StageError
 
 WHOLE = 2**62
@@ -40,10 +41,11 @@ def run(stage: Stage) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     source = stage.inputs.get("source")
-    context = AdapterContext(folder, stage.seed, Path(source) if source else None, cores(stage.settings.workers))
+    selection = Selection(stage.params["dataset"], stage.params)
+    context = AdapterContext(folder, stage.seed, Path(source) if source else None, cores(stage.settings.workers), selection.selects)
     adapter = load("datasets", stage.params["adapter"])
     try:
-        _write(stage, folder, adapter(context, **stage.params["args"]))
+        _write(stage, folder, adapter(context, **stage.params["args"]), selection)
     except AdapterError as error:
         raise StageError(str(error)) from error
     limit = stage.params["limit"]
@@ -52,9 +54,10 @@ def run(stage: Stage) -> None:
     stage.publish(folder, stage.outputs["dataset"])
 
 
-def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> None:
-    """Stream an adapter's output into tables, checking what every reader relies on."""
+def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection: Selection) -> None:
+    """Stream what the spec selects of an adapter's output into tables, checking what every reader relies on."""
     images: set[str] = set()
+    needed: set[str | None] = set()
     samples: set[str] = set()
     name = stage.params["dataset"]
     stage.count(samples=0, images=0)
@@ -72,15 +75,19 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> None:
                 continue
             _check(item, name, images, samples)
             samples.add(item.sample_id)
-            rows.write(as_row(item))
-            advance()
+            if selection.selects(item):
+                needed.add(item.image_id)
+                rows.write(as_row(selection.marked(item)))
+                advance()
     (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
     (folder / ".samples").rmdir()
     if not samples:
         raise StageError(
             f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}"
         )
-    stage.count(samples=len(samples), images=len(images))
+    stage.count(samples=rows.rows, images=len(images), **selection.finish(rows.rows))
+    if selection.where is not None and images - needed:
+        _keep_images(stage, folder, needed)
 
 
 def as_row(sample: Sample) -> dict[str, Any]:
@@ -102,7 +109,7 @@ def _cut(stage: Stage, folder: Path, limit: int) -> None:
     """Rewrite the tables with the chosen samples and the images they need, in the order they had."""
     table = folder / "samples.parquet"
     kept = choose(((r["sample_id"], r["category"]) for r in iterate(table, SAMPLES, ["sample_id", "category"])), limit, stage.seed)
-    needed: set[str] = set()
+    needed: set[str | None] = set()
 
     def samples() -> Iterator[Mapping[str, Any]]:
         for row in iterate(table, SAMPLES):
@@ -114,11 +121,17 @@ def _cut(stage: Stage, folder: Path, limit: int) -> None:
         rows.extend(samples())
     (folder / ".samples" / "00000.parquet").replace(table)
     (folder / ".samples").rmdir()
+    stage.counters.update(samples=rows.rows, left_out=stage.counters["samples"] - rows.rows)
+    _keep_images(stage, folder, needed)
+
+
+def _keep_images(stage: Stage, folder: Path, needed: Set[str | None]) -> None:
+    """Rewrite the pictures without those that no sample names."""
     with ShardWriter(folder / ".images", with_provenance(stage, IMAGES)) as pictures:
         pictures.extend(r for r in iterate(folder / "images", IMAGES, batch_size=64) if r["image_id"] in needed)
     shutil.rmtree(folder / "images")
     (folder / ".images").replace(folder / "images")
-    stage.counters.update(samples=rows.rows, images=pictures.rows, left_out=stage.counters["samples"] - rows.rows)
+    stage.counters["images"] = pictures.rows
 
 
 def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str]:

@@ -14,14 +14,23 @@ What the `data` stage relies on, and every adapter keeps:
 - Randomness comes from `context.seed` and stable ids alone.
 - What is missing or malformed in the source ends the run with an `AdapterError` that names the file, what was expected
   there, what came, and what to do. Nothing is skipped in silence.
+- Keys of `meta` that all its samples may have are declared, `META = ["level", "kind"]`, so that a spec's `where:` is checked
+  against them before anything runs.
+- Where reading a picture is dear, `context.selects(sample)` says beforehand whether the spec wants its sample; one that it
+  does not want need not be yielded.
 - Extra files for other readers (a scenes JSON, say) may be written beneath `context.folder`.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from registry.sample import Sample
 
 
 class AdapterError(Exception):
@@ -39,6 +48,8 @@ class AdapterContext:
     """The official files, an entry of `registry/data/`; None for a generator."""
     workers: int = 1
     """Processes that may be used, at least 1. Changes speed, never content."""
+    selects: Callable[[Sample], bool] = field(default=lambda sample: True)
+    """Whether the spec's `where:` selects a sample."""
 
     def need_source(self, adapter: str) -> Path:
         """The source folder of an adapter that cannot do without one.

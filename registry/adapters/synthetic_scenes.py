@@ -23,6 +23,7 @@ from registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, Question,
 from registry.scenes.render import png
 from registry.scenes.world import Scene, make_scene, stream
 
+META = ["kind", "objects", "level"]
 CHUNK = 50
 """Scenes that one process makes at a time."""
 

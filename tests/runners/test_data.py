@@ -21,8 +21,9 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def stage(limit=None, workers=1, **arguments):
+def stage(limit=None, workers=1, select=(), **arguments):
     params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": {**ARGS, **arguments}, "limit": limit}
+    params |= dict(select)
     outputs = {"dataset": "results/s/data/scenes"}
     return Stage("s/data", "s", "data", "data", params, {}, outputs, 7, Settings(workers=workers, progress=False))
 
@@ -111,3 +112,97 @@ def test_adapter_error_becomes_the_stage_s(monkeypatch):
     monkeypatch.setattr(data, "load", lambda kind, name: adapter)
     with pytest.raises(StageError, match=r"x\.json: missing"):
         data.run(stage())
+
+
+def counted(n=40):
+    for i in range(n):
+        yield Image(f"i{i}", b"png")
+        yield Sample(f"s{i}", "q?", image_id=f"i{i}", category="ab"[i % 2], meta={"LQI": str(i % 6)} if i % 5 else {"INV": "1"})
+
+
+def selected(tmp_path, select, limit=None):
+    one = stage(limit, select=select)
+    data.run(one)
+    root = tmp_path / "results/s/data/scenes"
+    return (
+        one.counters,
+        read_table(root / "samples.parquet", SAMPLES).to_pylist(),
+        read_table(root / "images", IMAGES)["image_id"].to_pylist(),
+    )
+
+
+def test_where_takes_some_samples_and_their_pictures(monkeypatch, tmp_path):
+    give(monkeypatch, counted())
+    counters, rows, images = selected(tmp_path, {"where": "LQI >= 4"})
+    wanted = [i for i in range(40) if i % 5 and i % 6 >= 4]
+    assert [r["sample_id"] for r in rows] == [f"s{i}" for i in wanted]
+    assert images == [f"i{i}" for i in wanted]
+    assert counters == {"samples": len(wanted), "images": len(wanted), "left_out_by_where": 40 - len(wanted), "where_undefined": 8}
+
+
+def test_a_limit_is_of_what_where_selects(monkeypatch, tmp_path):
+    give(monkeypatch, counted())
+    counters, rows, images = selected(tmp_path, {"where": "category == 'a'"}, limit=7)
+    assert {r["category"] for r in rows} == {"a"} and len(rows) == len(images) == 7
+    assert (counters["left_out_by_where"], counters["left_out"]) == (20, 13)
+
+
+def test_an_adapter_may_ask_first(monkeypatch, tmp_path):
+    def adapter(context, **_):
+        for i in range(10):
+            sample = Sample(f"s{i}", "q?", image_id=f"i{i}", meta={"LQI": str(i)})
+            if context.selects(sample):
+                yield Image(f"i{i}", b"png")
+                yield sample
+
+    monkeypatch.setattr(data, "load", lambda kind, name: adapter)
+    counters, rows, images = selected(tmp_path, {"where": "LQI in (2, 7)"})
+    assert images == ["i2", "i7"] and len(rows) == 2
+    assert counters == {"samples": 2, "images": 2, "left_out_by_where": 8, "where_undefined": 0}
+
+
+def test_uncertain_is_noted_where_it_is_defined(monkeypatch, tmp_path):
+    give(monkeypatch, counted())
+    _, rows, _ = selected(tmp_path, {"where": "LQI <= 1 or LQI >= 4 or INV == 1", "uncertain": "LQI >= 4"})
+    for row in rows:
+        meta = dict(row["meta"])
+        assert meta.get("uncertain") == (None if "INV" in meta else str(int(int(meta["LQI"]) >= 4)))
+
+
+@pytest.mark.parametrize(
+    ("select", "says"),
+    [
+        ({"where": "LQO > 1"}, "where: no sample has the field 'LQO'; there are: sample_id, .*, INV, LQI"),
+        ({"where": "LQI > 9"}, "selects none of 40 samples, undefined for 8 of them: LQI > 9"),
+        ({"uncertain": "LQO > 1"}, "uncertain: no sample has the field 'LQO'"),
+        (
+            {"where": "LQI > 3", "disjoint": {"low": "LQI < 5"}},
+            "disjoint: expected no shared samples, got .* with 'low': s",
+        ),
+    ],
+)
+def test_a_selection_that_cannot_be(monkeypatch, tmp_path, select, says):
+    give(monkeypatch, counted())
+    with pytest.raises(StageError, match=says):
+        data.run(stage(select=select))
+    assert not (tmp_path / "results").exists()
+
+
+def test_overlapping_ids_are_named_and_counted(monkeypatch):
+    give(monkeypatch, counted())
+    both = [f"s{i}" for i in range(40) if i % 5 and i % 6 == 4]
+    with pytest.raises(StageError) as caught:
+        data.run(stage(select={"where": "LQI >= 4", "disjoint": {"high": "LQI == 4", "none": "LQI == 0"}}))
+    assert str(caught.value).endswith(f"got {len(both)} with 'high': {', '.join(both[:10])}")
+
+
+def test_subsets_that_share_nothing(monkeypatch, tmp_path):
+    give(monkeypatch, counted())
+    counters, *_ = selected(tmp_path, {"where": "LQI >= 4", "disjoint": {"low": "LQI < 4"}})
+    assert counters["samples"] > 0
+
+
+def test_text_where_a_count_was_expected(monkeypatch):
+    give(monkeypatch, [Sample("a", "q?", meta={"LQI": "many"})])
+    with pytest.raises(StageError, match=r"dataset scenes: where: sample 'a': expected a number in meta\.LQI, got 'many'"):
+        data.run(stage(select={"where": "LQI > 1"}))

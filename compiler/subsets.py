@@ -1,0 +1,59 @@
+"""`where:`, `uncertain:` and `disjoint:` of a data set: read, checked against what there is, spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from compiler.errors import Mark, nearest
+from compiler.load import Document, Path_, dotted
+from compiler.spec import Dataset
+from compiler.within import mark_within
+from registry import UNCERTAIN
+from registry.cards import Card
+from registry.plugins import Plugin
+from registry.where import WhereError, parse
+
+Report = Callable[[Mark, str, str, str], None]
+"""Notes a problem: place, path, message, hint."""
+
+
+def expressions(entry: Dataset, path: Path_, card: Card, adapter: Plugin | None, document: Document, report: Report) -> dict[str, str]:
+    """The entry's expressions in their fixed spelling, by key; those with mistakes are reported and left out."""
+    declared = adapter.declares.get("META") if adapter else None
+    found: dict[str, str] = {}
+    for key in ("where", UNCERTAIN):
+        text: str | None = getattr(entry, key)
+        if text is None:
+            continue
+        try:
+            found[key] = str(parse(text, declared, card.subsets))
+        except WhereError as error:
+            at = (*path, key)
+            report(mark_within(document, at, error.at), dotted(at), error.message, error.hint)
+    return found
+
+
+def disjoint(
+    name: str, datasets: Mapping[str, Dataset], known: Mapping[str, Mapping[str, str]], problem: Callable[[Path_, str, str], None]
+) -> dict[str, str]:
+    """What the data sets select that this one may share no sample with, by name.
+
+    Only data sets of one source are compared: elsewhere equal ids say nothing.
+    """
+    entry, found = datasets[name], {}
+    for i, other in enumerate(entry.disjoint or ()):
+        path: Path_ = ("datasets", name, "disjoint", i)
+        theirs = datasets.get(other)
+        if theirs is None or other == name:
+            problem(path, f"expected another data set of this spec, got '{other}'", nearest(other, set(datasets) - {name}))
+        elif (theirs.card, theirs.source, theirs.model_extra) != (entry.card, entry.source, entry.model_extra):
+            problem(
+                path,
+                f"'{other}' is of another card, source or parameters, so its samples are others anyway",
+                "name data sets of one source",
+            )
+        elif theirs.where is None:
+            problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")
+        elif "where" in known.get(other, {}):
+            found[other] = known[other]["where"]
+    return found

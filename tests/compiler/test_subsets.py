@@ -1,0 +1,116 @@
+"""`where:`, `uncertain:` and `disjoint:` at compile time: what reaches the data stage, and mistakes at their own characters."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.errors import SpecError
+from compiler.plan import make_plan
+from compiler.resolve import resolve_file
+from compiler.spec import RunWide
+
+HEAD = """\
+qualm: 1
+name: t
+datasets:
+"""
+
+
+def resolve(tmp_path, datasets):
+    path = tmp_path / "t.yaml"
+    path.write_text(HEAD + datasets)
+    return resolve_file(path, tmp_path, RunWide(default="t"))
+
+
+def problems(tmp_path, datasets):
+    with pytest.raises(SpecError) as caught:
+        resolve(tmp_path, datasets)
+    return [str(p) for p in caught.value.problems]
+
+
+def test_what_the_stage_is_told(tmp_path):
+    resolved = resolve(
+        tmp_path,
+        """\
+  few: {card: synthetic_scenes, where: "objects<=2   and  kind != 'color'", disjoint: [many]}
+  many: {card: synthetic_scenes, where: 3<objects, uncertain: not kind=='counting'}
+  all: {card: synthetic_scenes}
+""",
+    )
+    params = {stage.name: stage.params for stage in make_plan(resolved).stages}
+    few, many, everything = params["data-few"], params["data-many"], params["data-all"]
+    assert few["where"] == "meta.objects <= 2 and meta.kind != 'color'"  # how it is spelled is no content
+    assert few["disjoint"] == {"many": "3 < meta.objects"}
+    assert many["uncertain"] == "not meta.kind == 'counting'"
+    assert not {"where", "uncertain", "disjoint"} & everything.keys()
+
+
+def test_a_mistake_stands_at_its_character(tmp_path):
+    found = problems(
+        tmp_path,
+        """\
+  a: {card: synthetic_scenes, where: objects > 2 and knd == 'color'}
+  b: {card: synthetic_scenes, where: "kind == 'color' &&  objects > 2"}
+  c: {card: synthetic_scenes, where: 'kind == ''color'' or level = 2'}
+  d:
+    card: synthetic_scenes
+    where: >-   # folded
+      objects > 2
+      and (kind == "color"
+
+      or answerabel)
+  e:
+    card: synthetic_scenes
+    uncertain: |
+      objects > 2
+        or objects >
+  f:
+    card: synthetic_scenes
+    where: &anchor objects > 2
+      and nought == 1
+  g: {card: synthetic_scenes, where: "kind == \\"color\\" and (objects)"}
+""",
+    )
+    assert found == [
+        "t.yaml:4:54: datasets.a.where: samples have no field 'knd' (did you mean 'kind'?)",
+        "t.yaml:5:55: datasets.b.where: expected a word or sign of this language, got '&&' (write `and`)",
+        "t.yaml:6:66: datasets.c.where: expected a word or sign of this language, got '=' (write `==`)",
+        "t.yaml:13:10: datasets.d.where: samples have no field 'answerabel' (did you mean 'answerable'?)",
+        "t.yaml:18:21: datasets.e.uncertain: expected a field or value after '>', got the end",
+        "t.yaml:22:11: datasets.f.where: samples have no field 'nought' (there are: sample_id, image_id, question, category, split, "
+        "source, group, pair_id, answer_index, answerable, kind, objects, level)",
+        "t.yaml:23:62: datasets.g.where: expected a comparison, got meta.objects alone (such as `meta.objects >= 2`)",
+    ]
+
+
+def test_hostile_expressions(tmp_path):
+    deep = "(" * 5000 + "answerable" + ")" * 5000
+    (found,) = problems(tmp_path, f"  a: {{card: synthetic_scenes, where: {'x' * 100_000}}}\n")
+    assert "where: expected at most 10,000 characters, got 100,000" in found
+    (found,) = problems(tmp_path, f'  a: {{card: synthetic_scenes, where: "{deep}"}}\n')
+    assert "expected at most 10,000 characters" in found
+    (found,) = problems(tmp_path, f'  a: {{card: synthetic_scenes, where: "{deep[4900:-4900]}"}}\n')
+    assert found.startswith("t.yaml:4:90: datasets.a.where: nested more than 50 deep")
+
+
+def test_disjoint_of_what(tmp_path):
+    found = problems(
+        tmp_path,
+        """\
+  a: {card: synthetic_scenes, where: objects > 2, disjoint: [a, bb, c, d]}
+  b: {card: synthetic_scenes, where: objects < 2}
+  c: {card: synthetic_scenes, level: hard, where: objects < 2}
+  d: {card: synthetic_scenes}
+""",
+    )
+    assert found == [
+        "t.yaml:4:62: datasets.a.disjoint[0]: expected another data set of this spec, got 'a' (there are: b, c, d)",
+        "t.yaml:4:65: datasets.a.disjoint[1]: expected another data set of this spec, got 'bb' (did you mean 'b'?)",
+        "t.yaml:4:69: datasets.a.disjoint[2]: 'c' is of another card, source or parameters, so its samples are others anyway "
+        "(name data sets of one source)",
+        "t.yaml:4:72: datasets.a.disjoint[3]: 'd' has no `where:` and holds every sample of its source (give it one, or leave it out here)",
+    ]
+
+
+def test_an_expression_is_text(tmp_path):
+    assert problems(tmp_path, "  a: {card: synthetic_scenes, where: 3}\n") == ["t.yaml:4:38: datasets.a.where: expected text, got 3"]
