@@ -24,8 +24,10 @@ from runners.models import ANSWER, OPTIONS, PARTS, Remote, draw_of
 from runners.predict import answer_all, follow
 from runners.remote import ask_all
 from runners.settings import is_first
+from runners.sizing import sizes
 from runners.stage import Stage, StageError
 from runners.store import LostError, Store
+from runners.upkeep import tidy
 
 _LATE_SECONDS = 90.0
 """Within which a shared file system shows what another machine has written."""
@@ -72,7 +74,7 @@ def answer_tables(
     else:
         work = plans.Work(())
         if found.missing:
-            work = plans.PlanFile(asker, cells).work(asker, found.missing, store, lambda _: stage.settings.batch)
+            work = plans.PlanFile(asker, cells).work(asker, found.missing, store, sizes(asker, store, together))
         answer_all(asker, store, work, together)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
@@ -85,6 +87,7 @@ def answer_tables(
     except LostError as error:
         raise StageError(f"{error}; run it again, and they are computed again") from error
     plans.forget(stage)
+    tidy(store.folder)
     return tables
 
 

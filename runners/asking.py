@@ -59,6 +59,8 @@ class Asker:
         given = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
         self.decoding = Decoding(**given)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
+        self.module: Any = None
+        """The model's weights, once they are read."""
         self._seen: list[Seen] = []
         self._manners: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)

@@ -125,7 +125,7 @@ def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Ad
         accelerator=settings.device,
         devices=settings.devices,
         num_nodes=settings.nodes,
-        strategy=settings.strategy,
+        strategy=settings.training_strategy,
         precision=recipe.precision,
         accumulate_grad_batches=pieces,
         max_steps=recipe.steps,
@@ -138,7 +138,7 @@ def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Ad
         enable_model_summary=False,
         use_distributed_sampler=False,
         callbacks=[log, keep],
-        plugins=checkpoint_plugins(settings.strategy),
+        plugins=checkpoint_plugins(settings.training_strategy),
     )
     last = work / "checkpoints" / "last.ckpt"
     trainer.fit(recipe.module, datamodule=_shares(recipe, pieces, settings), ckpt_path=last if last.exists() else None, weights_only=True)

@@ -31,6 +31,13 @@ _LOADERS = 4
 """Threads that prepare batches, where the settings leave the number open: each holds a batch of pictures in memory."""
 
 
+def module_of(asker: Asker) -> Any:
+    """The model's weights, read once for an asker."""
+    if asker.module is None:
+        asker.module = asker.model.load()
+    return asker.module
+
+
 def answer_all(asker: Asker, store: Store, work: Work, together: bool = False) -> None:
     """Answer every batch and store it.
 
@@ -108,7 +115,7 @@ def _answering() -> Any:
                     sharing.place(self.asker.model, self.how, self.trainer.strategy.root_device, self.trainer.local_rank)
                 ]  # hidden from Lightning
             elif self.mine:
-                self.network = self.asker.model.load()
+                self.network = module_of(self.asker)
             pinned = self.trainer.strategy.root_device.type == "cuda"
             self.loader = Loader(self.asker, self.store, self.work, pinned, skip=not spread)
 

@@ -42,7 +42,8 @@ class Settings:
     """How many machines they run on; torchrun or SLURM starts one process per device there."""
     strategy: str = "auto"
     """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy. For inference `auto` and `ddp`
-    have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/scale.md)."""
+    have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/scale.md);
+    the last two say nothing about fine-tunes, which then run with `auto`."""
     store: str = ".qualm/store"
     """Where answers are kept; machines that work together name a folder they share."""
     micro_batch: int = 0
@@ -66,6 +67,11 @@ class Settings:
             return servers.server(self.servers, base_url, model)
         except ServerSettingError as error:
             raise SettingsError(f"{FILE}: {error}") from None
+
+    @property
+    def training_strategy(self) -> str:
+        """`strategy`, where it is one that fine-tunes have."""
+        return "auto" if self.strategy in ("tensor_parallel", "device_map") else self.strategy
 
     @property
     def batch(self) -> int:

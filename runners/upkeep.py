@@ -26,6 +26,8 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 BIG = 64 * 2**20
 """Bytes of a merged segment; one of half this size is left alone."""
+MANY = 1000
+"""Segments that one folder may hold before a stage that ends merges them."""
 GRACE = 10.0
 """Seconds for which a retired segment stays, for a reader on another machine that has it mapped."""
 BUSY = 15 * 60
@@ -119,6 +121,20 @@ def collect(
                 path.unlink(missing_ok=True)
     done.freed = gained if dry else before - sum(map(_size, _folders(root)))
     return done
+
+
+def tidy(folder: Path) -> bool:
+    """Merge one store's segments where there are very many, at once and without waiting: what a stage does as it ends.
+
+    What is merged stays on disk until the next time. Returns whether there was anything to do.
+    """
+    segments = Segments(folder, SCHEMA)
+    for path in leftovers(folder, GRACE):
+        path.unlink(missing_ok=True)
+    if len(segments.names()) < MANY:
+        return False
+    _merge(segments, Done(), dry=False)
+    return True
 
 
 def _folders(root: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from runners import upkeep
 from runners.models import Part
 from runners.segments import STALE_SECONDS
 from runners.store import Store
-from runners.upkeep import BUSY, DAY, collect, holdings
+from runners.upkeep import BUSY, DAY, collect, holdings, tidy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -110,6 +110,17 @@ def test_the_first_of_two_answers_stays_the_one_that_counts(tmp_path, monkeypatc
         assert found.take([key(1), key(4)])["text"].to_pylist() == ["text 1", "text 4"] and len(found) == 4
 
 
+def test_very_many_segments_are_merged_as_a_stage_ends(tmp_path, monkeypatch):
+    store = fill(tmp_path, range(40), each=2)
+    assert not tidy(store.folder) and len(segments(tmp_path)) == 20
+    monkeypatch.setattr(upkeep, "MANY", 20)
+    assert tidy(store.folder) and len(segments(tmp_path)) == 1
+    assert len(list(store.folder.glob("*.retired"))) == 20  # somebody may be reading them
+    monkeypatch.setattr(upkeep, "GRACE", 0.0)
+    assert not tidy(store.folder) and not list(store.folder.glob("*.retired"))
+    assert holds(tmp_path, range(40)) and store.take([key(7)])["text"].to_pylist() == ["text 7"]
+
+
 def test_damaged_and_stale_files_are_removed_and_young_ones_stay(tmp_path, capfd, monkeypatch):
     store = fill(tmp_path, range(10))
     segments(tmp_path)[0].write_bytes(b"?")
@@ -186,7 +197,7 @@ def test_killed_at_every_step(tmp_path):
     steps = 0
     while True:
         root = tmp_path / str(steps)
-        fill(root, range(12), each=3)
+        fill(root, range(6), each=2)
         fill(root, [2, 3], each=2)
         child = pid()
         if child == 0:
@@ -194,12 +205,12 @@ def test_killed_at_every_step(tmp_path):
             exec(compile(KILLED, "killed", "exec"), {"__name__": "killed"})
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        assert holds(root, range(12))
+        assert holds(root, range(6))
         if os.WIFEXITED(status):
             break
         assert os.WTERMSIG(status) == signal.SIGKILL
         collect(root, grace=0)
-        assert holds(root, range(12)) and len(segments(root)) == 1
+        assert holds(root, range(6)) and len(segments(root)) == 1
         steps += 1
     assert steps > 10
 
@@ -210,7 +221,7 @@ from pathlib import Path
 from runners.models import Part
 from runners.store import Store
 store = Store(Path(sys.argv[1]), "m", "e")
-for i in range(400):
+for i in range(160):
     store.put([i.to_bytes(32, "big")], ["answer"], [Part(f"text {i}")])
     if i % 40 == 39:
         assert store.take([k.to_bytes(32, "big") for k in range(i + 1)])["text"].to_pylist() == [f"text {k}" for k in range(i + 1)]
@@ -231,9 +242,9 @@ def test_beside_a_running_writer_and_another_merger_killed_at_random(tmp_path):
     merger.kill()
     merger.wait()
     assert run.returncode == 0
-    assert holds(tmp_path, range(400))
+    assert holds(tmp_path, range(160))
     collect(tmp_path, grace=0)
-    assert holds(tmp_path, range(400)) and len(segments(tmp_path)) == 1
+    assert holds(tmp_path, range(160)) and len(segments(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
