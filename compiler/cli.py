@@ -299,6 +299,42 @@ def verify(
 
 
 @app.command()
+def export(
+    spec: Annotated[str, typer.Argument(help="Name of a spec in specs/, or a path.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write into; made if it is not there.")],
+    to: Annotated[str, typer.Option("--to", help="lm-eval, lmms-eval, vlmevalkit, inspect or hf.")],
+    models: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.")] = None,
+    datasets: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only these data sets.")] = None,
+    variants: Annotated[list[str] | None, typer.Option("--variant", help="These variants; 'clean' by default.")] = None,
+    options: Annotated[list[str] | None, typer.Option("--option", "-O", help="NAME=VALUE of the format's own options.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+) -> None:
+    """Write a benchmark's answers in the format of another tool, with judgements and scores where they have been made.
+
+      lm-eval     samples and results, as of lm_eval --log_samples
+      lmms-eval   samples and results, as of lmms_eval --log_samples
+      vlmevalkit  tables with pictures, predictions (-O table=xlsx|tsv|json)
+      inspect     a log per model and data set (-O form=eval|json)
+      hf          Parquet and a card, for datasets.load_dataset and the hub
+
+    Nothing runs: what is missing is named, with the command that makes it. What
+    a format has no place for is counted and told on standard error; what it
+    ignores is kept under the key `qualm`, so that the model `recorded` reads
+    the very same numbers back. `qualm ls exports NAME` explains one; more in
+    docs/exchange.md.
+
+    [bold]Examples[/]
+
+      qualm export quickstart out --to inspect      then: inspect view --log-dir out
+      qualm export quickstart out --to vlmevalkit -m base -O table=tsv
+      qualm export quickstart out --to hf -d scenes --variant clean
+    """
+    from compiler.export import Wanted, export_results
+
+    export_results(Project(), Wanted(spec, out, to, models, datasets, variants, options or [], force))
+
+
+@app.command()
 def judges(
     spec: SpecArgument = None,
     labels: Annotated[Path | None, typer.Option("--labels", help="CSV of answers that people judged; the spec's own if left out.")] = None,

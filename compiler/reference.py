@@ -25,7 +25,7 @@ from compiler.spec import (
     Spec,
 )
 from registry import cards, plugins
-from registry.plugins import KINDS, REQUIRED, Parameter
+from registry.plugins import COMMANDS, KINDS, REQUIRED, Parameter
 
 _HEAD = """\
 # The spec language
@@ -75,7 +75,7 @@ def reference() -> str:
     known = [cards.load_card(n) for n in cards.card_names()]
     rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in known]
     parts.append(_table(("card", "kind", "adapter", "what it is"), rows))
-    for kind, folder in KINDS.items():
+    for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
         found = [plugins.get(kind, name) for name in plugins.names(kind)]
         if found:
             parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")

@@ -12,7 +12,7 @@ from compiler.pairsets import NAME_KEY
 from compiler.plan import canonical
 from compiler.spec import NAME_PATTERN, About, Spec
 from registry import cards, plugins
-from registry.plugins import KINDS, REQUIRED, Parameter, Plugin
+from registry.plugins import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
 
 LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 
@@ -25,7 +25,7 @@ def schema() -> dict[str, Any]:
     properties = result["properties"]
     properties["extends"] = {"type": "string", "description": "Another spec that this one is a variant of: mappings merge, null removes."}
     definitions = result["$defs"]
-    for kind in KINDS:
+    for kind in (k for k in KINDS if k not in COMMANDS):
         definitions[f"{kind}_plugins"] = (
             {"oneOf": [_named(plugins.get(kind, n)) for n in plugins.names(kind)]} if plugins.names(kind) else {}
         )

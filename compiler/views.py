@@ -18,7 +18,7 @@ from compiler.project import ProjectError
 from compiler.sizes import of_published
 from registry import plugins
 from registry.models import Published, published
-from registry.plugins import KINDS, NESTED, REQUIRED, Plugin, PluginError
+from registry.plugins import COMMANDS, KINDS, NESTED, REQUIRED, Plugin, PluginError
 from registry.printing import print_json
 
 _SIGNS = {
@@ -187,6 +187,10 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
             out.print(f"  {p.name}: {escape(p.text)}  ({escape(default)})")
     for key, value in plugin.declares.items():
         out.print(f"\n[bold]{key}[/] {escape(str(value))}")
+    if kind in COMMANDS:
+        shown = "".join(f" -O {p.name}=..." for p in plugin.parameters)
+        out.print(f"\n[bold]On the command line[/]\n  qualm export SPEC --to {name.replace('_', '-')} OUT" + escape(shown))
+        return
     out.print("\n[bold]In a spec[/]")
     needed = ", ".join(f"{p.name}: ..." for p in plugin.parameters if p.default is REQUIRED)
     if kind in NESTED:

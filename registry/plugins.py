@@ -45,11 +45,15 @@ KINDS = {
     "inpainters": "runners/inpainters",
     "abstentions": "runners/abstentions",
     "nli": "runners/nli",
+    "exports": "runners/exports",
 }
 """Spec key -> plugin folder. A folder that is not there has no plugins."""
 
 NESTED = ("tunings", "generators", "saliency", "masks", "inpainters", "nli")
 """Kinds that are no section of a spec: their plugins are named as a parameter of another plugin."""
+
+COMMANDS = ("exports",)
+"""Kinds that no spec names: a command does."""
 
 PROMPTS = "specs/prompts"
 """Where prompts lie that are not part of the code."""

@@ -1,0 +1,134 @@
+"""VLMEvalKit: its own loading code where it is to be had, the shape of its tables always, and the way back to the last bit."""
+
+import base64
+import csv
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from registry.adapters import AdapterContext
+from registry.adapters.recorded_samples import recorded_samples
+from registry.sample import Image
+from runners.exports import ExportError
+from runners.exports.vlmevalkit import vlmevalkit
+from tests.exported import OPTIONS, bits, context, generations, ran, read_back, same_bytes, write
+from tests.recordings import png
+
+__all__ = ["ran"]
+COLUMNS = ["index", "sample_id", "question", "A", "B", "C", "D", "answer", "category", "split"]
+
+
+def table(path):
+    csv.field_size_limit(2**28)
+    with path.open(newline="") as handle:
+        return list(csv.DictReader(handle, delimiter="\t"))
+
+
+@pytest.mark.parametrize("form", ["tsv", "json", "xlsx"])
+def test_the_way_back_is_exact(ran, tmp_path, form):
+    if form == "xlsx":
+        pytest.importorskip("openpyxl", reason="Excel tables are written by openpyxl, an extra")
+    made = context(ran, tmp_path)
+    vlmevalkit(made, table=form)
+    assert made.lost == {
+        "sampled answers": 30,
+        "other fields of samples (meta, group, pair_id)": 16,
+        "questions without a picture, which VLMEvalKit leaves out": 1,
+    }
+    assert (tmp_path / "m" / f"m_d.{form}").is_file()
+    assert bits(read_back(tmp_path, ran)) == bits(generations(ran, draws=False))
+
+
+def test_tables(ran, tmp_path):
+    vlmevalkit(context(ran, tmp_path), table="tsv")
+    asked, said = table(tmp_path / "d.tsv"), table(tmp_path / "m" / "m_d.tsv")
+    assert list(asked[0]) == [*COLUMNS, "image"] and list(said[0]) == [*COLUMNS, "prediction", "qualm"]
+    assert base64.b64decode(asked[0]["image"]) == png((0, 9, 9), side=48)
+    assert (
+        asked[4]["image"] == "0" and asked[1]["image"] == "" and asked[5]["image"] != ""
+    )  # part 1 has no picture, part 5 is the first on its own
+    assert [asked[12][c] for c in "ABCD"] == [o or " " for o in OPTIONS] and asked[12]["answer"] == "A"
+    assert asked[1]["answer"] == "['a cube', \"cube's\"]" and asked[0]["A"] == ""
+    wanted = generations(ran, draws=False)
+    assert said[1]["prediction"] == "=1+1" and said[10]["prediction"] == "B"
+    logits = wanted[11]["option_logits"]
+    assert said[11]["prediction"] == "ABCD"[logits.index(max(logits))]
+
+
+def test_questions_and_pictures_come_back(ran, tmp_path):
+    vlmevalkit(context(ran, tmp_path), table="tsv")
+    made = list(recorded_samples(AdapterContext(tmp_path, source=tmp_path), task="d", options="choices"))
+    images = {m.image_id: m.data for m in made if isinstance(m, Image)}
+    samples = [m for m in made if not isinstance(m, Image)]
+    assert [s.sample_id for s in samples] == [f"id/{i:03d} x" for i in range(16)]
+    assert images[samples[4].image_id] == png((0, 9, 9), side=48) and samples[4].image_id == samples[0].image_id and len(images) == 4
+    assert samples[12].choices == ("a cat", "a dog", " ", 'none, of "these"') and samples[12].answer_index == 0
+    assert samples[1].references == ("a cube", "cube's")
+
+
+def test_without_pictures(ran, tmp_path):
+    vlmevalkit(context(ran, tmp_path), table="tsv", pictures=False)
+    assert not (tmp_path / "d.tsv").exists()
+
+
+def test_what_excel_cannot_hold(ran, tmp_path):
+    pytest.importorskip("openpyxl", reason="Excel tables are written by openpyxl, an extra")
+    source = write(tmp_path / "s", n_open=1, n_choice=0, draws=0)
+    from registry.sample import GENERATIONS
+    from runners.records import read_table, write_table
+
+    (row,) = read_table(source / "generations.parquet", GENERATIONS).to_pylist()
+    write_table(source / "generations.parquet", [{**row, "token_logprobs": [0.1] * 9000}], GENERATIONS)
+    made = context(source, tmp_path / "a")
+    vlmevalkit(made)
+    assert made.lost["token signals too long for a cell of Excel (`-O table=tsv` keeps them)"] == 1
+    write_table(source / "generations.parquet", [{**row, "text": "x" * 40_000}], GENERATIONS)
+    with pytest.raises(ExportError, match="prediction of row 0 has 40,000 characters, Excel holds 32,767"):
+        vlmevalkit(context(source, tmp_path / "b"))
+
+
+def test_equal_inputs_equal_bytes(ran, tmp_path):
+    same_bytes(vlmevalkit, ran, tmp_path, table="tsv")
+
+
+def test_pandas_reads_them_as_vlmevalkit_does(ran, tmp_path):
+    """Its `load` is `read_csv(f, sep="\\t")` and `read_excel(f)` (vlmeval/smp/file.py)."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pytest.importorskip("openpyxl", reason="Excel tables are written by openpyxl, an extra")
+    vlmevalkit(context(ran, tmp_path / "x"))
+    vlmevalkit(context(ran, tmp_path / "t"), table="tsv")
+    excel, text = pandas.read_excel(tmp_path / "x/m/m_d.xlsx"), pandas.read_csv(tmp_path / "t/m/m_d.tsv", sep="\t")
+    for frame in (excel, text):
+        assert list(frame["index"]) == list(range(16))
+        assert list(frame["prediction"])[:2] == ["a red cube", "=1+1"] and frame["prediction"][3] == 'two\nlines\tand "quotes"'
+
+
+def test_its_own_code_reads_them(ran, tmp_path, monkeypatch):
+    """With VLMEVALKIT=PATH of a checkout: it is on no package index."""
+    checkout = os.environ.get("VLMEVALKIT")
+    if not checkout:
+        pytest.skip("VLMEvalKit is on no package index; set VLMEVALKIT to a checkout of it")
+    vlmevalkit(context(ran, tmp_path))
+    for name in ("vlmeval", "vlmeval.dataset"):  # packages whose __init__ imports every model and data set there is
+        package = types.ModuleType(name)
+        package.__path__ = [str(Path(checkout, *name.split(".")))]
+        monkeypatch.setitem(sys.modules, name, package)
+    monkeypatch.setenv("LMUData", str(tmp_path))
+    from vlmeval.dataset.image_base import ImageBaseDataset
+    from vlmeval.smp.file import _prediction_table, is_prediction_complete
+
+    class Custom(ImageBaseDataset):
+        def evaluate(self, eval_file, **judge):
+            raise NotImplementedError
+
+    data = Custom("d")
+    assert list(data.data["index"]) == [i for i in range(16) if i != 1]  # it leaves out questions without a picture
+    (path,) = data.dump_image(data.data.iloc[3])
+    assert Path(path).read_bytes()[:4] in (b"\x89PNG", b"\xff\xd8\xff\xe0")
+    assert data.build_prompt(data.data.iloc[0])[-1] == {"type": "text", "value": "What is in part 0?"}
+    said = _prediction_table(str(tmp_path / "m" / "m_d.xlsx"))
+    assert list(said["prediction"])[:2] == ["a red cube", "=1+1"]
+    assert is_prediction_complete(str(tmp_path / "m" / "m_d.xlsx"), range(16))
