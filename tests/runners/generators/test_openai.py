@@ -1,13 +1,10 @@
 """Against a real server on loopback that fails in every way we could think of; and against `transformers serve`."""
 
 import base64
-import json
 import os
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from runners.servers import Price
 from runners.settings import Settings, SettingsError
 from tests.small_server import NONSENSE, completion, serving
 from tests.tiny_models import tiny_llm
+from tests.transformers_serve import transformers_serve
 
 KEY = "sk-very-secret-0123456789"
 
@@ -213,28 +211,9 @@ def test_a_kill_costs_what_was_on_its_way(tmp_path):
 def test_transformers_serve(tmp_path):
     """A real server with a real (random) model: our client against transformers' own."""
     folder = tiny_llm(tmp_path / "llm")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(Path(sys.executable).parent / "transformers"), "serve", "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        for _ in range(600):
-            try:
-                with urllib.request.urlopen(f"{url}/health", timeout=1) as answer:
-                    assert json.loads(answer.read())
-                break
-            except OSError:
-                assert server.poll() is None, (tmp_path / "log").read_text()[-2000:]
-                time.sleep(0.1)
-        generator = opened(f"{url}/v1", tmp_path / "cache", model=str(folder), key="", timeout=60.0)
+    with transformers_serve(tmp_path) as url:
+        generator = opened(url, tmp_path / "cache", model=str(folder), key="", timeout=60.0)
         replies = generator.complete(prompts(3), max_new_tokens=8)
         assert all(r.text for r in replies)
         own = open_generator({"plugin": "hf", "args": {"artifact": str(folder)}}, Settings(device="cpu", progress=False), tmp_path / "own")
         assert [r.text for r in own.complete(prompts(3), max_new_tokens=8)] == [r.text for r in replies]
-    finally:
-        server.terminate()
-        server.wait(20)

@@ -17,8 +17,10 @@ from runners.prompts import messages, p_true, render_question, verbalisation, ve
 from runners.settings import Settings
 from runners.stage import StageError
 from tests.small_server import IMPATIENT, NONSENSE
+from tests.tiny_models import tiny_llava
 from tests.tiny_project import BLUR, CLEAN, NOUNS, Project
 from tests.toy_server import END, WORDS, logprobs, toy_serving
+from tests.transformers_serve import transformers_serve
 
 SIGNALS = ["text", "token_logprobs", "option_logits", "p_yes", "p_true", "said_confidence", "draws"]
 PRIORS = ["logprobs_without_image", "logprobs_without_question", "logprobs_without_both"]
@@ -422,6 +424,34 @@ def test_a_kill_costs_what_was_on_its_way(project):
         server.script.trouble = None
         project.run()
         assert project.rows("open") == rows
+
+
+# -- a real server -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_transformers_serve_answers_as_hf_vlm_does(tmp_path):
+    """One model on disk, asked by ourselves and behind transformers' own server: the same greedy text on every picture."""
+    folder = tiny_llava(tmp_path / "model")
+    ours = Project(tmp_path / "ours", folder)
+    ours.dataset("open", 9)
+    ours.stage(["open"], [CLEAN, BLUR], needs=["text"], max_new_tokens=6)
+    ours.run()
+    with transformers_serve(tmp_path) as url:
+        project = Served(tmp_path / "theirs", url)
+        project.servers = {"default": {"timeout": 60.0, "concurrency": 2}}
+        project.dataset("open", 9)
+        args = {"needs": ["text", "draws"], "logprobs": 0, "model": str(folder), "draws": 2, "max_new_tokens": 6}
+        project.stage(["open"], [CLEAN, BLUR], **args)
+        assert project.run().counters == {"answers computed": 18, "answers stored": 0, "draws computed": 36, "draws stored": 0}
+        rows = project.rows("open")
+        assert [r["text"] for r in rows if not r["draw"]] == [r["text"] for r in ours.rows("open")]
+        assert len({r["text"] for r in rows if r["draw"]}) > 2
+        assert project.run().counters == {"answers computed": 0, "answers stored": 18, "draws computed": 0, "draws stored": 36}
+        project.stage(["open"], **{**args, "logprobs": 5})
+        with pytest.raises(StageError, match="the server gives no log-probabilities, which"):
+            project.run()
+    assert project.served()[0]["tokens"]["received"] > 0
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------
