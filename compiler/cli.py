@@ -73,9 +73,10 @@ def plan(
 ) -> None:
     """Say what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
 
-    Ends with what inference will take, memory and time, and with what it needs from you: data to add, downloads, keys, readers that
+    Ends with what inference will take, memory, time and money, and with what it needs from you: data to add, downloads, keys, readers that
     are not written yet. `-v` shows the arithmetic.
     """
+    from compiler.costs import costs
     from compiler.explain import foretell
     from compiler.foresight import foresee
     from compiler.needs import needs
@@ -86,16 +87,18 @@ def plan(
     forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
     wanted = needs(resolved, compiled, forecasts, project.root, project.settings)
     foreseen = list(foresee(compiled, forecasts, project.root, project.settings, gpu))
+    paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     if as_json:
-        takes = {e.stage: e.as_json() for e in foreseen}
+        takes = {e.stage: e.as_json() for e in foreseen} | {c.stage: c.as_json() for c in paid}
         print_json(
             [{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages], "takes": takes.get(f.stage)} for f in forecasts]
         )
     else:
-        from compiler.views import print_estimates, print_forecasts, print_needs
+        from compiler.views import print_costs, print_estimates, print_forecasts, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
         print_estimates(foreseen, verbose)
+        print_costs(paid, verbose)
         print_needs(wanted)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)

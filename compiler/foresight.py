@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from compiler.asked import questions
 from compiler.explain import Forecast
 from compiler.machines import Card, card
 from compiler.plan import Plan, PlannedStage
@@ -152,25 +153,12 @@ def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path) -> Siz
 
 def _count(stage: PlannedStage, root: Path) -> Counted | None:
     """The questions that a stage asks, from the tables of its data sets; None where one is not built."""
-    folders = {name: root / folder / "samples.parquet" for name, folder in stage.inputs["datasets"].items()}
-    if not all(path.is_file() for path in folders.values()):
+    tables = questions(stage, root, ["choices"])
+    if tables is None:
         return None
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    from runners.params import to_lists
-    from runners.splits import rule
-    from runners.stage import StageError
-
-    opened = chosen = 0
-    for name, path in folders.items():
-        table = pq.read_table(path, columns=["split", "choices"])
-        try:
-            table = table.filter(rule(to_lists(stage.params), name).asked(name, table["split"]))
-        except StageError:
-            return None
-        lettered = int(pc.sum(pc.greater(pc.fill_null(pc.list_value_length(table["choices"]), 0), 0)).as_py() or 0)
-        chosen += lettered
-        opened += table.num_rows - lettered
+    chosen = sum(int(pc.sum(pc.greater(pc.fill_null(pc.list_value_length(t["choices"]), 0), 0)).as_py() or 0) for t in tables)
+    opened = sum(t.num_rows for t in tables) - chosen
     variants = len(stage.params["variants"])
     return Counted(opened * variants, chosen * variants)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from compiler.costs import Cost
 from compiler.emit import Changes
 from compiler.explain import Forecast
 from compiler.foresight import Estimate
@@ -75,6 +76,28 @@ def print_estimates(found: Sequence[Estimate], verbose: bool = False) -> None:
         out.print(f"    {e.stage}{many}: {escape(room)}{took}")
         for line in e.arithmetic if verbose else ():
             out.print(f"        {escape(line)}")
+
+
+def print_costs(found: Sequence[Cost], verbose: bool = False) -> None:
+    """What servers are asked, of `qualm plan`."""
+    if not found:
+        return
+    out = console()
+    out.print("[bold]What servers are asked at most[/] (estimates; what is stored is not asked again; -v shows the arithmetic)")
+    for c in found:
+        each = "a question" if c.questions is None else f"{c.questions:,} questions"
+        money = "no price known (`price` of this server in qualm.toml)" if c.dollars is None else _dollars(c.dollars)
+        load = f"{c.load.requests:,} requests, {c.load.sent:,} tokens sent, {c.load.received:,} received"
+        out.print(f"    {c.stage} ({escape(c.server)}), {each}: {load}: {escape(money)}")
+        for line in c.arithmetic if verbose else ():
+            out.print(f"        {escape(line)}")
+    known = [c.dollars for c in found if c.dollars is not None and c.questions is not None]
+    if len(known) > 1:
+        out.print(f"    together {_dollars(sum(known))}")
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.2g}"
 
 
 def _duration(seconds: float) -> str:
