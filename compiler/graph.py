@@ -13,6 +13,7 @@ _COLOURS = {
     "pair": "#e377c2",
     "assemble": "#17becf",
     "finetune": "#b279a2",
+    "perturb": "#ff9da6",
     "infer": "#f58518",
     "judge": "#72b7b2",
     "estimate": "#54a24b",

@@ -145,6 +145,8 @@ def _refs(stage: PlannedStage, resolved: Resolved) -> list[Ref]:
         return list(resolved.judges)
     if stage.kind == "estimate":
         return list(resolved.estimators)
+    if stage.kind == "perturb":
+        return [p for p in resolved.perturbations if p.label == stage.params["variant"]]
     if stage.kind == "pair":
         recipes = [recipe.ref for s in resolved.pairs for recipe in s.recipes]
         return [r for r in recipes if r.as_json().items() <= stage.params.items()]

@@ -36,7 +36,7 @@ GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 VALIDATION = "val"
 """The split on which thresholds are chosen: answered, not scored."""
 
-SEEDED = ("data", "pair", "finetune", "infer", "score", "report")
+SEEDED = ("data", "pair", "perturb", "finetune", "infer", "score", "report")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,12 @@ class _Planner:
             m.ref.label: {d.label: f"{_place(resolved, 'generations', m.ref.label, d.label)}.parquet" for d in self.evaluated}
             for m in resolved.models
         }
-        makes = len(self.data) + sum(len(s.recipes) for s in resolved.pairs) + len(resolved.finetunes)
+        self.made = {
+            p.label: {d.label: _place(resolved, "perturbed", p.label, d.label) for d in self.evaluated}
+            for p in resolved.perturbations
+            if p.is_stage
+        }
+        makes = len(self.data) + sum(len(s.recipes) for s in resolved.pairs) + len(resolved.finetunes) + len(self.made)
         self.coarse = makes + len(resolved.models) * len(self.evaluated) + LATER_STAGES > MAX_STAGES
         places = {_place(resolved, "generations", m.ref.label) for m in resolved.models}
         self.folders = frozenset(places if self.coarse else ())
@@ -144,6 +149,7 @@ class _Planner:
         found += map(self._finetune, r.finetunes)
         if not r.models or not self.evaluated:
             return found
+        found += (self._perturb(p) for p in r.perturbations if p.label in self.made)
         found += self._infer_stages()
         tables = {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
         per_sample = list(self._per_sample_stages(tables))
@@ -281,6 +287,18 @@ class _Planner:
         name = f"finetune-{slug(ref.label)}"
         return self._stage(name, "finetune", f"Train {ref.label}", params, inputs, outputs, [ref, *begun], frozenset({"log"}))
 
+    def _perturb(self, p: Ref) -> PlannedStage:
+        params: dict[str, Any] = {**self._variant(p), **self._splits(self.evaluated)}
+        if any(a.options["fit"] == VALIDATION for a in self.r.abstentions):
+            params["also"] = [VALIDATION]
+        inputs = {"datasets": {d.label: self.data[d.label] for d in self.evaluated}}
+        outputs = {"perturbed": self.made[p.label]}
+        return self._stage(f"perturb-{slug(p.label)}", "perturb", f"Perturb by {p.label}", params, inputs, outputs, [p])
+
+    @staticmethod
+    def _variant(p: Ref) -> dict[str, Any]:
+        return {"variant": p.label, "plugin": p.plugin.name, "modality": p.plugin.declares.get("MODALITY"), "args": p.args}
+
     def _infer_stages(self) -> Iterator[PlannedStage]:
         for model in self.r.models:
             if self.coarse:
@@ -293,7 +311,7 @@ class _Planner:
         r = self.r
         variants: list[dict[str, Any]] = [{"variant": CLEAN, "plugin": None, "args": {}}]
         for p in r.perturbations:
-            variants.append({"variant": p.label, "plugin": p.plugin.name, "modality": p.plugin.declares.get("MODALITY"), "args": p.args})
+            variants.append({**self._variant(p), **({"made": True} if p.label in self.made else {})})
         params = {
             "model": model.ref.as_json(),
             "variants": variants,
@@ -309,9 +327,13 @@ class _Planner:
         if model.source:
             inputs["model"] = model.source
         inputs |= _beneath([model])
+        if self.made:
+            inputs["perturbed"] = {label: {d.label: folders[d.label] for d in datasets} for label, folders in self.made.items()}
         outputs = {"generations": {d.label: self.generations[model.ref.label][d.label] for d in datasets}}
         desc = f"Answers of {model.ref.label} to {', '.join(d.label for d in datasets)}"
-        return self._stage(name, "infer", desc, params, inputs, outputs, [model.ref, *r.perturbations])
+        return self._stage(
+            name, "infer", desc, params, inputs, outputs, [model.ref, *(p for p in r.perturbations if p.label not in self.made)]
+        )
 
     @staticmethod
     def _splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:

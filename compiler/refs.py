@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.names import names_in, nested_plugins, replaced_in
-from registry.columns import columns
-from registry.plugins import PROMPTS, Artifact, Plugin, Prompt
+from registry.columns import CONTEXT, columns
+from registry.plugins import PROMPTS, Artifact, Parameter, Plugin, Prompt
 
 DATA = "registry/data"
+
+OWN = {"perturbations": (Parameter("materialize", bool, False, "bool"),)}
+"""Parameters that every plugin of a kind has beside its own: they change where a thing is made and never what it is."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,13 @@ class Ref:
     label: str
     plugin: Plugin
     args: dict[str, Any]
+    materialize: bool = False
+    """Of a perturbation: the spec wants what it makes written down."""
+
+    @property
+    def is_stage(self) -> bool:
+        """Of a perturbation: it is made once, by a stage of its own, and not wherever pictures are loaded."""
+        return self.materialize or self.plugin.reads[:1] == (CONTEXT,)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

@@ -7,7 +7,7 @@ that mean the same give the same plan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ from compiler.errors import Mark, Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
 from compiler.names import names_in, names_of
 from compiler.pairsets import PairResolver, PairSetUse
-from compiler.refs import Ref, artifact_path, located, slug
+from compiler.refs import OWN, Ref, artifact_path, located, slug
 from compiler.spec import About, RunWide, Spec
 from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models, way_out
 from registry import cards, plugins
@@ -367,12 +367,15 @@ class _Resolver:
             if one is None:
                 continue
             plugin, params, path = one
-            for swept, args in self._combinations(plugin, params, path):
-                shown_args = {k: v for k, v in args.items() if k in params} if always_label else swept
+            known = replace(plugin, parameters=(*plugin.parameters, *OWN.get(kind, ())))
+            for swept, given_args in self._combinations(known, params, path):
+                own = {p.name: given_args[p.name] for p in OWN.get(kind, ())}
+                args = {k: v for k, v in given_args.items() if k not in own}
+                shown_args = {k: v for k, v in (args if always_label else swept).items() if k in params and k not in own}
                 label = check.label(plugin.name, shown_args)
                 if label in found:
                     self._problem((*at, i), f"'{label}' is named twice")
-                found[label] = Ref(label, plugin, located(plugin, args))
+                found[label] = Ref(label, plugin, located(plugin, args), **own)
         return tuple(sorted(found.values(), key=lambda r: r.label))
 
     def _with_companions(self, metrics: tuple[Ref, ...]) -> tuple[Ref, ...]:

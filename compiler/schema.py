@@ -10,6 +10,7 @@ from compiler.check import field_type, takes_list
 from compiler.names import chosen_kind, takes_none
 from compiler.pairsets import NAME_KEY
 from compiler.plan import canonical
+from compiler.refs import OWN
 from compiler.spec import NAME_PATTERN, About, Spec
 from registry import cards, plugins
 from registry.plugins import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
@@ -61,7 +62,7 @@ def _require_nothing_inherited(result: dict[str, Any]) -> None:
 
 def _named(plugin: Plugin) -> dict[str, Any]:
     """`{name: {parameters}}`."""
-    parameters = _object(plugin.parameters, plugin.doc)
+    parameters = _object((*plugin.parameters, *OWN.get(plugin.kind, ())), plugin.doc)
     value = parameters if parameters.get("required") else {"anyOf": [parameters, {"type": "null"}]}
     return {"type": "object", "properties": {plugin.name: value}, "required": [plugin.name], "additionalProperties": False}
 

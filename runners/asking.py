@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -79,9 +80,8 @@ class Asker:
                     print(f"{self.stage.key}: {found}", file=sys.stderr, flush=True)
                     broken.append(str(found))
                     continue
-                cells += found
-                if len(found) < len(self.variants):
-                    self.stage.count(**{"dropped (no image to perturb)": len(self.variants) - len(found)})
+                cells += (cell for cell in found if isinstance(cell, Cell))
+                self.stage.count(**Counter(note for note in found if isinstance(note, str)))
         for seen in self._seen:
             seen.save()
         return cells, broken
@@ -123,9 +123,11 @@ class Asker:
         """
         dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
         try:
-            picture, question = self._applied(dataset, place.row, variant, dataset.image(place.row))
+            item = variant.item(dataset, place.row)
+            applied = item and variant.apply(self.stage.seed, item, item.image())
         except BrokenSample as error:
             raise StageError(f"{error}; it could be read a moment ago") from error
+        picture, question = applied or (None, "")
         prompt = self._prompt(dataset, place.row, question, picture is not None)
         pixels = "" if picture is None else pixel_digest(picture)
         if self._base(prompt, pixels, question) != place.base:
@@ -135,45 +137,70 @@ class Asker:
             )
         return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, given)
 
-    def _examine(self, place: tuple[int, int]) -> list[Cell] | BrokenSample:
+    def _examine(self, place: tuple[int, int]) -> list[Cell | str] | BrokenSample:
         number, row = place
         try:
             return list(self._cells(number, row))
         except BrokenSample as error:
             return error
 
-    def _cells(self, number: int, row: int) -> Iterator[Cell]:
-        dataset, seen = self.datasets[number], self._seen[number]
-        sample = dataset.samples[row]
-        data = dataset.encoded(row)
-        encoded = hashlib.sha256(data).digest() if data is not None else b""
+    def _cells(self, number: int, row: int) -> Iterator[Cell | str]:
+        """The cells of a sample, and words for what is to be counted of it."""
+        dataset = self.datasets[number]
+        sees = dataset.samples[row]["image_id"] is not None
         prompts: dict[tuple[str, bool], str] = {}
-        decoded: list[Image | None] = []
+        pictures: dict[int, Image | None] = {}
+        clean = ""
         for index, variant in enumerate(self.variants):
-            if not variant.fits(data is not None):
+            if not variant.fits(sees):
+                yield "dropped (no image to perturb)"
                 continue
-            key = seen.key(index, encoded, sample["sample_id"], sample["question"]) if data is not None else None
-            sight, question = seen.get(key), sample["question"]
-            if sight is not None and variant.modality == "text":
-                question = self._applied(dataset, row, variant, None)[1]
-            elif sight is not None:
-                question = question if sight.question is None else sight.question
-            else:
-                decoded = decoded or [dataset.image(row)]
-                picture, question = self._applied(dataset, row, variant, decoded[0])
-                if picture is not None:
-                    sight = Sight(pixel_digest(picture), picture.size, question if variant.modality == "cross" else None)
-                    seen.add(key, sight)
+            seen = self._look(number, row, index, pictures)
+            if seen is None:
+                yield f"dropped ({variant.name}: not applicable)"
+                continue
+            sight, question = seen
             shown = (question, sight is not None)
             prompt = prompts.get(shown) or prompts.setdefault(shown, self._prompt(dataset, row, *shown))
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             where = Place(number, row, index, self._base(prompt, pixels, question))
             told = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
             yield Cell(where, self._options(where), pixels, self._length(prompt, size), told)
+            if not variant.modality:
+                clean = told
+            elif told == clean:
+                yield f"unchanged by {variant.name}"
 
-    def _applied(self, dataset: Dataset, row: int, variant: Variant, image: Image | None) -> tuple[Image | None, str]:
-        sample = dataset.samples[row]
-        return variant.apply(self.stage.seed, sample["sample_id"], image, sample["question"])
+    def _look(self, number: int, row: int, index: int, pictures: dict[int, Image | None]) -> tuple[Sight | None, str] | None:
+        """What a variant makes of a sample: its picture, if it has one, and question; None where it cannot be applied.
+
+        `pictures`: those of the sample that were decoded already, by the variant's number; -1 is the data set's own.
+        """
+        variant, seen = self.variants[index], self._seen[number]
+        item = variant.item(self.datasets[number], row)
+        if item is None:
+            return None
+        key = None
+        if item.data is not None:
+            key = seen.key(index, hashlib.sha256(item.data).digest(), item.sample_id, item.question)
+        sight = seen.get(key)
+        if sight is not None and (variant.modality != "text" or variant.function is None):
+            return sight, item.question if sight.question is None else sight.question
+        if sight is not None:
+            applied = variant.apply(self.stage.seed, item, None)
+            return None if applied is None else (sight, applied[1])
+        own = -1 if variant.made is None else index
+        if own not in pictures:
+            pictures[own] = item.image()
+        applied = variant.apply(self.stage.seed, item, pictures[own])
+        if applied is None:
+            return None
+        picture, question = applied
+        if picture is not None:
+            crossed = variant.modality == "cross" and variant.made is None
+            sight = Sight(pixel_digest(picture), picture.size, question if crossed else None)
+            seen.add(key, sight)
+        return sight, question
 
     def _prompt(self, dataset: Dataset, row: int, question: str, image: bool) -> str:
         sample = dataset.samples[row]

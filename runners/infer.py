@@ -39,7 +39,7 @@ def run(stage: Stage) -> None:
         if hasattr(model, "lookup"):
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
-            variants = read_variants(stage.params["variants"])
+            variants = read_variants(stage.params["variants"], stage.inputs.get("perturbed"))
             tables = answer_tables(model, plugin.module, datasets, variants, needs, stage, chosen["label"], together=True)
     except ModelError as error:
         raise StageError(str(error)) from error

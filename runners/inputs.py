@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import PIL.Image
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,6 +34,26 @@ class BrokenSample(Exception):
 
 
 @dataclass(frozen=True)
+class Item:
+    """What a variant of one sample is made from."""
+
+    sample_id: str
+    question: str
+    data: bytes | None
+    """The picture's file, None without one."""
+    where: str
+    """Names sample and picture in errors."""
+
+    def image(self) -> PIL.Image.Image | None:
+        """The picture as RGB, None without one.
+
+        Raises:
+            BrokenSample: it cannot be decoded, or is so large that it must be an attack.
+        """
+        return None if self.data is None else decoded(self.data, self.where)
+
+
+@dataclass(frozen=True)
 class Variant:
     """One perturbation at one strength, or none."""
 
@@ -43,37 +64,77 @@ class Variant:
     args: Mapping[str, Any] | None = None
     module: str = ""
     """Dotted name of the plugin."""
+    made: Mapping[str, Made] | None = None
+    """By data set, what a stage of its own has made of its samples; nothing is then left to be done."""
 
-    def apply(self, seed: int, sample_id: str, image: PIL.Image.Image | None, question: str) -> tuple[PIL.Image.Image | None, str]:
-        """The picture and question of one sample under this variant."""
+    def item(self, dataset: Dataset, row: int) -> Item | None:
+        """What this variant of a sample is made from; None where a stage found that there is none.
+
+        Raises:
+            BrokenSample: its picture is missing.
+        """
+        return dataset.item(row) if self.made is None else self.made[dataset.name].item(dataset, row)
+
+    def apply(self, seed: int, item: Item, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
+        """The picture and question of one sample under this variant; None where the perturbation cannot be applied to it."""
         if self.function is None:
-            return image, question
-        rngs = [generator(seed, self.name, sample_id)]
-        item: Any = {"image": image, "text": question, "cross": (image, question)}[self.modality]
+            return image, item.question
+        rngs = [generator(seed, self.name, item.sample_id)]
+        given: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self.modality]
         try:
-            (made,) = self.function([item], rngs, **(self.args or {}))
+            (made,) = self.function([given], rngs, **(self.args or {}))
         except Exception as error:
-            raise StageError(f"variant {self.name}: failed on sample '{sample_id}': {type(error).__name__}: {error}") from error
-        return {"image": (made, question), "text": (image, made), "cross": made}[self.modality]  # type: ignore[no-any-return]
+            raise StageError(f"variant {self.name}: failed on sample '{item.sample_id}': {type(error).__name__}: {error}") from error
+        if made is None:
+            return None
+        return {"image": (made, item.question), "text": (image, made), "cross": made}[self.modality]  # type: ignore[no-any-return]
 
     def fits(self, has_image: bool) -> bool:
         """Whether it does anything to a sample with or without a picture."""
         return has_image or self.modality not in ("image", "cross")
 
 
-def read_variants(entries: Sequence[Mapping[str, Any]]) -> list[Variant]:
-    """The variants of a stage's parameters, with their plugins loaded."""
-    made = []
+def read_variants(entries: Sequence[Mapping[str, Any]], made: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
+    """The variants of a stage's parameters, with their plugins loaded.
+
+    Args:
+        entries: of the stage's parameters.
+        made: variant -> data set -> folder, for those that stages of their own have made.
+    """
+    found = []
     for entry in entries:
         if entry["plugin"] is None:
-            made.append(Variant(entry["variant"]))
+            found.append(Variant(entry["variant"]))
+            continue
+        if entry.get("made"):
+            folders = {name: Made(Path(folder)) for name, folder in (made or {})[entry["variant"]].items()}
+            found.append(Variant(entry["variant"], entry["modality"], made=folders))
             continue
         plugin = get("perturbations", entry["plugin"])
         modality = plugin.declares.get("MODALITY")
         if modality not in MODALITIES:
             raise StageError(f"{plugin.path}: MODALITY: expected one of {', '.join(MODALITIES)}, got {modality!r}")
-        made.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"], plugin.module))
-    return made
+        found.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"], plugin.module))
+    return found
+
+
+class Made:
+    """A data set under one variant, as the `perturb` stage has written it."""
+
+    def __init__(self, folder: Path) -> None:
+        rows = read_table(folder / "samples.parquet", SAMPLES, ["sample_id", "image_id", "question"]).to_pylist()
+        self._rows = {row["sample_id"]: row for row in rows}
+        images = folder / "images"
+        self._pictures = _Pictures(images, {row["image_id"] for row in rows} - {None}) if images.is_dir() else None
+
+    def item(self, dataset: Dataset, row: int) -> Item | None:
+        """One sample of the data set as it then is: pictures that were not changed are the data set's own."""
+        found = self._rows.get(dataset.samples[row]["sample_id"])
+        if found is None:
+            return None
+        data = self._pictures.data(found["image_id"]) if self._pictures is not None and found["image_id"] is not None else None
+        own = dataset.item(row) if data is None else None
+        return Item(found["sample_id"], found["question"], data if own is None else own.data, dataset.where(row))
 
 
 class Dataset:
@@ -98,22 +159,22 @@ class Dataset:
         part.table, part.samples = self.table.take(list(rows)), [self.samples[row] for row in rows]
         return part
 
+    def item(self, row: int) -> Item:
+        """A sample as it is, before anything is done to it.
+
+        Raises:
+            BrokenSample: its picture is missing.
+        """
+        sample = self.samples[row]
+        return Item(sample["sample_id"], sample["question"], self.encoded(row), self.where(row))
+
     def image(self, row: int) -> PIL.Image.Image | None:
         """The picture of a sample as RGB, None where it has none.
 
         Raises:
             BrokenSample: it is missing, cannot be decoded, or is so large that it must be an attack.
         """
-        data = self.encoded(row)
-        if data is None:
-            return None
-        where = self._picture_of(row)
-        try:
-            with warnings.catch_warnings(), PIL.Image.open(io.BytesIO(data)) as opened:
-                warnings.simplefilter("ignore")
-                return opened.convert("RGB")
-        except (OSError, ValueError, SyntaxError, EOFError, PIL.Image.DecompressionBombError) as error:
-            raise BrokenSample(f"{where}: cannot be decoded ({len(data)} bytes): {error}") from error
+        return self.item(row).image()
 
     def encoded(self, row: int) -> bytes | None:
         """The picture's file as it lies in the dataset.
@@ -126,12 +187,34 @@ class Dataset:
             return None
         data = self._pictures.data(sample["image_id"])
         if data is None:
-            raise BrokenSample(f"{self._picture_of(row)}: is not in the dataset's images")
+            raise BrokenSample(f"{self.where(row)}: is not in the dataset's images")
         return data
 
-    def _picture_of(self, row: int) -> str:
+    def where(self, row: int) -> str:
+        """A sample and its picture, for errors."""
         sample = self.samples[row]
         return f"{self.name}: sample '{sample['sample_id']}', image '{sample['image_id']}'"
+
+
+def decoded(data: bytes, where: str) -> PIL.Image.Image:
+    """A picture's file as RGB. Levels of 16 bits are brought to 8, as a PNG of 16-bit colours is.
+
+    Raises:
+        BrokenSample: it cannot be decoded, is so large that it must be an attack, or its levels have no known scale.
+    """
+    try:
+        with warnings.catch_warnings(), PIL.Image.open(io.BytesIO(data)) as opened:
+            warnings.simplefilter("ignore")
+            if opened.mode in ("I", "F"):
+                raise BrokenSample(
+                    f"{where}: its levels are {'whole' if opened.mode == 'I' else 'real'} numbers of 32 bits, of no known scale"
+                )
+            if opened.mode.startswith("I;16"):
+                levels = np.asarray(opened).astype(np.uint16) >> 8
+                return PIL.Image.fromarray(levels.astype(np.uint8)).convert("RGB")
+            return opened.convert("RGB")
+    except (OSError, ValueError, SyntaxError, EOFError, OverflowError, PIL.Image.DecompressionBombError) as error:
+        raise BrokenSample(f"{where}: cannot be decoded ({len(data)} bytes): {error}") from error
 
 
 class _Pictures:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from runners.generators import Chat, Generator
-from runners.pairs import PairContext
 from runners.pairs._written import Unusable
 
 T = TypeVar("T")
 
 
+class Context(Protocol):
+    """Of whoever asks: a pair recipe or a perturbation."""
+
+    seed: int
+    label: str
+    counters: Counter[str]
+    notes: dict[str, Any]
+
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Count what could not be used."""
+
+
 def in_rounds(
-    context: PairContext,
+    context: Context,
     generator: Generator,
     chats: Mapping[str, Chat],
     read: Callable[[str, str], T],
@@ -26,7 +38,7 @@ def in_rounds(
     """What could be read of each reply, by key; the rest is dropped and counted by its last reason.
 
     Args:
-        context: of the recipe.
+        context: of the recipe or perturbation.
         generator: who is asked.
         chats: key -> conversation; keys are stable, since seeds follow from them.
         read: (key, reply) -> what it says, or raises `Unusable`.
@@ -60,7 +72,7 @@ def in_rounds(
     return found
 
 
-def _seed(context: PairContext, key: str, attempt: int) -> int:
+def _seed(context: Context, key: str, attempt: int) -> int:
     """A seed that servers take: 31 bits, of this request and try alone."""
     material = f"{context.seed} {context.label} {key} {attempt}"
     return int.from_bytes(hashlib.sha256(material.encode()).digest()[:4]) >> 1

@@ -106,7 +106,7 @@ def _behind(module: str) -> str:
 def _code(variant: Variant, seed: int) -> tuple[bytes | None, bool, bool]:
     """Digest of the code and settings behind a variant's pictures, whether they depend on the sample, and on its question."""
     decoding = [file_digest(Path(inputs.__file__)), file_digest(Path(store.__file__))]
-    if variant.modality not in ("image", "cross"):
+    if variant.modality not in ("image", "cross") or variant.made is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
     if not variant.module:
         return None, True, True

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from registry.sample import GENERATIONS, IMAGES, SAMPLES
 from runners.records import read_table, write_table
 from runners.settings import Settings
-from runners.stage import read_stage
+from runners.stage import Stage, read_stage
 
 ROOT = Path(__file__).resolve().parents[1]
 CLEAN = {"variant": "clean", "plugin": None, "args": {}}
@@ -65,6 +65,9 @@ class Project:
         model = {"label": "base", "plugin": "hf_vlm", "args": args or {"artifact": "registry/data/tiny"}, "dtype": "float32"}
         params = {"model": model, "variants": list(variants), "needs": list(needs), "max_new_tokens": max_new_tokens, **more}
         inputs = {"datasets": data, "model": "registry/data/tiny"}
+        made = [v["variant"] for v in variants if v.get("made")]
+        if made:
+            inputs["perturbed"] = {label: {name: f"results/t/perturbed/{label}/{name}" for name in datasets} for label in made}
         stage = {"kind": "infer", "seed": seed, "params": params, "inputs": inputs, "outputs": {"generations": out}}
         path = self.folder / "specs" / "t" / "stages" / "infer.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,6 +83,19 @@ class Project:
         with chdir(self.folder):
             stage = read_stage(key, Settings(device="cpu", batch_size=batch_size, workers=workers, progress=False))
             infer.run(stage)
+        return stage
+
+    def perturb(self, variant, datasets, seed: int = 7, **more):
+        """Run the `perturb` stage of one variant; returns it with its counters."""
+        from runners import perturb
+
+        data = {name: f"results/t/data/{name}" for name in datasets}
+        out = {name: f"results/t/perturbed/{variant['variant']}/{name}" for name in datasets}
+        with chdir(self.folder):
+            settings = Settings(device="cpu", workers=2, progress=False)
+            params = {**variant, **more}
+            stage = Stage("t/perturb", "t", "perturb", "perturb", params, {"datasets": data}, {"perturbed": out}, seed, settings)
+            perturb.run(stage)
         return stage
 
     def command(self, key: str = "t/infer") -> list[str]:

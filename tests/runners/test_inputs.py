@@ -7,16 +7,23 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from registry.plugins import get, load, names
 from registry.sample import IMAGES, SAMPLES
-from runners.inputs import BrokenSample, Dataset, Variant, read_variants
+from runners.inputs import BrokenSample, Dataset, Item, Variant, decoded, read_variants
+from runners.perturbations import generator
 from runners.records import write_table
 from runners.stage import StageError
+from tests.hostile import READABLE, pictures
 
 
 def png(level, mode="RGB", size=(5, 3)):
     data = io.BytesIO()
     PIL.Image.new(mode, size, level).save(data, "PNG")
     return data.getvalue()
+
+
+def item(sample_id, question):
+    return Item(sample_id, question, None, "here")
 
 
 def dataset(tmp_path, pictures, samples):
@@ -59,26 +66,31 @@ def test_read_variants_loads_what_they_name():
     assert (clean.name, clean.function, clean.fits(False)) == ("clean", None, True)
     assert (blur.modality, blur.fits(False), blur.fits(True)) == ("image", False, True)
     image = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8))
-    assert clean.apply(0, "s", image, "q") == (image, "q")
-    blurred, question = blur.apply(0, "s", image, "q")
+    assert clean.apply(0, item("s", "q"), image) == (image, "q")
+    blurred, question = blur.apply(0, item("s", "q"), image)
     assert question == "q" and blurred.tobytes() != image.tobytes()
 
 
 def test_every_modality():
     image = PIL.Image.new("RGB", (2, 2))
     shout = Variant("shout", "text", lambda batch, rngs, *, times: [b.upper() * times for b in batch], {"times": 2})
-    assert shout.apply(0, "s", None, "why") == (None, "WHYWHY") and shout.fits(False)
+    assert shout.apply(0, item("s", "why"), None) == (None, "WHYWHY") and shout.fits(False)
     both = Variant("both", "cross", lambda batch, rngs: [(i.resize((1, 1)), q + "!") for i, q in batch])
-    made, question = both.apply(0, "s", image, "why")
+    made, question = both.apply(0, item("s", "why"), image)
     assert (made.size, question, both.fits(False)) == ((1, 1), "why!", False)
 
 
 def test_chance_comes_from_seed_variant_and_sample_alone():
     draw = Variant("draw", "text", lambda batch, rngs: [str(rng.integers(10**9)) for rng in rngs])
     other = Variant("other", "text", draw.function)
-    seen = [draw.apply(0, "a", None, ""), draw.apply(0, "b", None, ""), draw.apply(1, "a", None, ""), other.apply(0, "a", None, "")]
+    seen = [
+        draw.apply(0, item("a", ""), None),
+        draw.apply(0, item("b", ""), None),
+        draw.apply(1, item("a", ""), None),
+        other.apply(0, item("a", ""), None),
+    ]
     assert len({q for _, q in seen}) == 4
-    assert draw.apply(0, "a", None, "x") == seen[0]
+    assert draw.apply(0, item("a", "x"), None) == seen[0]
 
 
 def test_a_plugin_without_modality_is_refused(monkeypatch):
@@ -87,3 +99,34 @@ def test_a_plugin_without_modality_is_refused(monkeypatch):
     monkeypatch.setattr(inputs, "get", lambda kind, name: SimpleNamespace(path="x.py", declares={}))
     with pytest.raises(StageError, match=r"x.py: MODALITY: expected one of image, text, cross, got None"):
         read_variants([{"variant": "x", "plugin": "x", "args": {}}])
+
+
+def test_what_cannot_be_applied_is_none():
+    never = Variant("never", "text", lambda batch, rngs: [None for _ in batch])
+    assert never.apply(0, item("s", "q"), None) is None
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_odd_pictures_that_can_be_shown_come_as_rgb(name):
+    image = decoded(pictures()[name], "here")
+    assert image.mode == "RGB" and min(image.size) >= 1
+    if name.startswith("16 bits"):  # neither all white nor cut off
+        assert [image.getpixel((x, 0)) for x in (0, 1, 128, 255)] == [(v, v, v) for v in (0, 1, 128, 255)]
+    elif name in ("cmyk", "palette", "webp", "moving"):
+        assert np.abs(np.array(image.getpixel((16, 10))) - (200, 100, 50)).max() < 40
+
+
+@pytest.mark.parametrize("name", sorted(pictures().keys() - set(READABLE)))
+def test_what_is_no_picture_is_named_and_never_shown(name):
+    with pytest.raises(BrokenSample, match=r"^here: "):
+        decoded(pictures()[name], "here")
+
+
+def test_pictures_of_every_kind_go_through_every_perturbation():
+    for name in READABLE:
+        image = decoded(pictures()[name], "here")
+        for plugin in names("perturbations"):
+            found = get("perturbations", plugin)
+            if found.declares["MODALITY"] == "image":
+                (made,) = load("perturbations", plugin)([image], [generator(7, plugin, name)])
+                assert (made.size, made.mode) == (image.size, "RGB"), (name, plugin)
