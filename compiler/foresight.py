@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from compiler.sizes import Size, of_folder, of_hub
 from runners.settings import Settings
 
 ACTIVE = ("run", "perhaps", "blocked")
+LARGEST = 512
+"""Questions in a batch that is reckoned with at most, whatever fits: more gains nothing."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ def _estimate(spec: str, stage: PlannedStage, root: Path, settings: Settings, on
     work = Work(needs, stage.params.get("draws", 0), stage.params["max_new_tokens"], size.image_tokens)
     dtype, quantised = chosen["args"].get("dtype") or "float32", chosen["args"].get("quantization") or "none"
     room = on.memory if on else 0.0
-    batch = settings.batch_size or (max(1, largest_batch(size, work, room, dtype, quantised)) if on else settings.batch)
+    fits = min(max(1, largest_batch(size, work, room, dtype, quantised)), LARGEST) if on else settings.batch
+    batch = settings.batch_size or fits
     batch = min(batch, samples or batch)
     taken = memory(size, work, batch, dtype, quantised)
     lines = list(_memory_lines(size, work, batch, dtype, quantised, taken))
@@ -110,10 +113,11 @@ def _time(size: Size, work: Work, batch: int, dtype: str, quantised: str, on: Ca
     open_ended = seconds(size, work, batch, dtype, on, quantised)
     choice = seconds(size, Work(frozenset(), 0, 1, work.image_tokens), batch, dtype, on, quantised)
     lines.append(
-        f"time of an open-ended question on {on.name}: prefill {open_ended.prefill:.3g} s and decoding {open_ended.decode:.3g} s = "
+        f"time of an open-ended question on {on.name}: prefill {open_ended.prefill:.3g} s, decoding {open_ended.decode:.3g} s = "
         f"{open_ended.operations:.3g} operations at {EFFICIENCY:.0%} of {on.rate(dtype):.3g}/s, "
-        f"{open_ended.traffic:.3g} bytes at {on.traffic:.3g}/s; of multiple choice {choice.total:.3g} s"
+        f"{open_ended.traffic:.3g} bytes at {on.traffic:.3g}/s; launches {open_ended.launches:.3g} s"
     )
+    lines.append(f"time of a multiple-choice question: {choice.total:.3g} s, without decoding")
     if counted is None:
         return open_ended.total
     return counted.opened * open_ended.total + counted.chosen * choice.total
@@ -146,7 +150,7 @@ def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path) -> Siz
         if (root / place / "config.json").is_file():
             found = of_folder(root / place)
             if isinstance(found, Size):
-                return found
+                return replace(found, source=found.source.replace(f"{root}/", ""))
             why = found
     return why
 

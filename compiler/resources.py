@@ -28,7 +28,10 @@ PATCHES = 4
 """Patches that become one picture token: families differ between 1 and 16."""
 EFFICIENCY = 0.4
 """Share of a card's peak operations that is counted on."""
-PRIORS = ("logprobs_without_image", "logprobs_without_question", "logprobs_without_both")
+LAUNCH = 0.7e-3
+"""Seconds that launching a layer's kernels takes in PyTorch, whatever they compute: what a small model's time is made of."""
+PRIORS = ("logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence")
+ASKED = ("p_yes", "p_true", "said_confidence")
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,22 @@ class Work:
         return 1 + self.draws
 
     @property
+    def priors(self) -> int:
+        return sum(name in self.needs for name in PRIORS)
+
+    @property
+    def asked(self) -> int:
+        return sum(name in self.needs for name in ASKED)
+
+    @property
     def follow(self) -> int:
         """Tokens that are read after the prompt, for signals about the answer."""
-        priors = sum(name in self.needs for name in PRIORS) * (self.max_new_tokens + PROMPT)
-        return priors + sum(name in self.needs for name in ("p_yes", "p_true")) * (self.max_new_tokens + FOLLOWED)
+        return self.priors * (self.max_new_tokens + PROMPT) + self.asked * (self.max_new_tokens + FOLLOWED)
+
+    @property
+    def passes(self) -> int:
+        """Times that a batch goes through the layers."""
+        return self.max_new_tokens + self.priors + self.asked
 
 
 @dataclass(frozen=True)
@@ -101,12 +116,13 @@ class Seconds:
 
     prefill: float
     decode: float
+    launches: float
     operations: float
     traffic: float
 
     @property
     def total(self) -> float:
-        return self.prefill + self.decode
+        return self.prefill + self.decode + self.launches
 
 
 def seconds(size: Size, work: Work, batch: int, dtype: str, card: Card, quantisation: str = "none") -> Seconds:
@@ -115,7 +131,7 @@ def seconds(size: Size, work: Work, batch: int, dtype: str, card: Card, quantisa
     prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for 4 patches
     to a picture token) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
     reads all weights once for the whole batch and the cache of its own row once; or computes 2 x parameters for every answer, if that
-    takes longer.
+    takes longer. launches: 0.7 ms x layers x passes, for the whole batch.
     """
     rate = EFFICIENCY * card.rate(dtype)
     reads = work.prompt + work.follow
@@ -126,7 +142,8 @@ def seconds(size: Size, work: Work, batch: int, dtype: str, card: Card, quantisa
     language = size.weight_bytes(dtype, quantisation) - size.vision * BYTES[dtype]
     traffic = steps * (language / batch + row)
     computed = 2 * (size.body + size.vocabulary * size.hidden) * work.answers * steps
-    return Seconds(operations / rate, max(traffic / card.traffic, computed / rate), operations + computed, traffic)
+    launches = LAUNCH * size.layers * work.passes / batch
+    return Seconds(operations / rate, max(traffic / card.traffic, computed / rate), launches, operations + computed, traffic)
 
 
 def measured(root: Path, spec: str, stage: str) -> float | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runners.doctor import DRAWS, Check, Finding, Patient, judge
 from runners.models import ANSWER, OPTIONS, ModelError, Part, draw_part
-from runners.prompts import messages, p_true, verification
+from runners.prompts import messages, p_true, verbalisation, verification
 
 if TYPE_CHECKING:
     import torch
@@ -201,6 +201,41 @@ def priors(patient: Patient) -> Finding:
     )
 
 
+def divergence(patient: Patient) -> Finding:
+    """Kullback-Leibler divergence of the next token with the picture from that without it, before each token of the answer."""
+    import torch
+
+    try:
+        made = patient.part("image_divergence")
+    except ModelError as error:
+        return Finding("image divergence", "warn", f"cannot be had ({error})", "", "estimators that need it cannot be used")
+    worst = 0.0
+    for case, said, parts in zip(patient.cases, patient.said, made, strict=True):
+        if case.image is None:
+            continue
+        tokens = said[ANSWER].tokens or []
+        prompts = [patient.model.render(messages(case.question, image=seen)) for seen in (True, False)]
+        with_it, without = (
+            torch.log_softmax(patient.plain.logits(prompt, image, tokens)[:-1], dim=1)
+            for prompt, image in zip(prompts, (case.image, None), strict=True)
+        )
+        plain = (with_it.exp() * (with_it - without)).sum(dim=1).tolist()
+        worst = max(worst, *map(_distance, parts["image_divergence"].logprobs or [], plain))
+    return judge("image divergence", worst, patient.limits, "divergence of the next token with the picture from that without", "see priors")
+
+
+def said_confidence(patient: Patient) -> Finding:
+    """What a model says of its sureness is the greedy reply to the whole conversation read alone."""
+    worst = 0.0
+    for case, said, parts in zip(patient.cases, patient.said, patient.part("said_confidence"), strict=True):
+        part = parts["said_confidence"]
+        prompt = patient.model.render(verbalisation(case.question, said[ANSWER].text or "", case.image is not None))
+        worst = max(worst, *_forced(patient, prompt, case.image, part))
+        logits = patient.plain.logits(prompt, case.image, part.tokens or [])[:-1]
+        worst = max(worst, *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True)))
+    return judge("said confidence", worst, patient.limits, "log-probabilities of the reply against the whole prompt", "see continuation")
+
+
 def own_answer(patient: Patient) -> Finding:
     """P(yes) and P(True) by continuation equal those of the whole prompt read alone."""
     from runners.models._own_answer import true_share, yes_share
@@ -262,6 +297,8 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "batches": batches,
         "option logits": options,
         "priors": priors,
+        "image divergence": divergence,
         "p_yes, p_true": own_answer,
+        "said confidence": said_confidence,
     }
 )

@@ -79,6 +79,8 @@ def test_a_7b_s_seconds_by_hand():
     computed = 2 * (QWEN.body + 152064 * 3584) * 11 * 15 / (0.4 * 989e12)
     moved = 15 * (7.616e9 * 2 / 32 + (455 + 11 * 8) * 57344) / 4.8e12
     assert spent.decode == pytest.approx(max(computed, moved), rel=1e-6)
+    assert spent.launches == 0.7e-3 * 28 * (16 + 2 + 1) / 32
+    assert spent.total == spent.prefill + spent.decode + spent.launches
     assert seconds(QWEN, UQB, 32, "float32", h200).prefill > 10 * spent.prefill
 
 
@@ -184,5 +186,5 @@ def test_the_table_of_published_models():
 
 def test_constants_are_named_in_the_docs():
     """The reader of docs/models.md can do the sum again."""
-    assert (resources.ACTIVATIONS, resources.EFFICIENCY, resources.PATCHES, resources.SLACK) == (16, 0.4, 4, 1.1)
+    assert (resources.ACTIVATIONS, resources.EFFICIENCY, resources.PATCHES, resources.SLACK, resources.LAUNCH) == (16, 0.4, 4, 1.1, 7e-4)
     assert torch.finfo(torch.bfloat16).bits / 8 == 2

@@ -15,7 +15,12 @@ from tests.tiny_models import FAMILIES, TEMPLATES
 
 WARNED = {
     "llava_onevision": {"answer turn"},  # its template prompts with a line break where its own answers have a space
-    "paligemma": {"text alone", "continuation", "priors"},  # a prompt read both ways, by a processor that insists on a picture
+    "paligemma": {
+        "text alone",
+        "continuation",
+        "priors",
+        "image divergence",
+    },  # a prompt read both ways, by a processor that insists on a picture
 }
 """Family -> checks that rightly warn."""
 
