@@ -8,17 +8,15 @@ vocabulary and its scene JSON, written to `scenes/CLEVR_{split}_scenes.json`. Pi
 from __future__ import annotations
 
 import itertools
-import json
 from collections import deque
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Literal, NamedTuple
 
 from annotated_types import Ge
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.sample import Image, Sample
+from registry.scenes.files import ScenesFile
 from registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, Question, ask_any
 from registry.scenes.render import png
 from registry.scenes.world import Scene, make_scene, stream
@@ -83,7 +81,7 @@ Made = tuple[Scene, bytes, list[Question]]
 
 def _split(context: AdapterContext, task: _Task, wanted: int) -> Iterator[Image | Sample]:
     mark = "-mc" if task.multiple_choice else ""
-    with _ScenesFile(context.folder / "scenes", task.split) as file:
+    with ScenesFile(context.folder / "scenes", task.split) as file:
         for scene, picture, asked in _scenes(task, wanted, context.workers):
             file.write(scene)
             image_id = f"{task.level}{task.seed}-{task.split}-{scene['image_index']:06d}"
@@ -177,25 +175,3 @@ def _end_with_parent() -> None:
 
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-class _ScenesFile:
-    """A CLEVR scenes file written scene by scene."""
-
-    def __init__(self, folder: Path, split: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.file = (folder / f"CLEVR_{split}_scenes.json").open("w", encoding="utf-8")
-        info = {"date": "", "version": "1.0", "split": split, "license": "CC0-1.0"}
-        self.file.write(f'{{"info": {json.dumps(info)}, "scenes": [')
-        self.between = "\n"
-
-    def __enter__(self) -> _ScenesFile:
-        return self
-
-    def write(self, scene: Scene) -> None:
-        self.file.write(self.between + json.dumps(scene, separators=(",", ":")))
-        self.between = ",\n"
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.file.write("\n]}\n")
-        self.file.close()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from registry.scenes.questions import Phrase, matches, referents, those, words
-from registry.scenes.world import LEVELS, VALUES, Scene
+from registry.scenes.world import VALUES, Scene, attributes_of
 
 CATEGORIES = {
     "knowledge": "epistemic/knowledge",
@@ -158,7 +158,7 @@ def understand(text: str) -> Query:
             got = found.groupdict()
             if "c" in got:
                 return Query(ask, {"color": got["c"]}, {"shape": got["ss"][:-1]}, when)
-            return Query(got.get("a", ask), _phrase(got.get("x") or got["xs"]), {}, when)
+            return Query(got.get("a", ask), phrase_of(got.get("x") or got["xs"]), {}, when)
     raise ValueError(f"not a question of ours: {text!r}")
 
 
@@ -180,7 +180,8 @@ def _patterns() -> list[re.Pattern[str]]:
     return made
 
 
-def _phrase(name: str) -> Phrase:
+def phrase_of(name: str) -> Phrase:
+    """A noun phrase read back: `small red cubes` -> size, color, shape."""
     *adjectives, noun = name.split()
     given = {value: attribute for attribute, values in VALUES.items() for value in values}
     phrase = {given[value]: value for value in adjectives}
@@ -301,7 +302,7 @@ def _hidden(category: str) -> Callable[[np.random.Generator, Scene], Worded | No
 
 def _ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
     """A question about "the ..." that fits several objects which differ in what is asked."""
-    names = LEVELS[scene["level"]].attributes
+    names = attributes_of(scene)
     found = []
     for asked in names:
         told = [a for a in names if a != asked]
@@ -335,7 +336,7 @@ def _worded(query: Query, template: str, scene: Scene) -> Worded:
 
 
 def _attribute(rng: np.random.Generator, scene: Scene) -> str:
-    return str(_pick(rng, LEVELS[scene["level"]].attributes))
+    return str(_pick(rng, attributes_of(scene)))
 
 
 def _near(rng: np.random.Generator, scene: Scene, attribute: str) -> Sequence[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from registry.scenes.world import LEVELS, RELATIONS, VALUES, Scene
+from registry.scenes.world import OPPOSITES, RELATIONS, VALUES, Scene, attributes_of
 
 Thing = dict[str, Any]
 Phrase = dict[str, str]
@@ -93,17 +93,13 @@ def words(phrase: Phrase, plural: bool = False) -> str:
     return " ".join([*(phrase[a] for a in VALUES if a in phrase and a != "shape"), noun])
 
 
-def _names(scene: Scene) -> tuple[str, ...]:
-    return LEVELS[scene["level"]].attributes
-
-
 def _pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
     return items[int(rng.integers(len(items)))]
 
 
 def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
     """Every object with every phrase that fits it alone and does not give `without` away."""
-    attributes = [a for a in _names(scene) if a != without]
+    attributes = [a for a in attributes_of(scene) if a != without]
     subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
     found = []
     for i, thing in enumerate(scene["objects"]):
@@ -138,7 +134,7 @@ def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], Made | None]
 
 def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
     """A phrase that fits nothing here; half the time one whose every word fits something, so that words alone do not tell."""
-    attributes = _names(scene)
+    attributes = attributes_of(scene)
     here = [{a: t[a] for a in attributes} for t in scene["objects"]]
     for near in (rng.random() < 0.5, False):
         for _ in range(20):
@@ -150,7 +146,7 @@ def _absent(rng: np.random.Generator, scene: Scene) -> Phrase | None:
 
 
 def _present(rng: np.random.Generator, scene: Scene) -> Phrase:
-    attributes = _names(scene)
+    attributes = attributes_of(scene)
     thing = _pick(rng, scene["objects"])
     picked = sorted(rng.permutation(len(attributes))[: int(rng.integers(1, min(3, len(attributes)) + 1))].tolist())
     return {attributes[k]: thing[attributes[k]] for k in picked}
@@ -166,7 +162,7 @@ def _existence(rng: np.random.Generator, scene: Scene) -> Made | None:
 
 
 def _counting(rng: np.random.Generator, scene: Scene) -> Made:
-    attributes = _names(scene)
+    attributes = attributes_of(scene)
     groups: dict[int, list[Phrase]] = {len(scene["objects"]): [{}]}
     for _ in range(12):
         a = _pick(rng, attributes)
@@ -198,6 +194,8 @@ def _relation(rng: np.random.Generator, scene: Scene) -> Made | None:
     i, first, j, second = found
     side = _pick(rng, RELATIONS)
     answer = "yes" if i in scene["relationships"][side][j] else "no"
+    if answer == "no" and i not in scene["relationships"][OPPOSITES[side]][j]:  # neither one nor the other: a matter of taste
+        return None
     return f"Is the {words(first)} {SIDES[side]} the {words(second)}?", answer, ((i,), (j,))
 
 

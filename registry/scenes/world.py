@@ -43,6 +43,7 @@ DIRECTIONS: dict[str, tuple[float, float, float]] = {
     "below": (0.0, 0.0, -1.0),
 }
 RELATIONS = ("left", "right", "front", "behind")
+OPPOSITES = {"left": "right", "right": "left", "front": "behind", "behind": "front"}
 RELATION_MARGIN = 0.2
 """Object j is left of object i when dot(left, j - i) exceeds this, as in CLEVR's generator."""
 
@@ -100,6 +101,11 @@ LEVELS: dict[str, Level] = {
     "medium": Level(128, (3, 7), (2.6, 3.2), 0.2, 0.3, 0.55, Camera(10.0, 36.0, 1.5), ("size", "color", "material", "shape")),
     "hard": Level(224, (6, 12), (3.2, 4.0), 0.1, 0.25, 0.3, Camera(11.5, 28.0, 1.5), ("size", "color", "material", "shape")),
 }
+
+
+def attributes_of(scene: Scene) -> tuple[str, ...]:
+    """What names an object of a scene in a question: all that CLEVR's own scenes have, for ours what their level says."""
+    return LEVELS[scene["level"]].attributes if "level" in scene else tuple(VALUES)
 
 
 def stream(*parts: int | str) -> np.random.Generator:

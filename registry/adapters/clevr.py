@@ -1,0 +1,115 @@
+"""CLEVR v1.0: rendered scenes, scene graphs, and compositional questions with programs. Johnson et al., 2017 (CVPR)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, text_of
+from registry.json_stream import JsonStreamError, members
+from registry.sample import Image, Sample
+
+META = ["function", "family"]
+
+CATEGORIES = {
+    "count": "counting",
+    "exist": "existence",
+    **{f"query_{a}": "attribute" for a in ("size", "color", "material", "shape")},
+    **{f"equal_{a}": "comparison" for a in ("size", "color", "material", "shape", "integer")},
+    "greater_than": "comparison",
+    "less_than": "comparison",
+}
+"""What a program's last step asks for."""
+
+
+def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
+    """Questions of one split, in official order: `questions/CLEVR_SPLIT_questions.json`, `images/SPLIT/*.png`.
+
+    `sample_id` is `SPLIT_QUESTIONINDEX`; questions on one picture are a group. The category is what the program's last step
+    asks: `attribute`, `existence`, `counting` or `comparison`; `meta` has that step as `function` and the question's family.
+    Scene graphs go to `scenes/`, where what reads scenes finds them. The test split was released without answers, programs
+    and scenes: its samples have neither references nor categories.
+
+    Raises:
+        AdapterError: a file or record is not as in the release.
+    """
+    source = context.need_source("clevr")
+    _keep_scenes(source / "scenes" / f"CLEVR_{split}_scenes.json", context.folder / "scenes")
+    path = source / "questions" / f"CLEVR_{split}_questions.json"
+    sent: set[str] = set()
+    for number, record in _records(path):
+        where = f"{path}: question {number}"
+        name = text_of(record, "image_filename", where)
+        sample = _sample(record, split, Path(name).stem, where)
+        if not context.selects(sample):
+            continue
+        if name not in sent:
+            sent.add(name)
+            yield read_image(source, (f"images/{split}/{name}",), Path(name).stem, where)
+        yield sample
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    if not path.is_file():
+        raise AdapterError(f"{path}: expected the questions of CLEVR v1.0, found none; look at `qualm data show clevr`")
+    number = 0
+    try:
+        for key, record in members(path, {"questions"}):
+            if key == "questions":
+                yield number, need(record, ("image_filename", "question", "question_index"), f"{path}: question {number}")
+                number += 1
+    except JsonStreamError as error:
+        raise AdapterError(str(error)) from error
+    if not number:
+        raise AdapterError(f"{path}: expected a list of questions under 'questions', found none")
+
+
+def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sample:
+    meta = {"family": str(record["question_family_index"])} if "question_family_index" in record else {}
+    category = ""
+    references: tuple[str, ...] = ()
+    if split != "test":
+        need(record, ("answer", "program"), where)
+        function = _last(record["program"], where)
+        meta, category, references = meta | {"function": function}, CATEGORIES[function], (_answer(record["answer"], where),)
+    index = record["question_index"]
+    if type(index) is not int:
+        raise AdapterError(f"{where}: question_index: expected a whole number, got {index!r:.60}")
+    return Sample(
+        sample_id=f"{split}_{index:06d}",
+        question=text_of(record, "question", where),
+        image_id=image_id,
+        references=references,
+        category=category,
+        split=split,
+        source="clevr",
+        group=image_id,
+        meta=meta,
+    )
+
+
+def _answer(value: Any, where: str) -> str:
+    """Text in the release; a boolean or number where somebody ran the generator."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, str | int):
+        raise AdapterError(f"{where}: answer: expected text, got {value!r:.60}")
+    return str(value)
+
+
+def _last(program: Any, where: str) -> str:
+    """The function of a program's last step; the generator calls it `type`."""
+    step = program[-1] if isinstance(program, list) and program else None
+    function = step.get("function", step.get("type")) if isinstance(step, dict) else None
+    if function not in CATEGORIES:
+        raise AdapterError(f"{where}: program: expected its last step to be one of {', '.join(sorted(CATEGORIES))}, got {function!r:.60}")
+    return str(function)
+
+
+def _keep_scenes(path: Path, folder: Path) -> None:
+    if path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / path.name)

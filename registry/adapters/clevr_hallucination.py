@@ -1,0 +1,156 @@
+"""CLEVR-Hallucination: questions of four kinds whose answers follow from scene graphs. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li.
+
+A wrong answer to a question that the picture answers is a hallucination, of an attribute, an object, a number or a relation.
+The scenes are CLEVR's (Johnson et al., CVPR 2017) or drawn here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Ge
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import read_image
+from registry.sample import Image, Sample
+from registry.scenes.files import ScenesFile, ScenesFileError, read_scenes_file
+from registry.scenes.questions import Question, ask
+from registry.scenes.render import png
+from registry.scenes.validity import InvalidQuestionError, check
+from registry.scenes.world import VALUES, Scene, make_scene, stream
+
+META = ["kind", "objects", "level"]
+TYPES = ("attribute", "existence", "counting", "relation")
+COUNTS = ("0", "1", "2", "3", "4")
+"""Counts that are asked for in turn."""
+TRIES = 24
+"""Questions drawn of a scene until one has the answer that is wanted."""
+PATIENCE = 60
+"""Drawn scenes per question of a type, at most, before giving up."""
+
+
+def clevr_hallucination(
+    context: AdapterContext,
+    *,
+    per_type: Annotated[int, Ge(1)] = 150,
+    types: list[Literal["attribute", "existence", "counting", "relation"]] | None = None,
+    split: Literal["train", "val", "test"] | None = None,
+    level: Literal["easy", "medium", "hard"] = "easy",
+    margin: Annotated[float, Ge(0)] = 0.2,
+) -> Iterator[Image | Sample]:
+    """So many questions of each type, at most one of a type per picture, each checked against its scene graph.
+
+    Every question has one right answer (`registry.scenes.validity`): what it speaks of as "the ..." is there once, what is
+    absent is truly absent, relations are not borderline. Answers take turns, so that no constant answer does well: yes and
+    no of existence and relation; the counts 0 to 4; the four attributes, and within each its values. Scenes are taken in their
+    order, each asked for the answer whose turn it is and passed over where it has none; a larger `per_type` only adds.
+
+    Args:
+        per_type: Questions of each type; 150 in the paper.
+        types: Which of attribute, existence, counting and relation; all unless given. The sample's category.
+        split: Of the scenes: of CLEVR's files train or val (the default), of drawn ones any (test).
+        level: Of drawn scenes, as in `synthetic_scenes`; CLEVR's files have their own look.
+        margin: Least distance of two objects along the axis that a relation asks about, in the scene's units.
+
+    Raises:
+        AdapterError: the files are not CLEVR's, or there are too few scenes.
+    """
+    chosen = tuple(types or TYPES)
+    if len(set(chosen)) < len(chosen):
+        raise AdapterError(f"clevr_hallucination: types: expected different ones, got {list(chosen)}")
+    scenes = _official(context, split or "val") if context.source else _drawn(context, level, split or "test", PATIENCE * per_type)
+    asked = dict.fromkeys(chosen, 0)
+    with ScenesFile(context.folder / "scenes", split or ("val" if context.source else "test")) as file:
+        seen = 0
+        for one in scenes:
+            seen += 1
+            questions = [
+                (kind, found)
+                for kind in chosen
+                if asked[kind] < per_type and (found := _question(context.seed, one, kind, asked[kind], margin)) is not None
+            ]
+            if questions:
+                file.write(one.scene)
+                yield one.image()
+            for kind, question in questions:
+                asked[kind] += 1
+                yield _sample(one, kind, question)
+            if min(asked.values()) >= per_type:
+                return
+    short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_wanted(kind, n))})" for kind, n in asked.items() if n < per_type)
+    raise AdapterError(f"clevr_hallucination: {seen:,} scenes gave only {short}; expected {per_type} of each type, lower `per_type`")
+
+
+class _One(NamedTuple):
+    """A scene and its picture."""
+
+    scene: Scene
+    image_id: str
+    context: AdapterContext
+    where: str
+
+    def image(self) -> Image:
+        name = self.scene["image_filename"]
+        if self.context.source is None:
+            return Image(self.image_id, png(self.scene), name)
+        made = read_image(self.context.source, (f"images/{self.where}/{name}",), self.image_id, f"scene of {name}")
+        return Image(made.image_id, made.data, name)
+
+
+def _official(context: AdapterContext, split: str) -> Iterator[_One]:
+    source = context.need_source("clevr_hallucination")
+    try:
+        for scene in read_scenes_file(source / "scenes" / f"CLEVR_{split}_scenes.json"):
+            yield _One(scene, scene["image_filename"].rpartition(".")[0], context, split)
+    except ScenesFileError as error:
+        raise AdapterError(str(error)) from error
+
+
+def _drawn(context: AdapterContext, level: str, split: str, most: int) -> Iterator[_One]:
+    for index in range(most):
+        yield _One(make_scene(context.seed, level, split, index), f"{level}{context.seed}-{split}-{index:06d}", context, split)
+
+
+def _wanted(kind: str, number: int) -> tuple[str, str]:
+    """What the question of this number asks, and its answer."""
+    if kind == "attribute":
+        attribute = tuple(VALUES)[number % len(VALUES)]
+        values = VALUES[attribute]
+        return attribute, values[number // len(VALUES) % len(values)]
+    answers: Sequence[str] = COUNTS if kind == "counting" else ("yes", "no")
+    return kind, answers[number % len(answers)]
+
+
+def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> Question | None:
+    """A question of this type with the answer whose turn it is; None where the scene offers none."""
+    asks, answer = _wanted(kind, number)
+    scene = one.scene
+    if asks in VALUES and all(thing[asks] != answer for thing in scene["objects"]):
+        return None
+    rng = stream(seed, "hallucination", one.image_id, kind)
+    for _ in range(TRIES):
+        question = ask(rng, scene, asks)
+        if question is None or question.answer != answer:
+            continue
+        try:
+            check(scene, question.text, question.answer, margin)
+        except InvalidQuestionError:
+            continue
+        return question
+    return None
+
+
+def _sample(one: _One, kind: str, question: Question) -> Sample:
+    meta = {"kind": question.kind, "objects": str(len(one.scene["objects"]))}
+    return Sample(
+        sample_id=f"{one.image_id}-{kind}",
+        question=question.text,
+        image_id=one.image_id,
+        references=(question.answer,),
+        category=kind,
+        split=one.where,
+        source="clevr_hallucination",
+        group=one.image_id,
+        meta=meta | ({"level": one.scene["level"]} if "level" in one.scene else {}),
+    )

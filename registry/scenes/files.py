@@ -1,0 +1,80 @@
+"""CLEVR scenes files, scene by scene: ours are written so and the official ones, of up to 70,000 scenes, are read so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from registry.json_stream import JsonStreamError, members
+from registry.scenes.world import RELATIONS, VALUES, Scene
+
+
+class ScenesFileError(Exception):
+    """A scenes file that is missing or not CLEVR's. The message names the file, the scene, what was expected and what came."""
+
+
+def read_scenes_file(path: Path) -> Iterator[Scene]:
+    """Every scene of a file, in order, checked to have what questions are made from.
+
+    Raises:
+        ScenesFileError: the file is not there, is damaged, or a scene is of another make.
+    """
+    if not path.is_file():
+        raise ScenesFileError(f"{path}: expected a CLEVR scenes file, found none; scenes are released for train and val only")
+    try:
+        number = 0
+        for key, scene in members(path, {"scenes"}):
+            if key == "scenes":
+                if wrong := _fault(scene):
+                    raise ScenesFileError(f"{path}: scene {number}: {wrong}")
+                yield scene
+                number += 1
+        if not number:
+            raise ScenesFileError(f"{path}: expected a list of scenes under 'scenes', found none")
+    except JsonStreamError as error:
+        raise ScenesFileError(str(error)) from error
+
+
+def _fault(scene: Any) -> str:
+    """What is wrong with a scene, or nothing."""
+    if not isinstance(scene, dict):
+        return f"expected a mapping, got {type(scene).__name__}"
+    for name, kind in (("image_filename", str), ("objects", list), ("relationships", dict)):
+        if not isinstance(scene.get(name), kind):
+            return f"{name}: expected a {kind.__name__}, got {scene.get(name)!r:.60}"
+    n = len(scene["objects"])
+    for i, thing in enumerate(scene["objects"]):
+        for attribute, values in VALUES.items():
+            if not isinstance(thing, dict) or thing.get(attribute) not in values:
+                got = thing.get(attribute) if isinstance(thing, dict) else thing
+                return f"object {i}: {attribute}: expected one of {', '.join(values)}, got {got!r:.60}"
+    for side in RELATIONS:
+        rows = scene["relationships"].get(side)
+        if not isinstance(rows, list) or len(rows) != n or not all(isinstance(r, list) and all(j in range(n) for j in r) for r in rows):
+            return f"relationships: {side}: expected a list of objects for each of the {n} objects, got {rows!r:.60}"
+    return ""
+
+
+class ScenesFile:
+    """A CLEVR scenes file written scene by scene."""
+
+    def __init__(self, folder: Path, split: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file = (folder / f"CLEVR_{split}_scenes.json").open("w", encoding="utf-8")
+        info = {"date": "", "version": "1.0", "split": split, "license": "CC0-1.0"}
+        self.file.write(f'{{"info": {json.dumps(info)}, "scenes": [')
+        self.between = "\n"
+
+    def __enter__(self) -> ScenesFile:
+        return self
+
+    def write(self, scene: Scene) -> None:
+        self.file.write(self.between + json.dumps(scene, separators=(",", ":")))
+        self.between = ",\n"
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.file.write("\n]}\n")
+        self.file.close()

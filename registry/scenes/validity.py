@@ -1,0 +1,86 @@
+"""Whether a question about a scene has the one answer it is said to have: read from its words and the scene alone.
+
+Lost without it: a "hallucination" that is a fault of the question.
+"""
+
+from __future__ import annotations
+
+import re
+
+from registry.scenes.contrast import phrase_of
+from registry.scenes.questions import SIDES, those, words
+from registry.scenes.world import OPPOSITES, RELATION_MARGIN, VALUES, Scene
+
+_KIND = "|".join(VALUES)
+_ATTRIBUTE = re.compile(rf"What (?:is the )?({_KIND}) (?:is|of) the (.+)\?")
+_EXISTENCE = re.compile(r"(?:Is there a|Are there any) (.+)\?")
+_COUNTING = re.compile(r"(?:How many|What number of) (.+) are there\?")
+_RELATION = re.compile(rf"Is the (.+) ({'|'.join(SIDES.values())}) the (.+)\?")
+_SIDE_OF = {text: side for side, text in SIDES.items()}
+
+
+class InvalidQuestionError(ValueError):
+    """A question that the scene does not answer so. The message says why."""
+
+
+def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN) -> None:
+    """Nothing, if the scene gives the question this answer and no other.
+
+    What is spoken of as "the ..." is there exactly once; what is said to be absent is not there at all; a count is that of the
+    objects; two objects of a relation are different, recorded on one side and not the other, and apart along that axis.
+
+    Args:
+        scene: CLEVR's scene graph.
+        text: one of the forms of words of `registry.scenes.questions`, open-ended.
+        answer: what is said to be right.
+        margin: how far apart, at least, the objects of a relation are along its axis, in the scene's units.
+
+    Raises:
+        InvalidQuestionError: it does not.
+    """
+    found = _answer(scene, text, margin)
+    if found != answer:
+        raise InvalidQuestionError(f"{text!r}: expected the answer {answer!r}, the scene says {found!r}")
+
+
+def _answer(scene: Scene, text: str, margin: float) -> str:
+    if m := _ATTRIBUTE.fullmatch(text):
+        return str(scene["objects"][_the(scene, m[2], text)][m[1]])
+    if m := _EXISTENCE.fullmatch(text):
+        return "yes" if those(scene, _phrase(m[1], text)) else "no"
+    if m := _COUNTING.fullmatch(text):
+        return str(len(those(scene, _phrase(m[1], text))))
+    if m := _RELATION.fullmatch(text):
+        return _related(scene, _the(scene, m[1], text), _SIDE_OF[m[2]], _the(scene, m[3], text), text, margin)
+    raise InvalidQuestionError(f"not a question of ours: {text!r}")
+
+
+def _phrase(name: str, text: str) -> dict[str, str]:
+    try:
+        phrase = phrase_of(name)
+    except KeyError:
+        phrase = {}
+    plural = name.endswith("s")
+    if words(phrase, plural) != name:
+        raise InvalidQuestionError(f"{text!r}: expected a noun phrase of ours, got {name!r}")
+    return phrase
+
+
+def _the(scene: Scene, name: str, text: str) -> int:
+    found = those(scene, _phrase(name, text))
+    if len(found) != 1:
+        raise InvalidQuestionError(f"{text!r}: expected one {name}, the scene has {len(found)}")
+    return found[0]
+
+
+def _related(scene: Scene, i: int, side: str, j: int, text: str, margin: float) -> str:
+    recorded = [i in scene["relationships"][one][j] for one in (side, OPPOSITES[side])]
+    if i == j or recorded[0] == recorded[1]:
+        raise InvalidQuestionError(f"{text!r}: neither {side} nor {OPPOSITES[side]}, or both: a matter of taste")
+    a, b = (scene["objects"][k]["3d_coords"] for k in (i, j))
+    apart = sum(d * (p - q) for d, p, q in zip(scene["directions"][side], a, b, strict=True))
+    if abs(apart) <= margin:
+        raise InvalidQuestionError(f"{text!r}: {abs(apart):.3f} apart, expected more than {margin:g}")
+    if (apart > 0) != recorded[0]:
+        raise InvalidQuestionError(f"{text!r}: the scene records one side, its coordinates say the other")
+    return "yes" if recorded[0] else "no"
