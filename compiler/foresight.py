@@ -77,14 +77,14 @@ def foresee(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Set
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     for stage in plan.stages:
         if stage.kind == "infer" and stage.name in active and stage.params["model"]["plugin"] == "hf_vlm":
-            yield _estimate(plan.spec, stage, root, settings, on)
+            yield _estimate(plan, stage, root, settings, on)
 
 
-def _estimate(spec: str, stage: PlannedStage, root: Path, settings: Settings, on: Card | None) -> Estimate:
+def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, on: Card | None) -> Estimate:
     chosen = stage.params["model"]
     counted = _count(stage, root)
     samples = None if counted is None else counted.all
-    size = _size(chosen["args"], stage.inputs, root)
+    size = _size(chosen["args"], stage.inputs, root, plan)
     if isinstance(size, str):
         return Estimate(stage.name, chosen["label"], samples, why=size)
     needs = frozenset(stage.params["needs"])
@@ -100,7 +100,7 @@ def _estimate(spec: str, stage: PlannedStage, root: Path, settings: Settings, on
         way = "take a smaller batch, quantise, or spread it over devices (docs/scale.md)"
         lines.append(f"more than the {_gib(on.memory)} of {on.name}: {way}")
     spent, by = None, ""
-    rate = measured(root, spec, stage.name)
+    rate = measured(root, plan.spec, stage.name)
     if rate is not None:
         spent, by = rate * (samples or 1), "measured"
         lines.append(f"time: {rate:.3g} s a question when this machine last ran this stage")
@@ -139,14 +139,15 @@ def _gib(count: float) -> str:
     return f"{count / 2**30:.3g} GiB"
 
 
-def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path) -> Size | str:
+def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: Plan) -> Size | str:
     """The size of a stage's model; of a tuned one that is not made yet, that of what it is tuned from."""
     if args.get("hub"):
         return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/models.yaml)"
-    beneath = inputs.get("beneath", {})
-    places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *(beneath.values() if isinstance(beneath, dict) else ())) if p]
+    made = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.stages if stage.kind == "finetune"}
+    places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
     why = f"{places[0]} is not here yet" if places else "no files of it are known"
-    for place in places:
+    for place in places:  # grows by what each is tuned from
+        places += [base for base in made.get(place, {}).values() if base not in places]
         if (root / place / "config.json").is_file():
             found = of_folder(root / place)
             if isinstance(found, Size):

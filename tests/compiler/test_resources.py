@@ -161,6 +161,14 @@ def test_the_plan_says_what_inference_takes(project):
     assert choice["seconds"] == pytest.approx(18 * seconds(QWEN, one, 18, "bfloat16", CARDS["h200"]).total)
 
 
+def test_a_model_that_is_not_tuned_yet_is_as_large_as_what_it_is_tuned_from(project):
+    spec = project / "specs" / "t.yaml"
+    tuned = "finetunes: {one: {sft: {base: base, train: [scenes]}}, two: {sft: {base: one, train: [scenes]}}}\n"
+    spec.write_text(spec.read_text().replace("perturbations", tuned + "perturbations"))
+    takes = {f["stage"]: f["takes"] for f in json.loads(plan("--json"))}
+    assert takes["infer-two-far"]["memory"]["weights"] == takes["infer-base-far"]["memory"]["weights"] > 0
+
+
 def test_the_plan_in_words(project, monkeypatch):
     monkeypatch.setenv("QUALM_GPU", "t4")
     words = plan("-v")
