@@ -9,24 +9,24 @@ asks so, and the `finetune` stage where a recipe wants to know what its base mod
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from registry.sample import GENERATIONS, GREEDY
 from runners import plans
-from runners.asking import Asker, Cell
+from runners.asking import Asker
 from runners.code import engine_digest
 from runners.inputs import Dataset, Variant
-from runners.models import ANSWER, OPTIONS, PARTS, Remote, draw_of
+from runners.models import ANSWER, OPTIONS, Remote, draw_of
 from runners.predict import answer_all, follow
 from runners.remote import ask_all
 from runners.settings import is_first
 from runners.sizing import sizes
 from runners.stage import Stage, StageError
 from runners.store import LostError, Store
+from runners.tabulate import table
 from runners.upkeep import tidy
 
 _LATE_SECONDS = 90.0
@@ -83,7 +83,7 @@ def answer_tables(
         _wait_for_others(asker, found, store)
     store.refresh()
     try:
-        tables = [_table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
+        tables = [table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
     except LostError as error:
         raise StageError(f"{error}; run it again, and they are computed again") from error
     plans.forget(stage)
@@ -124,44 +124,3 @@ def _wait_for_others(asker: Asker, found: plans.Found, store: Store) -> None:
             )
         time.sleep(0.2)
         store.refresh()
-
-
-def _table(asker: Asker, number: int, cells: Sequence[Cell], store: Store) -> pa.Table:
-    """GENERATIONS of one dataset: for every cell the greedy row, then its draws."""
-    dataset, pieces = asker.datasets[number], [GENERATIONS.empty_table()]
-    for start in range(0, len(cells), 1024):
-        some = cells[start : start + 1024]
-        stored = iter(store.take([asker.key(c.place, part) for c in some for part in asker.parts(c.options)]).to_pylist())
-        rows = []
-        for cell in some:
-            name, variant = dataset.samples[cell.place.row]["sample_id"], asker.variants[cell.place.variant].name
-            shared = {"sample_id": name, "variant": variant, "input_digest": cell.input_digest}
-            greedy: dict[str, Any] = {**shared, "draw": GREEDY}
-            rows.append(greedy)
-            for part, values in zip(asker.parts(cell.options), stored, strict=False):
-                if draw_of(part):
-                    rows.append({**shared, "draw": draw_of(part), **_columns(PARTS[ANSWER], values, asker.needs)})
-                else:
-                    greedy |= _columns(PARTS[part], values, asker.needs)
-        pieces.append(pa.Table.from_pylist(rows, schema=GENERATIONS))
-    return pa.concat_tables(pieces)
-
-
-_FIELD = {
-    "text": "text",
-    "said_confidence": "text",
-    "token_logprobs": "logprobs",
-    "token_entropies": "entropies",
-    "option_logits": "numbers",
-}
-
-
-def _columns(names: Sequence[str], part: Mapping[str, Any], needs: frozenset[str]) -> dict[str, Any]:
-    """Columns of GENERATIONS from a stored part."""
-    found = {}
-    for name in names:
-        if name in ("p_true", "p_yes"):
-            found[name] = next(iter(part["numbers"]), None)
-        else:
-            found[name] = part[_FIELD.get(name, "logprobs")]
-    return {name: value for name, value in found.items() if name in needs or name == "text"}

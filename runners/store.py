@@ -15,7 +15,6 @@ import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,8 +152,8 @@ class Store:
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
         """Write one segment; when this returns, the parts survive a kill and a power cut."""
-        rows = [{"key": k, "part": n, **asdict(p)} for k, n, p in zip(keys, names, parts, strict=True)]
-        table = pa.Table.from_pylist(rows, schema=SCHEMA)
+        columns = [list(keys), list(names), *([getattr(part, field) for part in parts] for field in VALUES.names)]
+        table = pa.table([pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
         self._names.append(self._segments.write(table))
         self._mark.parent.mkdir(exist_ok=True)
         self._mark.touch()
