@@ -135,7 +135,8 @@ def _drawn(stage: Stage, greedy: pa.Table, table: pa.Table, drawn: Mapping[str, 
     if (place >= 0).sum() != len(taken):
         raise StageError(f"{where}: a sample has the same draw twice; run the inference again")
     some, all_ = np.any(place >= 0, axis=1), np.asarray(np.all(place >= 0, axis=1))
-    stage.count(**{"answers without draws": int((~some).sum()), f"answers with fewer than {n} draws": int((some & ~all_).sum())})
+    lacking = {"answers without draws": int((~some).sum()), f"answers with fewer than {n} draws": int((some & ~all_).sum())}
+    stage.count(**{name: number for name, number in lacking.items() if number})
     return {column: _listed(table[of], place, all_) for column, of in drawn.items()}
 
 

@@ -43,17 +43,51 @@ class Table:
     rows: list[tuple[str, list[Cell]]] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
     """Per row: n, and n_unscored in brackets."""
+    first: str = "Model"
+    """What the rows are."""
 
 
 def leaderboards(results: Results, dataset: str) -> list[Table]:
     """Tables of one dataset: the answers themselves, then the conformal sets, then the estimators."""
     labels = results.main_labels(dataset)
-    kinds = [
-        ("Answers", [a for a in labels if not a.score and not a.estimator]),
-        ("Prediction sets", [a for a in labels if a.score]),
-        ("Uncertainty estimators", [a for a in labels if a.estimator]),
-    ]
-    return [_table(results, dataset, title, chosen) for title, chosen in kinds if chosen]
+    kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), ("Prediction sets", [a for a in labels if a.score])]
+    tables = [_table(results, dataset, title, chosen) for title, chosen in kinds if chosen]
+    estimated = [a for a in labels if a.estimator]
+    if len({a.estimator for a in estimated}) > len(results.models):
+        tables.append(_by_estimator(results, dataset, "Uncertainty estimators", estimated))
+    elif estimated:
+        tables.append(_table(results, dataset, "Uncertainty estimators", estimated))
+    return tables
+
+
+def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
+    """A row for each estimator, the best first: where there are more of them than models, the other way round is too wide to read."""
+    models = ranked(results, dataset, results.headline(dataset, 1)[:1])
+    metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
+    columns = [(m, a) for m in models for a in metrics]
+    heads = [Column(f"{a.title} {visible(a.sweep, 60)}".strip(), a.arrow, "", visible(a.summary, 300)) for _, a in columns]
+    table = Table(title, [(visible(m, 60), len(metrics)) for m in models], heads, first="Estimator")
+    text = {(a.plugin, a.sweep, a.estimator): a.text for a in labels}
+    found = {
+        a.estimator: [
+            results.cells.get((m, dataset, text[k.plugin, k.sweep, a.estimator])) if (k.plugin, k.sweep, a.estimator) in text else None
+            for m, k in columns
+        ]
+        for a in labels
+    }
+    best = [_leaders({e: row for e, cells in found.items() if (row := cells[i])}, k.higher_is_better) for i, (_, k) in enumerate(columns)]
+    for estimator in sorted(found, key=lambda e: _order(found[e][0], columns[0][1])):
+        cells = found[estimator]
+        table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
+        table.counts.append(_counts([c for c in cells if c is not None]))
+    return table
+
+
+def _order(row: dict[str, Any] | None, by: Label) -> float:
+    """Where a row stands among others: the best first, undefined ones last."""
+    if row is None or _missing(row["value"]):
+        return math.inf
+    return float(row["value"]) * (1 if by.higher_is_better is False else -1)
 
 
 def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
@@ -90,9 +124,7 @@ def ranked(results: Results, dataset: str, by: list[Label]) -> list[str]:
     models = [m for m in results.models if any(d == dataset and m == n for n, d, _ in results.cells)]
     if not by:
         return models
-    sign = -1 if by[0].higher_is_better is not False else 1
-    values = {m: results.value(m, dataset, by[0].text) for m in models}
-    return sorted(models, key=lambda m: math.inf if _missing(values[m]) else sign * float(values[m] or 0.0))
+    return sorted(models, key=lambda m: _order(results.cells.get((m, dataset, by[0].text)), by[0]))
 
 
 def _missing(value: float | None) -> bool:
@@ -100,17 +132,22 @@ def _missing(value: float | None) -> bool:
 
 
 def _best(results: Results, dataset: str, label: Label) -> dict[str, str]:
-    """The leading model, where there is a direction and somebody to lead; `best` only if no other interval reaches it."""
-    rows = {m: c for m in results.models if (c := results.cells.get((m, dataset, label.text))) and not _missing(c["value"])}
-    if label.higher_is_better is None or len(rows) < 2:
+    rows = {m: c for m in results.models if (c := results.cells.get((m, dataset, label.text)))}
+    return _leaders(rows, label.higher_is_better)
+
+
+def _leaders(found: dict[str, dict[str, Any]], higher_is_better: bool | None) -> dict[str, str]:
+    """Who leads, where there is a direction and somebody to lead; `best` only if no other interval reaches it."""
+    rows = {name: row for name, row in found.items() if not _missing(row["value"])}
+    if higher_is_better is None or len(rows) < 2:
         return {}
-    sign = 1.0 if label.higher_is_better else -1.0
+    sign = 1.0 if higher_is_better else -1.0
     top = max(sign * r["value"] for r in rows.values())
     leaders = [m for m, r in rows.items() if sign * r["value"] == top]
     if len(leaders) > 1:
         return {} if len(leaders) == len(rows) else dict.fromkeys(leaders, "lead")
     leader = leaders[0]
-    near, far = ("low", "high") if label.higher_is_better else ("high", "low")
+    near, far = ("low", "high") if higher_is_better else ("high", "low")
     edge = rows[leader][near]
     others = [rows[m][far] for m in rows if m != leader]
     clear = not _missing(edge) and all(not _missing(o) and sign * o < sign * edge for o in others)

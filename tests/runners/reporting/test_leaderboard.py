@@ -41,3 +41,23 @@ def test_an_undefined_value_is_told_with_its_counts(fabricate: Callable[..., Any
     place = [c.title for c in table.columns].index("brier")
     cell = table.rows[0][1][place]
     assert (cell.value, cell.why, cell.title, cell.rank) == ("undefined", "all 20 unscored", "n = 0, unscored 20", "")
+
+
+def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",), n=20)
+    models = sorted({row["model"] for row in fabric.scores})
+    values = {"perplexity": 0.7, "semantic_entropy@version=sum": 0.9, "p_true": None, "luq": 0.6}
+    assert len(values) > len(models)
+    fabric.scores[:] = [row for row in fabric.scores if "auroc" not in row["metric"] and "auarc" not in row["metric"]]
+    like = next(row for row in fabric.scores if row["slice"] == "all" and row["variant"] == "clean")
+    for model in models:
+        for name, value in values.items():
+            numbers = {"value": value, "low": value and value - 0.05, "high": value and value + 0.05, "n": 20 if value else 0}
+            fabric.scores.append({**like, "model": model, "metric": f"auroc[{name}]", **numbers, "n_unscored": 0 if value else 20})
+    table = leaderboard.leaderboards(read_results(fabric.stage()), "open")[-1]
+    assert (table.caption, table.first) == ("Uncertainty estimators", "Estimator")
+    assert [name for name, _ in table.rows] == ["semantic entropy@version=sum", "perplexity", "luq", "p true"]
+    assert [n for _, n in table.groups] == [1] * len(models)
+    assert [[cell.rank for cell in cells] for _, cells in table.rows] == [["best"] * len(models), *[[""] * len(models)] * 3]
+    assert table.rows[-1][1][0].value == "undefined"
+    assert table.counts[0] == "20 (0)"
