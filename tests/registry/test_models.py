@@ -13,6 +13,7 @@ from compiler.sizes import of_published
 from registry.models import TableError, published
 from registry.sample import GENERATIONS
 from runners.models._still_images import still_images_only
+from tests.tiny_gemmas import KOSMOS2_TEMPLATE, PALIGEMMA_TEMPLATE
 from tests.tiny_parts import bytes_tokenizer, words_tokenizer
 
 MODELS = published()
@@ -154,3 +155,4 @@ def test_the_docs_have_the_table():
     text = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
     missing = [row(m) for m in MODELS.values() if row(m) not in text]
     assert not missing, "\n".join(missing)
+    assert PALIGEMMA_TEMPLATE in text and KOSMOS2_TEMPLATE in text
