@@ -21,6 +21,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,10 @@ FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "inspect")
 """What a spec calls them."""
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 100
 
 
 class RecordingError(Exception):
@@ -121,7 +126,10 @@ def find_parts(source: Path, form: str = "auto") -> list[Part]:
         raise RecordingError(f"{source}: holds recordings of {' and of '.join(there)}; say which with `format:`")
     if not found:
         wanted = "of " + (", ".join(FORMATS) if form == "auto" else form)
-        raise RecordingError(f"{source}: no recording {wanted} in it; docs/exchange.md says what their files are called")
+        hint = "docs/exchange.md says what their files are called"
+        if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
+            hint = "its Excel tables need openpyxl, which is not here: `pip install openpyxl`"
+        raise RecordingError(f"{source}: no recording {wanted} in it; {hint}")
     return found
 
 
@@ -178,7 +186,7 @@ def letter_index(value: str, n: int) -> int | None:
 
 def shown(value: Any) -> str:
     """A value of the file in a message: short, on one line."""
-    return reprlib.repr(value)
+    return _SHORT.repr(value)
 
 
 def small(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from registry.recordings import Fault, How, RecordingError
+from registry.recordings import Fault, How, RecordingError, find_parts
 from registry.recordings.archive import Archive, ArchiveError
 from registry.recordings.inspect import names, read
 from tests.recordings import b64, inspect_eval, inspect_json, inspect_sample, png
@@ -121,3 +121,35 @@ def test_files_that_are_no_logs(tmp_path):
     assert names(path)
     with pytest.raises(RecordingError, match=r"^[^:]*cut\.json: expected a whole JSON object"):
         list(read(path, How()))
+
+
+@pytest.mark.parametrize("form", ["eval", "json"])
+def test_a_log_that_inspect_wrote(tmp_path, form, monkeypatch):
+    pytest.importorskip("inspect_ai", reason="Inspect is not installed; pip install inspect-ai")
+    from inspect_ai import Task, eval
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ChatMessageUser, ContentImage, ContentText, ModelOutput, ModelUsage, get_model
+    from inspect_ai.scorer import match
+
+    def said(text):
+        output = ModelOutput.from_content("mockllm/model", text)
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # else it would download a tokenizer to count
+        return output
+
+    (tmp_path / "red.png").write_bytes(png())
+    picture = ChatMessageUser(content=[ContentImage(image=str(tmp_path / "red.png")), ContentText(text="What colour?")])
+    samples = [
+        Sample(id="peru", input="Capital of Peru?", target="Lima", metadata={"category": "geo"}),
+        Sample(id=2, input=[picture], target="red"),
+    ]
+    model = get_model("mockllm/model", custom_outputs=[said(f"answer {i}") for i in range(6)])
+    task = Task(dataset=MemoryDataset(samples), scorer=match(), epochs=3, name="own")
+    monkeypatch.chdir(tmp_path)
+    eval(task, model=model, log_dir=str(tmp_path / "logs"), log_format=form, display="none", max_samples=1)
+    (part,) = find_parts(tmp_path / "logs")
+    assert part.format == "inspect" and part.has("mockllm/model", "own")
+    found = list(part.read(How()))
+    assert sorted((r.id, r.draw) for r in found) == [("2", 0), ("2", 1), ("2", 2), ("peru", 0), ("peru", 1), ("peru", 2)]
+    assert sorted(r.draws[0]["text"] for r in found) == [f"answer {i}" for i in range(6)]
+    by_id = {r.id: r for r in found}
+    assert by_id["2"].image == png() and by_id["2"].question == "What colour?" and by_id["peru"].category == "geo"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from registry.recordings import Fault, How, Record
+from registry.recordings import Fault, How, Record, find_parts
 from registry.recordings.lm_eval import names, read
-from tests.recordings import leh, leh_choice, leh_open, lines
+from tests.recordings import CAPITALS, leh, leh_choice, leh_open, lines
 
 
 def one(tmp_path, row, **how):
@@ -115,3 +115,35 @@ def test_what_a_file_is_called(tmp_path):
     assert names(lines(tmp_path / "x" / "other.jsonl", leh_open(0, "?", "a", "a"))) == {("x", "other")}
     assert names(lines(tmp_path / "y.jsonl", {"a": 1})) is None
     assert names(lines(tmp_path / "empty.jsonl")) is None
+
+
+@pytest.mark.slow
+def test_a_log_that_lm_eval_wrote(tmp_path, monkeypatch):
+    lm_eval = pytest.importorskip("lm_eval", reason="lm-evaluation-harness is not installed; pip install lm-eval")
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    questions = [{"q": f"Capital {i}?", "options": CAPITALS, "gold": i} for i in range(3)]
+    data = lines(tmp_path / "data.jsonl", *questions)
+    common = f"dataset_path: json\ndataset_kwargs: {{data_files: {{test: {data}}}}}\ntest_split: test\ndoc_to_text: 'Q: {{{{q}}}}\\nA:'\n"
+    options = "task: own_mc\noutput_type: multiple_choice\ndoc_to_choice: options\ndoc_to_target: gold\nmetric_list: [{metric: acc}]\n"
+    text = (
+        "task: own_gen\noutput_type: generate_until\nrepeats: 3\ndoc_to_target: '{{options[gold]}}'\nmetric_list: [{metric: exact_match}]\n"
+    )
+    for name, own in (("mc", options), ("gen", text + "generation_kwargs: {until: ['x'], do_sample: false}\n")):
+        lines(tmp_path / "tasks" / f"{name}.yaml", (own + common).rstrip())
+    manager = TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False)
+    results = lm_eval.simple_evaluate("dummy", tasks=["own_mc", "own_gen"], task_manager=manager, log_samples=True)
+    tracker, samples = EvaluationTracker(output_path=str(tmp_path / "out")), results.pop("samples")
+    tracker.general_config_tracker.model_name_sanitized = "dummy"
+    tracker.save_results_aggregated(results, samples)
+    for task, rows in samples.items():
+        tracker.save_results_samples(task, rows)
+    generated, options = find_parts(tmp_path / "out")
+    assert (generated.format, options.format) == ("lm-eval", "lm-eval") and options.has("dummy", "own_mc")
+    found = list(options.read(How({"question": "q"})))
+    assert [(r.question, r.choices, r.answer_index) for r in found] == [(f"Capital {i}?", tuple(CAPITALS), i) for i in range(3)]
+    assert all(len(r.draws[0]["option_logits"]) == 3 and max(r.draws[0]["option_logits"]) < 0 for r in found)
+    found = list(generated.read(How()))
+    assert [(r.id, r.references, len(r.draws)) for r in found] == [(str(i), (CAPITALS[i],), 3) for i in range(3)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.recordings import Fault, How
+from registry.recordings import Fault, How, find_parts
 from registry.recordings.lmms_eval import names, read
 from tests.recordings import leh, leh_open, lmms, lmms_row
 
@@ -64,3 +64,26 @@ def test_what_a_file_is_called(tmp_path):
         ("20260301_101112", "mme_test"),
     }
     assert names(leh(tmp_path, leh_open(0, "?", "a", "a"))) is None
+
+
+def test_a_log_that_lmms_eval_wrote(tmp_path):
+    trackers = pytest.importorskip(
+        "lmms_eval.loggers.evaluation_tracker", reason="lmms-eval is not installed; pip install --no-deps lmms-eval"
+    )
+    tracker = trackers.EvaluationTracker(output_path=str(tmp_path))
+    tracker.general_config_tracker.model_name_sanitized = "m"
+
+    def sample(i, resps, filtered):
+        row = {"doc_id": i, "doc": {"q": 1}, "target": "a", "arguments": [f"Question {i}?", {}], "resps": resps, "filtered_resps": filtered}
+        return {**row, "token_counts": [None], "doc_hash": "d", "acc": 1.0}
+
+    texts = [sample(0, [["yes"]], ["yes"]), sample(1, [["Yes.", "No."]], [["Yes.", "No."]]), sample(2, [["It is yes."]], ["yes"])]
+    losses = [sample(0, [[(2.5, False)], [(0.5, True)]], [(2.5, False), (0.5, True)])]
+    tracker.save_results_aggregated({}, {"t": texts, "l": losses}, "20260301_101112")
+    tracker.save_results_samples("t", texts)
+    tracker.save_results_samples("l", [{**row, "target": 1} for row in losses])
+    numbers, said = find_parts(tmp_path)
+    assert said.format == "lmms-eval" and said.has("m", "t") and said.has("20260301_101112", "t")
+    assert [[d["text"] for d in r.draws] for r in said.read(How())] == [["yes"], ["Yes.", "No."], ["It is yes."]]
+    (found,) = numbers.read(How())
+    assert found.draws == [{"option_logits": [-2.5, -0.5]}] and found.answer_index == 1 and found.prompt == "Question 0?"
