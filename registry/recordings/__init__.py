@@ -29,11 +29,17 @@ from typing import Any
 FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "inspect")
 """What a spec calls them."""
 
+MOST_DRAWS = 2**15
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 100
+
+
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a row that is not as its format has it may raise; it becomes a fault, whatever a stranger put there."""
 
 
 class RecordingError(Exception):
@@ -77,6 +83,12 @@ class Record:
     draw: int = 0
     """Number of the first of them."""
 
+    def texts(self) -> Iterator[str]:
+        """Every text in it."""
+        yield from (self.id, self.question, self.prompt, self.category, self.split, *self.choices, *self.references)
+        yield from (text for pair in self.meta.items() for text in pair)
+        yield from (value for draw in self.draws for value in draw.values() if isinstance(value, str))
+
 
 @dataclass(frozen=True)
 class How:
@@ -101,8 +113,17 @@ class Part:
         return any(run in (None, r) and task in (None, t) for r, t in self.names)
 
     def read(self, how: How) -> Iterator[Record | Fault]:
-        rows: Iterator[Record | Fault] = _module(self.format).read(self.path, how)
-        return rows
+        for item in _module(self.format).read(self.path, how):
+            try:
+                if isinstance(item, Record):
+                    "".join(item.texts()).encode()
+            except UnicodeEncodeError as error:  # JSON can hold halves of characters; tables cannot
+                yield Fault(item.where, "text that is no Unicode", str(error))
+            else:
+                if isinstance(item, Record) and item.draw + len(item.draws) > MOST_DRAWS:
+                    yield Fault(item.where, "more draws than a table of ours has room for", str(item.draw + len(item.draws)))
+                else:
+                    yield item
 
 
 def find_parts(source: Path, form: str = "auto") -> list[Part]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from registry.json_stream import JsonStreamError, members
-from registry.recordings import Fault, How, Record, RecordingError, letter_index, shown, small, texts
+from registry.recordings import ODD, Fault, How, Record, RecordingError, letter_index, shown, small, texts
 from registry.recordings.archive import Archive, ArchiveError
 from registry.recordings.signals import KEY, SignalError, unpack
 
@@ -42,10 +42,10 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
                 continue
             try:
                 yield _record(where, sample, how)
-            except (KeyError, TypeError, AttributeError, IndexError) as error:
-                yield Fault(where, "not a sample of EvalLog 2", f"{type(error).__name__}: {error}")
             except SignalError as error:
                 yield Fault(where, f"damaged '{KEY}'", str(error))
+            except ODD as error:
+                yield Fault(where, "not a sample of EvalLog 2", f"{type(error).__name__}: {error}")
     except JsonStreamError as error:
         raise RecordingError(str(error)) from error
     except (ArchiveError, OSError) as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import Fault, How, Record, letter_index, shown, small, texts
+from registry.recordings import ODD, Fault, How, Record, letter_index, shown, small, texts
 from registry.recordings.jsonl import head, rows
 from registry.recordings.signals import KEY, SignalError, unpack
 
@@ -56,6 +56,8 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             yield Fault(where, error.reason, error.what)
         except SignalError as error:
             yield Fault(where, f"damaged '{KEY}'", str(error))
+        except ODD as error:
+            yield Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown, small, texts
+from registry.recordings import LETTERS, ODD, Fault, How, Record, letter_index, shown, small, texts
 from registry.recordings.jsonl import head, rows
 from registry.recordings.lm_eval import Odd, draws, generated, pairs
 from registry.recordings.signals import KEY, SignalError
@@ -46,6 +46,8 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             yield Fault(where, error.reason, error.what)
         except SignalError as error:
             yield Fault(where, f"damaged '{KEY}'", str(error))
+        except ODD as error:
+            yield Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:

@@ -73,7 +73,7 @@ def _out(value: float) -> float | str:
 
 
 def _in(value: Any, name: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308:
         return float(value)
     if value in ("inf", "-inf", "nan"):
         return float(value)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown, small, texts
+from registry.recordings import LETTERS, ODD, Fault, How, Record, letter_index, shown, small, texts
 from registry.recordings.signals import KEY, SignalError, unpack
 from registry.recordings.tables import SUFFIXES, Formula, columns, rows
 
@@ -49,8 +49,11 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         formulas = [name for name, cell in row.items() if isinstance(cell, Formula)]
         if formulas:
             yield Fault(where, "a formula where a value is expected", f"{formulas[0]}: {shown(str(row[formulas[0]]))}")
-        else:
+            continue
+        try:
             yield _record(where, row, how)
+        except ODD as error:
+            yield Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:

@@ -1,0 +1,70 @@
+"""Whatever stands in a row, reading it gives a record or a fault: nothing is raised, and what is given fits a table."""
+
+import copy
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from registry.recordings import Fault, How, Part, Record
+from registry.recordings.signals import COLUMNS
+from registry.sample import GENERATIONS
+from tests.recordings import inspect_header, inspect_sample, leh_choice, leh_open, lmms_row, vek_row
+
+KEPT = {"qualm": {"signals": [{"token_logprobs": [-1.0], "p_true": 0.5, "text": "a", "input_digest": "x"}]}}
+PICTURE = "data:image/png;base64,AAAA"
+ROWS = {
+    "lm-eval": [leh_open(0, "?", "a", "a"), {**leh_open(0, "?", "a", "a"), **KEPT}, leh_choice(1, "?", ["x", "y"], 1, [-1, -2])],
+    "lmms-eval": [lmms_row(0, "?", "a", "a", **KEPT), lmms_row(1, "?", "1", [["2.5", "False"], ["0.5", "True"]])],
+    "vlmevalkit": [vek_row(0, "B"), vek_row(1, "A", qualm=json.dumps(KEPT["qualm"]["signals"][0]), hint="h")],
+    "inspect": [
+        inspect_sample("a", "?", "x", "x", logprobs=[-1.0], image=PICTURE),
+        inspect_sample("b", "?", "B", "B", choices=["x", "y"]),
+    ],
+}
+_NASTY = [[], {}, [[]], [None], {"a": 1}, "\ud800", "nan", "inf", "1e999", 10**400, 2**15, -1, [1, 2], ["a", ["b"]], "[" * 50, "['a'"]
+ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from(_NASTY))
+
+
+def places(value, at=()):
+    yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*at, key))
+
+
+def changed(row, at, value):
+    if not at:
+        return value
+    made = copy.deepcopy(row)
+    inner = made
+    for key in at[:-1]:
+        inner = inner[key]
+    inner[at[-1]] = value
+    return made
+
+
+def write(path, form, row):
+    if form == "inspect":
+        text = json.dumps({**inspect_header(), "samples": [row]})
+    else:
+        text = json.dumps([row] if form == "vlmevalkit" else row) + "\n"
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", ROWS)
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_any_row(tmp_path_factory, form, data):
+    row = data.draw(st.sampled_from(ROWS[form]))
+    at = data.draw(st.sampled_from(list(places(row))))
+    path = tmp_path_factory.getbasetemp() / f"hostile-{form}.json{'' if form in ('inspect', 'vlmevalkit') else 'l'}"
+    write(path, form, changed(row, at, data.draw(ODD)))
+    for item in Part(path, form, frozenset()).read(How()):
+        assert isinstance(item, Record | Fault)
+        if isinstance(item, Record):
+            rows = [{"sample_id": item.id, "draw": item.draw + i, **{c: d[c] for c in COLUMNS if c in d}} for i, d in enumerate(item.draws)]
+            assert pa.Table.from_pylist(rows, schema=GENERATIONS).num_rows == len(item.draws)
+            assert item.answer_index is None or 0 <= item.answer_index < len(item.choices)
