@@ -114,3 +114,23 @@ def test_disjoint_of_what(tmp_path):
 
 def test_an_expression_is_text(tmp_path):
     assert problems(tmp_path, "  a: {card: synthetic_scenes, where: 3}\n") == ["t.yaml:4:38: datasets.a.where: expected text, got 3"]
+
+
+def test_subsets_of_a_card(tmp_path):
+    resolved = resolve(
+        tmp_path,
+        """\
+  clean: {card: vizwiz_ans_difference, where: clean, disjoint: [cross]}
+  cross: {card: vizwiz_ans_difference, where: cross}
+  either: {card: vizwiz_ans_difference, where: (clean or cross) and not category == 'yes-no', uncertain: cross}
+""",
+    )
+    params = {stage.name: stage.params for stage in make_plan(resolved).stages}
+    cross = "meta.AMB == 5 or meta.IVE == 5"
+    assert params["data-cross"]["where"] == cross
+    assert params["data-clean"]["disjoint"] == {"cross": cross}
+    assert params["data-either"]["uncertain"] == cross
+    assert params["data-either"]["where"].endswith(f" or ({cross})) and not category == 'yes-no'")
+    assert problems(tmp_path, "  a: {card: vizwiz_ans_difference, where: cros}\n") == [
+        "t.yaml:4:43: datasets.a.where: samples have no field 'cros' (did you mean 'cross'?)"
+    ]

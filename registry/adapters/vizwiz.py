@@ -1,0 +1,91 @@
+"""VizWiz-VQA: photographs and questions of blind people, ten answers each. Gurari et al., 2018 (CVPR)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_list, text_of
+from registry.sample import Image, Sample
+
+META = ["answer_type", "said_unanswerable"]
+ANSWERS = 10
+TYPES = {"yes/no": "yes-no", "number": "number", "other": "other", "unanswerable": "unanswerable"}
+"""Types of answers -> categories, where `/` would begin a part of a path."""
+UNANSWERABLE = ("unanswerable", "unsuitable", "unsuitable image")
+"""What people wrote of questions that the picture does not answer; the latter two in the first release."""
+
+
+def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
+    """Questions of one split, in official order: `Annotations/SPLIT.json`, `SPLIT/VizWiz_SPLIT_%08d.jpg`.
+
+    The only id is the picture's name; `sample_id` is that without its suffix. References are the ten answers as people gave
+    them, "unanswerable" among them, so the judge `vqa` scores a prediction of "unanswerable" like any other text.
+    `answerable` is the release's own label; `category` the type of its answers (`yes-no` for yes/no); `meta` has that type as
+    it stands and how many of the ten said that the question cannot be answered. The test split has no answers: its samples
+    have neither references nor categories, and nothing is known of whether they can be answered.
+
+    Raises:
+        AdapterError: a file is missing, or a record has other keys or values than in the release. Nothing is guessed.
+    """
+    source = context.need_source("vizwiz")
+    path = source / "Annotations" / f"{split}.json"
+    labelled = ("answers", "answer_type", "answerable") if split != "test" else ()
+    sent: set[str] = set()
+    for number, record in enumerate(read_list(path, f"VizWiz-VQA's annotations of {split}")):
+        where = f"{path}: record {number}"
+        sample = _sample(need(record, ("image", "question", *labelled), where, others=()), split, where)
+        if not context.selects(sample):
+            continue
+        name = record["image"]
+        if name not in sent:
+            sent.add(name)
+            yield read_image(source, (f"{split}/{name}",), str(sample.image_id), where)
+        yield sample
+
+
+def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
+    image_id = Path(text_of(record, "image", where)).stem
+    same: dict[str, Any] = {
+        "sample_id": image_id,
+        "question": text_of(record, "question", where),
+        "image_id": image_id,
+        "split": split,
+        "source": "vizwiz",
+        "group": image_id,
+    }
+    if split == "test":
+        return Sample(**same)
+    kind = record["answer_type"]
+    if kind not in TYPES:
+        raise AdapterError(f"{where}: answer_type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
+    if record["answerable"] not in (0, 1):
+        raise AdapterError(f"{where}: answerable: expected 0 or 1, got {record['answerable']!r:.60}")
+    answers = _answers(record["answers"], where)
+    return Sample(
+        **same,
+        references=answers,
+        category=TYPES[kind],
+        answerable=record["answerable"] == 1,
+        meta={"answer_type": kind, "said_unanswerable": str(said_unanswerable(answers))},
+    )
+
+
+def said_unanswerable(answers: tuple[str, ...]) -> int:
+    """How many of the answers say that there is none."""
+    return sum(answer.strip().lower() in UNANSWERABLE for answer in answers)
+
+
+def _answers(given: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(given, list) or len(given) != ANSWERS:
+        got = f"{len(given)} of them" if isinstance(given, list) else repr(given)[:60]
+        raise AdapterError(f"{where}: answers: expected a list of {ANSWERS}, got {got}")
+    found = []
+    for i, answer in enumerate(given):
+        need(answer, ("answer", "answer_confidence"), f"{where}: answers[{i}]", others=())
+        if not isinstance(answer["answer"], str) or answer["answer_confidence"] not in ("yes", "maybe", "no"):
+            raise AdapterError(f"{where}: answers[{i}]: expected a text and a confidence of yes, maybe or no, got {answer!r:.100}")
+        found.append(answer["answer"])
+    return tuple(found)

@@ -1,0 +1,128 @@
+"""Why people answer a question about a picture differently. Bhattacharya, Li, Gurari, 2019 (ICCV).
+
+Five people said of each question which of ten reasons apply; the counts are what VLM-UQBench's subsets are cut from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_list, text_of
+from registry.adapters.vizwiz import said_unanswerable
+from registry.sample import Image, Sample
+
+REASONS = ("LQI", "IVE", "INV", "DFF", "AMB", "SBJ", "SYN", "GRN", "SPM", "OTH")
+"""In the order of `ans_dis_labels`: low-quality image, insufficient visual evidence, invalid, difficult, ambiguous, subjective,
+synonyms, granularity, spam, other."""
+META = ["LQI", "IVE", "INV", "DFF", "AMB", "SBJ", "SYN", "GRN", "SPM", "OTH", "answer_type", "said_unanswerable", "src_dataset"]
+KEYS = ("qid", "image", "question", "answers", "ans_type", "src_dataset", "ans_dis_labels")
+PEOPLE = 5
+ANSWERS = 10
+NAMES = "image_names.json"
+"""An object {name in the annotations: path in the entry}, where pictures have other names than the annotations say."""
+
+
+def vizwiz_ans_difference(
+    context: AdapterContext,
+    *,
+    dataset: Literal["vizwiz", "vqa"] = "vizwiz",
+    split: Literal["train", "val", "test"] = "val",
+    images: bool = True,
+) -> Iterator[Image | Sample]:
+    """Questions of one split, in official order, with how many of five people ticked each reason (`meta.LQI` ... `meta.OTH`).
+
+    Reads `Annotations/DATASET_ans_difference_SPLIT.json`, or `vizwiz/data/vizwiz_SPLIT.json` as in the authors' repository.
+    `sample_id` is the record's `qid`; references are the ten answers, the category is `ans_type` with `-` for `/`.
+    `answerable` is not in the files and stays true for all; `meta.said_unanswerable` counts the answers that say there is none.
+
+    The files name pictures by VizWiz's first naming, of twelve digits, also where they are of another split; today's release
+    has eight digits, and equal numbers are not equal pictures. So a picture is taken only from `images/NAME` under the very
+    name of the record, or from where `image_names.json` in the entry says, which must come from a comparison of the pictures.
+
+    Args:
+        dataset: Questions of VizWiz, or of VQA.
+        split: As released.
+        images: Read the pictures; false gives questions without them, for counting and for recorded answers.
+
+    Raises:
+        AdapterError: a file, key, count or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("vizwiz_ans_difference")
+    path = _annotations(source, dataset, split)
+    names = _names(source / NAMES) if images else {}
+    sent: set[str] = set()
+    for number, record in enumerate(read_list(path, "answer-difference annotations")):
+        where = f"{path}: record {number}"
+        sample = _sample(need(record, KEYS, where, others=()), dataset, split, images, where)
+        if not context.selects(sample):
+            continue
+        if sample.image_id is not None and sample.image_id not in sent:
+            sent.add(sample.image_id)
+            yield _image(source, record["image"], sample.image_id, names, where)
+        yield sample
+
+
+def _annotations(source: Path, dataset: str, split: str) -> Path:
+    places = [source / "Annotations" / f"{dataset}_ans_difference_{split}.json"]
+    places += [source / "vizwiz" / "data" / f"vizwiz_{split}.json"] if dataset == "vizwiz" else []
+    found = next((path for path in places if path.is_file()), None)
+    if found is None:
+        raise AdapterError(f"expected the annotations at {' or '.join(map(str, places))}, found none")
+    return found
+
+
+def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, where: str) -> Sample:
+    counts, answers = record["ans_dis_labels"], record["answers"]
+    if not isinstance(counts, list) or len(counts) != len(REASONS) or not all(type(c) is int and 0 <= c <= PEOPLE for c in counts):
+        wanted = f"{len(REASONS)} whole numbers from 0 to {PEOPLE}, for {', '.join(REASONS)}"
+        raise AdapterError(f"{where}: ans_dis_labels: expected {wanted}; got {counts!r:.80}")
+    if not isinstance(answers, list) or len(answers) != ANSWERS or not all(isinstance(a, str) for a in answers):
+        raise AdapterError(f"{where}: answers: expected {ANSWERS} texts, got {answers!r:.80}")
+    kind, name = text_of(record, "ans_type", where), text_of(record, "image", where)
+    image_id = Path(name).stem
+    meta = {reason: str(count) for reason, count in zip(REASONS, counts, strict=True)}
+    meta |= {"answer_type": kind, "said_unanswerable": str(said_unanswerable(tuple(answers)))}
+    return Sample(
+        sample_id=text_of(record, "qid", where),
+        question=text_of(record, "question", where),
+        image_id=image_id if images else None,
+        references=tuple(answers),
+        category=kind.replace("/", "-"),
+        split=split,
+        source=f"vizwiz_ans_difference/{dataset}",
+        group=image_id,
+        meta=meta | {"src_dataset": text_of(record, "src_dataset", where)},
+    )
+
+
+def _names(path: Path) -> Mapping[str, str]:
+    """The official mapping of picture names, one to one; empty where there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise AdapterError(f"{path}: expected an object of picture names: {error}") from error
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        raise AdapterError(f"{path}: expected an object {{name in the annotations: path in the entry}}")
+    if len(set(found.values())) < len(found):
+        twice = next(v for v in found.values() if list(found.values()).count(v) > 1)
+        raise AdapterError(f"{path}: two names stand for one picture: {twice}; two records' pictures are never the same file")
+    return found
+
+
+def _image(source: Path, name: str, image_id: str, names: Mapping[str, str], where: str) -> Image:
+    if names and name not in names:
+        raise AdapterError(f"{where}: {NAMES} has no picture for '{name}'; expected all {len(names):,} of its names and this one")
+    places = (names[name],) if names else (f"images/{name}",)
+    try:
+        return read_image(source, places, image_id, where)
+    except AdapterError as error:
+        raise AdapterError(
+            f"{error}. Today's VizWiz release numbers its pictures anew, so they cannot be matched by number: bring the pictures "
+            f"under the names of the annotations, or {NAMES}; or say `images: false`"
+        ) from None

@@ -1,0 +1,89 @@
+"""VQ-FocusAmbiguity: may a question be about more than one place in the picture? Chen, Tseng, Li, Venkatesh, Gurari, 2025 (ICCV).
+
+The released files were not seen by us: which keys they have beside `set`, `width` and `height` is not confirmed. So the keys that
+are read are parameters, and a record without them ends the run with the keys it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_list, text_of
+from registry.sample import Image, Sample
+
+META: list[str] = ["file"]
+
+
+def vq_focusambiguity(
+    context: AdapterContext,
+    *,
+    splits: list[Literal["train", "val", "test"]] | None = None,
+    question: str = "question",
+    image: str = "image",
+    ambiguous: str = "ambiguous",
+    id: str | None = None,
+) -> Iterator[Image | Sample]:
+    """Questions with the label whether their focus is ambiguous, in the order of the files `SPLIT_gt.json`.
+
+    An ambiguous question has no single right answer, so it is `answerable: false`; `category` is `ambiguous` or `unambiguous`.
+    There are no reference answers. The split is the file's: every record says `set: train`. A picture may be in several splits
+    and is kept once; its questions are one group. The number of masks is not the label and is not read.
+
+    Args:
+        splits: Which files; train and val unless given: the 60 ambiguous and 80 other questions of VLM-UQBench.
+        question: Key of the question's text.
+        image: Key of the picture's file name, looked for as `images/NAME`, `images/SPLIT/NAME`, `SPLIT/NAME`.
+        ambiguous: Key of the label: true or false, or 1 or 0.
+        id: Key of the record's id, where there is one; else it is made of the picture's name and the question.
+
+    Raises:
+        AdapterError: a file or picture is missing, or a record lacks one of these keys or has another kind of value there.
+    """
+    source = context.need_source("vq_focusambiguity")
+    sent: set[str] = set()
+    for split in splits or ("train", "val"):
+        path = source / f"{split}_gt.json"
+        repeated: Counter[str] = Counter()
+        for number, record in enumerate(read_list(path, "VQ-FocusAmbiguity's records")):
+            where = f"{path}: record {number}"
+            need(record, [question, image, ambiguous, *([id] if id else [])], where)
+            name = text_of(record, image, where)
+            sample = Sample(
+                sample_id=_name(record, split, name, record[question], id, repeated, where),
+                question=text_of(record, question, where),
+                image_id=Path(name).stem,
+                category="ambiguous" if _label(record[ambiguous], ambiguous, where) else "unambiguous",
+                answerable=not _label(record[ambiguous], ambiguous, where),
+                split=split,
+                source="vq_focusambiguity",
+                group=Path(name).stem,
+                meta={"file": path.name},
+            )
+            if not context.selects(sample):
+                continue
+            if name not in sent:
+                sent.add(name)
+                yield read_image(source, (f"images/{name}", f"images/{split}/{name}", f"{split}/{name}"), Path(name).stem, where)
+            yield sample
+
+
+def _label(value: Any, key: str, where: str) -> bool:
+    if value not in (0, 1) or not isinstance(value, bool | int):
+        raise AdapterError(f"{where}: {key}: expected true or false, got {value!r:.60}")
+    return bool(value)
+
+
+def _name(record: dict[str, Any], split: str, name: str, question: Any, key: str | None, repeated: Counter[str], where: str) -> str:
+    """The record's own id, or one of its content; a question that is asked twice of a picture is told apart by its turn."""
+    if key is not None:
+        if not isinstance(record[key], str | int) or isinstance(record[key], bool):
+            raise AdapterError(f"{where}: {key}: expected an id, got {record[key]!r:.60}")
+        return f"{split}/{record[key]}"
+    own = f"{split}/{Path(name).stem}/{hashlib.sha256(str(question).encode()).hexdigest()[:10]}"
+    repeated[own] += 1
+    return own if repeated[own] == 1 else f"{own}-{repeated[own]}"

@@ -1,0 +1,105 @@
+import json
+
+import pytest
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters.vizwiz import vizwiz
+from registry.sample import Image, Sample
+
+WORDS = ["red"] * 7 + ["unanswerable", "Unsuitable image", "maroon"]
+
+
+def record(number=0, split="val", **changes):
+    answers = [{"answer": word, "answer_confidence": "yes"} for word in WORDS]
+    made = {"image": f"VizWiz_{split}_{number:08d}.jpg", "question": "What color is this?", "answers": answers}
+    made |= {"answer_type": "other", "answerable": 1}
+    return {**(made if split != "test" else {k: made[k] for k in ("image", "question")}), **changes}
+
+
+def folder(root, records, split="val"):
+    (root / "Annotations").mkdir(parents=True, exist_ok=True)
+    (root / split).mkdir(exist_ok=True)
+    (root / "Annotations" / f"{split}.json").write_text(json.dumps(records))
+    for one in records:
+        if isinstance(one, dict) and "/" not in one.get("image", "/"):
+            (root / split / one["image"]).write_bytes(one["image"].encode())
+    return root
+
+
+def read(source, **arguments):
+    selects = arguments.pop("selects", lambda sample: True)
+    return list(vizwiz(AdapterContext(source, source=source, selects=selects), **arguments))
+
+
+def test_a_question_with_its_ten_answers(tmp_path):
+    unanswerable = record(1, answerable=0, answer_type="unanswerable")
+    image, first, _, second = read(folder(tmp_path, [record(), unanswerable]))
+    assert image == Image("VizWiz_val_00000000", b"VizWiz_val_00000000.jpg", "val/VizWiz_val_00000000.jpg")
+    assert first == Sample(
+        "VizWiz_val_00000000",
+        "What color is this?",
+        "VizWiz_val_00000000",
+        references=tuple(WORDS),
+        category="other",
+        split="val",
+        source="vizwiz",
+        group="VizWiz_val_00000000",
+        meta={"answer_type": "other", "said_unanswerable": "2"},
+    )
+    assert (second.answerable, second.category, second.references) == (False, "unanswerable", tuple(WORDS))
+
+
+def test_a_type_with_a_slash_is_one_category(tmp_path):
+    (_, sample) = read(folder(tmp_path, [record(answer_type="yes/no")]))
+    assert sample.category == "yes-no" and sample.meta["answer_type"] == "yes/no"
+
+
+def test_the_test_split_says_nothing_of_answers(tmp_path):
+    (_, sample) = read(folder(tmp_path, [record(split="test")], "test"), split="test")
+    assert (sample.references, sample.category, dict(sample.meta)) == ((), "", {})
+
+
+def test_pictures_that_are_not_wanted_are_not_read(tmp_path):
+    source = folder(tmp_path, [record(i) for i in range(4)])
+    (source / "val/VizWiz_val_00000001.jpg").unlink()
+    made = read(source, selects=lambda s: s.sample_id.endswith("3"))
+    assert [type(x).__name__ for x in made] == ["Image", "Sample"]
+    with pytest.raises(AdapterError, match=r"record 1: expected its picture at val/VizWiz_val_00000001\.jpg"):
+        read(source)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"surprise": 1}, r"val.json: record 0: unknown keys surprise; expected image, question, answers, answer_type, answerable"),
+        ({"answer_type": "maybe"}, "answer_type: expected one of yes/no, number, other, unanswerable, got 'maybe'"),
+        ({"answerable": 2}, "answerable: expected 0 or 1, got 2"),
+        ({"answers": []}, "answers: expected a list of 10, got 0 of them"),
+        ({"answers": "red"}, "answers: expected a list of 10, got 'red'"),
+        ({"answers": [{"answer": "x"}] * 10}, r"answers\[0\]: missing answer_confidence; it has: answer"),
+        ({"answers": [{"answer": "x", "answer_confidence": "sure"}] * 10}, "expected a text and a confidence"),
+        ({"question": None}, "question: expected text, got None"),
+        ({"image": "../../x.jpg"}, "expected its picture at val/../../x.jpg"),
+    ],
+)
+def test_what_is_unknown_is_reported_and_never_guessed(tmp_path, changes, says):
+    with pytest.raises(AdapterError, match=says):
+        read(folder(tmp_path, [record(**changes)]))
+
+
+def test_missing_keys_and_files(tmp_path):
+    bare = record()
+    del bare["answers"]
+    with pytest.raises(AdapterError, match="record 0: missing answers; it has: image, question, answer_type, answerable"):
+        read(folder(tmp_path, [bare]))
+    with pytest.raises(AdapterError, match=r"Annotations/train\.json: expected VizWiz-VQA's annotations of train, found none"):
+        read(tmp_path, split="train")
+    for text, says in (
+        ("{}", "expected a list of records, got dict"),
+        ("[]", "got an empty one"),
+        ("[1", "as JSON"),
+        ("[3]", "record of keys"),
+    ):
+        (tmp_path / "Annotations/val.json").write_text(text)
+        with pytest.raises(AdapterError, match=says):
+            read(tmp_path)
