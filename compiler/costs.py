@@ -17,6 +17,7 @@ from compiler.explain import Forecast
 from compiler.plan import Plan, PlannedStage
 from compiler.resolve import Resolved
 from registry.plugins import SERVER, Plugin
+from runners.openai_client import AT_ONCE
 from runners.prompts import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
 from runners.servers import Server
 from runners.settings import Settings
@@ -89,7 +90,7 @@ class Wish:
         prompt = self.system + TURN + text + seen
         total = Load(1, prompt, self.longest)
         if self.draws:
-            asked = 1 if self.together else self.draws
+            asked = -(-self.draws // AT_ONCE) if self.together else self.draws
             total += Load(asked, asked * prompt, self.draws * self.longest)
         after = prompt + self.longest + 2 * TURN
         for name, load in {

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from runners.servers import Price
 
-LONGEST_PAUSE = 60.0
+LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
+"""Seconds of a pause of ours, and of one that a server asks for."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Patience:
         """Seconds before try `attempt` (1 is the first repetition); what the server asks for comes first, within bounds."""
         longest = min(self.pause * 2 ** (attempt - 1), LONGEST_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
-        return own if asked is None else min(max(asked, own), LONGEST_PAUSE)
+        return own if asked is None else min(max(asked, own), LONGEST_ASKED)
 
 
 class Pace:
@@ -61,7 +62,7 @@ class Pace:
     def rest(self, seconds: float) -> None:
         """Nobody begins for so long: the server asked for it."""
         with self._lock:
-            self._free = max(self._free, self._clock() + min(seconds, LONGEST_PAUSE))
+            self._free = max(self._free, self._clock() + min(seconds, LONGEST_ASKED))
 
 
 class Budget:

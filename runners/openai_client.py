@@ -12,9 +12,11 @@ import json
 import math
 import os
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -27,7 +29,9 @@ HOPELESS = (401, 402, 403, 404, 405)
 REJECTED = (400, 413, 422)
 """Statuses that are about this one request: too long, or against the server's rules."""
 GIVE_UP_AFTER = 3
-"""So many requests whose every try failed stop the run: a server that is down stays down for the rest."""
+"""So many requests whose every try failed, with no answer in between, stop the run: a server that is down stays down for the rest."""
+AT_ONCE = 64
+"""Answers that one request asks for at most (`n`): servers have their limits, OpenAI 128."""
 IMAGE_TOKENS = 2048
 """What a picture is taken to cost at most before the server has said."""
 NO_KEY = "none"
@@ -58,9 +62,11 @@ class Nonsense(Exception):
 class _Again(Exception):
     """A try that failed and may be repeated, after as many seconds as the server asked for."""
 
-    def __init__(self, message: str, after: float | None = None) -> None:
+    def __init__(self, message: str, after: float | None = None, silent: bool = False) -> None:
         super().__init__(message)
         self.after = after
+        self.silent = silent
+        """The server took the request and may charge for it."""
 
 
 class Line:
@@ -125,6 +131,7 @@ class Line:
                 cost = self._settle(answer, most, sent // 4 + received)
                 return read(answer)
             except (_Again, Nonsense) as error:
+                cost = most if getattr(error, "silent", False) else cost
                 if attempt > self._patience.retries:
                     raise Failed(f"failed {attempt} times, the last time so: {error}") from None
                 after = getattr(error, "after", None)
@@ -151,7 +158,7 @@ class Line:
         Raises:
             ServerError: the run ended before everything was done.
         """
-        waiting, running = deque(enumerate(items)), 0
+        waiting, running, streak = deque(enumerate(items)), 0, 0
         done: SimpleQueue[tuple[int, R | None, BaseException | None, bool]] = SimpleQueue()
         failed: list[str] = []
         stop = ""
@@ -177,13 +184,15 @@ class Line:
                         running -= ended
                         if result is not None:
                             made.append((place, result))
+                            streak = 0
                         elif isinstance(error, Failed):
                             failed.append(f"{what} {place + 1} of {len(items)}: {error}")
+                            streak += 1
                         elif error is not None:
                             fault = fault or (None if isinstance(error, Stopped) else error)
                             stop = stop or str(error) or type(error).__name__
-                    if len(failed) >= GIVE_UP_AFTER:
-                        stop = stop or failed[0]
+                    if streak >= GIVE_UP_AFTER:
+                        stop = stop or failed[-1]
                     if stop:
                         self._stop.set()
                     if made:
@@ -243,7 +252,8 @@ class Line:
             raise _Again(said, _seconds(error.response.headers.get("retry-after"))) from None
         except api.APIConnectionError as error:  # time-outs are of this kind too
             why = f" ({error.__cause__})" if error.__cause__ else ""
-            raise _Again(self._plain(f"{error}{why}")) from None
+            silent = isinstance(error, api.APITimeoutError) and type(error.__cause__).__name__ != "ConnectTimeout"
+            raise _Again(self._plain(f"{error}{why}"), silent=silent) from None
         try:
             answer = json.loads(text)
         except ValueError:
@@ -318,7 +328,12 @@ def _drained(queue: SimpleQueue[R]) -> Iterator[R]:
 
 
 def _seconds(text: str | None) -> float | None:
+    """What `Retry-After` asks for: seconds, or the time of day when to come back."""
     try:
         return float(text) if text else None
-    except ValueError:  # a date: our own pauses do as well
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(str(text)).timestamp() - time.time())
+    except (ValueError, TypeError):  # neither: our own pauses do as well
         return None

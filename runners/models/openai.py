@@ -34,7 +34,7 @@ from runners.models._completions import (
     within,
     yes_share,
 )
-from runners.openai_client import Line, Rejected, Stopped, data_url
+from runners.openai_client import AT_ONCE, Line, Rejected, Stopped, data_url
 from runners.prompts import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
 from runners.settings import Settings
 
@@ -230,14 +230,16 @@ class OpenAIModel:
         if self.content.logprobs and decoding.temperature != 1.0:
             self._check_scale(request.prompt, url, decoding.temperature)
         left = list(draws)
-        if len(left) > 1 and self._takes_n:
+        while len(left) > 1 and self._takes_n:
+            wanted = min(len(left), AT_ONCE)
             try:
-                found = self.line.ask({**body, "n": len(left)}, read)
+                found = self._seen(self.line.ask({**body, "n": wanted}, read)).choices[:wanted]
             except Rejected:
-                found = None  # whether for `n` or for the question, asking for one will tell
-            for choice in self._seen(found).choices if found else ():
-                if left:
-                    yield self._drawn(left.pop(0), choice)
+                found = []  # whether for `n` or for the question, asking for one will tell
+            for choice in found:
+                yield self._drawn(left.pop(0), choice)
+            if len(found) < wanted:
+                break
         refused = ""
         for draw in left:
             if refused:  # all these requests are one, but for their seeds
