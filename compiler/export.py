@@ -122,7 +122,7 @@ def _parts(plan: Plan, wanted: Wanted) -> tuple[Part, ...]:
     missing: list[str] = []
     for stage in (s for s in plan.stages if s.kind == "infer"):
         model = stage.params["model"]["label"]
-        for variant in read_variants(stage.params["variants"]):
+        for variant in read_variants(stage.params["variants"], stage.inputs.get("perturbed")):
             for dataset, path in stage.outputs["generations"].items():
                 for kind, name in (("model", model), ("dataset", dataset), ("variant", variant.name)):
                     seen[kind][name] = None

@@ -13,6 +13,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,18 @@ class Made:
     """A data set under one variant, as the `perturb` stage has written it."""
 
     def __init__(self, folder: Path) -> None:
-        rows = read_table(folder / "samples.parquet", SAMPLES, ["sample_id", "image_id", "question"]).to_pylist()
-        self._rows = {row["sample_id"]: row for row in rows}
-        images = folder / "images"
-        self._pictures = _Pictures(images, {row["image_id"] for row in rows} - {None}) if images.is_dir() else None
+        """Nothing is read before the first sample is asked for."""
+        self.folder = folder
+
+    @cached_property
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        rows = read_table(self.folder / "samples.parquet", SAMPLES, ["sample_id", "image_id", "question"]).to_pylist()
+        return {row["sample_id"]: row for row in rows}
+
+    @cached_property
+    def _pictures(self) -> _Pictures | None:
+        images = self.folder / "images"
+        return _Pictures(images, {row["image_id"] for row in self._rows.values()} - {None}) if images.is_dir() else None
 
     def item(self, dataset: Dataset, row: int) -> Item | None:
         """One sample of the data set as it then is: pictures that were not changed are the data set's own."""

@@ -72,7 +72,7 @@ class _Perturbing:
         self.rows: list[dict[str, Any]] = dataset.table.to_pylist()
         if context is not None:
             wanted = {row["image_id"] for row in self.rows} - {None}
-            scenes = cache(lambda: read_scenes(dataset.folder, wanted) if (dataset.folder / "scenes").is_dir() else {})
+            scenes = cache(lambda: read_scenes(dataset.folder, wanted, drawn=False) if (dataset.folder / "scenes").is_dir() else {})
             context = replace(context, scenes=scenes)
         self.context = context
         self.written: set[str] = set()
@@ -113,7 +113,9 @@ class _Perturbing:
             made = self.function(given, rngs)
         else:
             data = [self.dataset.encoded(i) for i in part]
-            made = self.function(replace(self.context, rows=rows, pictures=data), given, rngs)
+            facts: list[dict[str, str]] = [{} for _ in part]
+            made = self.function(replace(self.context, rows=rows, pictures=data, facts=facts), given, rngs)
+            rows = [{**row, "meta": [*row["meta"], *own.items()]} for row, own in zip(rows, facts, strict=True)]
         for row, image, item in zip(rows, images, made, strict=True):
             if item is not None:
                 picture, question = {"image": (item, row["question"]), "text": (image, item), "cross": item}[self.modality]

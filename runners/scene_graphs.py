@@ -20,12 +20,13 @@ class SceneGraphError(Exception):
     """Scene graphs that are missing or damaged. The message names the file, what was expected there, and what to do."""
 
 
-def read_scenes(folder: Path, wanted: Collection[str] | None = None) -> dict[str, Scene]:
+def read_scenes(folder: Path, wanted: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
     """The scene graphs of a data set, by `image_id`; a picture that has none is left out.
 
     Args:
         folder: of a `data` stage.
         wanted: pictures to keep; all unless given.
+        drawn: they must be such as can be drawn again; false takes CLEVR's own too.
 
     Raises:
         SceneGraphError: there are no scene graphs, they cannot be read, or they are not of our world (a level that cannot be drawn).
@@ -45,7 +46,7 @@ def read_scenes(folder: Path, wanted: Collection[str] | None = None) -> dict[str
         except (ValueError, KeyError, TypeError) as error:
             raise SceneGraphError(f"{file}: expected a CLEVR scenes file: {type(error).__name__}: {error}") from error
     unknown = next((s for s in found.values() if s.get("level") not in LEVELS), None)
-    if unknown is not None:
+    if drawn and unknown is not None:
         raise SceneGraphError(
             f"{folder}: scene {unknown['image_filename']} is of level {unknown.get('level')!r}; "
             f"only {', '.join(LEVELS)} can be drawn again, so pairs of scenes need `synthetic_scenes`"

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -176,7 +177,7 @@ class ExportContext:
         ratings = {} if again else self._ratings(part)
         counts = Counter[str]() if again else self.counts
         starts = np.searchsorted(rows, np.arange(samples.num_rows + 1))
-        pictures = Dataset(part.dataset, part.samples) if part.variant.modality == "cross" else None
+        data = Dataset(part.dataset, part.samples) if part.variant.modality in ("text", "cross") else None
         shown = replace(self.settings, progress=self.settings.progress and not again)
         with progress(shown, f"{part.model} / {part.task}", samples.num_rows) as advance:
             for begin in range(0, samples.num_rows, BLOCK):
@@ -192,7 +193,7 @@ class ExportContext:
                         raise ExportError(f"{part.generations}: sample '{sample['sample_id']}' has sampled answers and no greedy one")
                     counts["samples"] += 1
                     counts["answers"] += len(mine)
-                    yield Entry(i, sample, self._question(part, sample, i, pictures), mine, ratings.get(sample["sample_id"], {}))
+                    yield Entry(i, sample, self._question(part, sample, i, data), mine, ratings.get(sample["sample_id"], {}))
                 advance(end - begin)
 
     def scores(self, part: Part) -> list[dict[str, Any]]:
@@ -216,11 +217,10 @@ class ExportContext:
         return made
 
     @staticmethod
-    def _question(part: Part, sample: dict[str, Any], row: int, pictures: Dataset | None) -> str:
-        if part.variant.modality not in ("text", "cross"):
+    def _question(part: Part, sample: dict[str, Any], row: int, data: Dataset | None) -> str:
+        if data is None:
             return str(sample["question"])
-        image = pictures.image(row) if pictures is not None else None
-        return part.variant.apply(part.seed, sample["sample_id"], image, sample["question"])[1]
+        return _asked(part, data, row, sees=part.variant.modality == "cross")[1]
 
 
 class Images:
@@ -241,13 +241,24 @@ class Images:
             return None
         if not self.changed:
             return self.dataset.encoded(entry.place)
-        image = self.dataset.image(entry.place)
-        shown, _ = self.part.variant.apply(self.part.seed, entry.name, image, entry.sample["question"])
+        shown, _ = _asked(self.part, self.dataset, entry.place, sees=True)
         if shown is None:
             return None
         data = io.BytesIO()
         shown.save(data, "PNG")
         return data.getvalue()
+
+
+def _asked(part: Part, data: Dataset, row: int, sees: bool) -> tuple[PIL.Image.Image | None, str]:
+    """What the part's model was shown of a sample, made anew; without the picture where nobody looks at it."""
+    item = part.variant.item(data, row)
+    found = None if item is None else part.variant.apply(part.seed, item, item.image() if sees else None)
+    if found is None:
+        raise ExportError(
+            f"{part.generations}: sample '{data.samples[row]['sample_id']}' was answered under {part.variant.name}, which now cannot be "
+            "applied to it; run `dvc repro`"
+        )
+    return found
 
 
 def media_type(data: bytes) -> str:

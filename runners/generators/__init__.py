@@ -34,8 +34,8 @@ from runners.progress import progress
 from runners.settings import Settings
 
 __all__ = [
-    "CACHE", "Chat", "Composer", "Engine", "Generator", "GeneratorContext", "GeneratorError", "Message", "Reply", "Request", "chat",
-    "open_generator",
+    "CACHE", "Chat", "Composer", "Engine", "Generator", "GeneratorContext", "GeneratorError", "Message", "Reply", "Request", "Rewriter",
+    "chat", "open_engine", "open_generator",
 ]  # fmt: skip
 
 CACHE = Path(".qualm") / "replies"
@@ -107,6 +107,14 @@ class Composer(Protocol):
 
     def decline(self, category: str, question: str, rng: Any) -> str:
         """How an unanswerable question of a category is declined."""
+
+
+@runtime_checkable
+class Rewriter(Protocol):
+    """Something that rewrites questions about scenes, and is asked nothing."""
+
+    def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: Any) -> Any:
+        """A question that is invalid, subjective, ambiguous or lacks evidence; None where there is none."""
 
 
 class Generator:

@@ -1,4 +1,4 @@
-"""The generator that needs no model: pairs of questions about made-up scenes, every one proved from its scene graph."""
+"""The generator that needs no model: pairs and rewritten questions about made-up scenes, in forms of words that hold for every scene."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from registry.scenes.contrast import Contrast
+    from registry.scenes.rewrites import Rewrite
 
 
 def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all") -> Rules:
-    """Pairs of all categories that two questions about one scene can make, in fixed forms of words.
+    """Pairs of all categories that two questions about one scene can make, and questions rewritten, in fixed forms of words.
 
     Args:
         context: of this run.
@@ -43,6 +44,15 @@ class Rules:
         if category not in known:
             raise ValueError(f"generator rules: expected one of {', '.join(known)}, got '{category}'; hf and openai write any category")
         return contrast(rng, dict(scene), category)
+
+    def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: np.random.Generator) -> Rewrite | None:
+        """A question about a scene made invalid (`inv`), subjective (`sbj`), ambiguous (`amb`) or lacking evidence (`ive`).
+
+        None where it is none of our forms of words, or the scene does not allow it; see `registry.scenes.rewrites`.
+        """
+        from registry.scenes.rewrites import rewrite
+
+        return rewrite(rng, kind, question, None if scene is None else dict(scene))
 
     def decline(self, category: str, question: str, rng: np.random.Generator) -> str:
         """How an unanswerable question of a category is declined."""

@@ -66,6 +66,8 @@ class PerturbContext:
     """Of SAMPLES, one for each item of the batch."""
     pictures: Sequence[bytes | None] = ()
     """Their pictures as they lie in the data set (PNG, JPEG...)."""
+    facts: Sequence[dict[str, str]] = ()
+    """For each item what is to be kept of how it was made, in the sample's `meta`: to be filled in."""
     scenes: Callable[[], Mapping[str, Scene]] = dict
     """Scene graphs of the data set by image_id, as far as it has them."""
     dropped: Counter[str] = field(default_factory=Counter)

@@ -68,7 +68,7 @@ def test_a_variant_is_as_the_model_saw_it(tmp_path):
     asked = pq.read_table(tmp_path / "out/data/d@blur@radius=2.0-00000-of-00001.parquet").to_pylist()
     shown = PIL.Image.open(io.BytesIO(asked[0]["image"]["bytes"]))
     images = Dataset("d", source / "data")
-    wanted, question = read_variants([BLUR])[0].apply(7, "id/000 x", images.image(0), "What is in part 0?")
+    wanted, question = read_variants([BLUR])[0].apply(7, images.item(0), images.image(0))
     assert shown.tobytes() == wanted.tobytes() and asked[0]["question"] == question and asked[1]["image"] is None
     rows = pq.read_table(tmp_path / "out/generations/m_d@blur@radius=2.0.parquet")
     assert set(rows["variant"].to_pylist()) == {"blur@radius=2.0"}

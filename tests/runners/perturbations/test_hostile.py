@@ -6,6 +6,7 @@ from PIL import Image
 from registry.plugins import get, load, names
 from runners.perturbations import generator
 from tests.hostile import questions
+from tests.rewriting import perturbed
 
 
 def plain(modality):
@@ -34,3 +35,11 @@ def test_pictures_of_extreme_shapes(name, size):
     image = Image.effect_noise(size, 90).convert("RGB")
     (made,) = load("perturbations", name)([image], [generator(7, name, "a")])
     assert (made.size, made.mode) == (size, "RGB")
+
+
+@pytest.mark.parametrize("name", ["inv", "sbj", "amb", "ive"])
+def test_rules_leave_hostile_questions_alone(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = [q for q in questions() if q != "What color is the red cube?"]
+    made, given = perturbed(name, asked)
+    assert made == [None] * len(asked) and dict(given.dropped) == {"no rule for it": len(asked)}

@@ -1,0 +1,179 @@
+"""Questions about scenes rewritten so that something is wrong with them: with the words, or with how they fit the picture.
+
+The four ways are those of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li). For our own forms of words no model is needed: what a
+question speaks of is read from it, and where the picture matters the scene graph proves the new one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from registry.scenes.contrast import phrase_of
+from registry.scenes.questions import SIDES, Phrase, those, words
+from registry.scenes.world import VALUES, Scene
+
+if TYPE_CHECKING:
+    import numpy as np
+
+REASONS = ("Missing Interaction Target", "Implied Missing Associate", "Out of Frame")
+"""Why a picture may lack the evidence, in the paper's words."""
+
+_FORMS = {
+    "attribute": r"What (?:is the )?(?P<a>{a}) (?:is|of) the (?P<x>.+)\?",
+    "existence": r"Is there an? (?P<x>.+)\?",
+    "any": r"Are there any (?P<x>.+)\?",
+    "counting": r"(?:How many|What number of) (?P<x>.+) are there\?",
+    "relation": r"Is the (?P<x>.+) (?P<side>{side}) the (?P<y>.+)\?",
+    "where": r"Where is the (?P<x>.+) seen from the (?P<y>.+)\?",
+    "which": r"Which of these is in the picture\?",
+}
+_PATTERNS = {
+    form: re.compile(text.replace("{a}", "|".join(VALUES)).replace("{side}", "|".join(map(re.escape, SIDES.values()))))
+    for form, text in _FORMS.items()
+}
+
+_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "inv": {
+        "attribute": ("What {a} does the {x} taste of?", "What {a} is the opinion of the {x}?", "How loud is the {a} of the {x}?"),
+        "existence": ("Is there a {x} in the meaning of it?", "Is there a {x} on Thursday?"),
+        "any": ("Are there any {x} in the meaning of it?", "Are there any {x} on Thursday?"),
+        "counting": ("How many {x} are true?", "How many opinions do the {x} have?"),
+        "relation": ("Is the {x} more honest {side} the {y}?", "Is the word for the {x} {side} the {y}?"),
+        "where": ("Where is the {x} remembered by the {y}?", "Why is the {x} heard from the {y}?"),
+        "which": ("Which of these does the picture believe?", "Which of these is in the sound of the picture?"),
+    },
+    "sbj": {
+        "attribute": ("Don't you find the {a} of the {x} pleasing?", "Would you have chosen this {a} for the {x}?"),
+        "existence": ("Would you be glad to see a {x} here?", "Wouldn't a {x} look nice here?"),
+        "any": ("Would you be glad to see some {x} here?", "Wouldn't some {x} look nice here?"),
+        "counting": ("Do you feel that there are enough {x}?", "Is the number of {x} a good one, in your opinion?"),
+        "relation": ("Do you think the {x} would look better {side} the {y}?", "Would you rather have the {x} {side} the {y}?"),
+        "where": ("Where would you like the {x} best, seen from the {y}?", "Isn't the {x} in a lovely place, seen from the {y}?"),
+        "which": (
+            "Which of these would you most like to see in the picture?",
+            "Which of these would be the prettiest in the picture?",
+        ),
+    },
+}
+_NOT_SEEN: tuple[tuple[str, str], ...] = (
+    ("Missing Interaction Target", "What is the {x} about to be pushed against?"),
+    ("Implied Missing Associate", "Who put the {x} there?"),
+    ("Out of Frame", "What {a} is the object beside the {x}, just outside the picture?"),
+)
+_OUTSIDE = {
+    "existence": "Is there a {x} just outside the picture?",
+    "any": "Are there any {x} just outside the picture?",
+    "counting": "How many {x} are there just outside the picture?",
+    "which": "Which of these is just outside the picture?",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a question of ours speaks of, as it stands in it."""
+
+    form: str
+    parts: dict[str, str]
+
+    def worded(self, template: str) -> str:
+        return template.format_map({"a": "color", **self.parts})
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A question in other words, and why it is what it is meant to be."""
+
+    question: str
+    candidates: tuple[str, ...] = ()
+    """Of an ambiguous one: what may be meant, by its answer."""
+    reason: str = ""
+    """Of one that lacks evidence: which of REASONS."""
+
+
+def read(text: str) -> Asked | None:
+    """What a question is and speaks of; None if it is none of our forms of words, or its noun phrases are none of ours."""
+    for form, pattern in _PATTERNS.items():
+        found = pattern.fullmatch(text)
+        if found:
+            parts = found.groupdict()
+            return Asked(form, parts) if all(_known(parts[p]) for p in ("x", "y") if p in parts) else None
+    return None
+
+
+def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | None = None) -> Rewrite | None:
+    """A question made `inv` (invalid), `sbj` (subjective), `amb` (ambiguous in this scene) or `ive` (its evidence not in this scene).
+
+    Args:
+        rng: chooses among forms of words.
+        kind: which.
+        question: one of `registry.scenes.questions`.
+        scene: of its picture; the last two need it.
+
+    Returns:
+        None where the question is none of ours, there is no scene to prove it by, or the scene does not allow it.
+
+    Raises:
+        KeyError: no such kind.
+    """
+    make = _KINDS[kind]
+    asked = read(question)
+    return None if asked is None else make(rng, asked, scene)
+
+
+def _reworded(kind: str) -> Callable[[np.random.Generator, Asked, Scene | None], Rewrite | None]:
+    def make(rng: np.random.Generator, asked: Asked, scene: Scene | None) -> Rewrite | None:
+        forms = _WORDS[kind][asked.form]
+        return Rewrite(asked.worded(forms[int(rng.integers(len(forms)))]))
+
+    return make
+
+
+def _ambiguous(rng: np.random.Generator, asked: Asked, scene: Scene | None) -> Rewrite | None:
+    """As few attributes as it takes are left out, until "the ..." fits several things that differ in what is asked.
+
+    Only questions that are not answered by yes or no or a number can be made so.
+    """
+    if scene is None or asked.form != "attribute":
+        return None
+    phrase, attribute = phrase_of(asked.parts["x"]), asked.parts["a"]
+    for kept in range(len(phrase) - 1, -1, -1):
+        found: list[tuple[Phrase, tuple[str, ...]]] = []
+        for names in combinations(phrase, kept):
+            less = {name: phrase[name] for name in names}
+            answers = tuple(dict.fromkeys(str(scene["objects"][i][attribute]) for i in those(scene, less)))
+            if len(answers) > 1:
+                found.append((less, answers))
+        if found:
+            less, answers = found[int(rng.integers(len(found)))]
+            return Rewrite(f"What {attribute} is the {words(less)}?", answers)
+    return None
+
+
+def _unseen(rng: np.random.Generator, asked: Asked, scene: Scene | None) -> Rewrite | None:
+    """What no scene graph fixes: what is outside the picture, what was and will be done. What is spoken of as "the ..." is there once."""
+    if asked.form in _OUTSIDE:
+        return Rewrite(asked.worded(_OUTSIDE[asked.form]), reason="Out of Frame")
+    if scene is None or len(those(scene, phrase_of(asked.parts["x"]))) != 1:
+        return None
+    reason, form = _NOT_SEEN[int(rng.integers(len(_NOT_SEEN)))]
+    return Rewrite(asked.worded(form), reason=reason)
+
+
+_KINDS: dict[str, Callable[[np.random.Generator, Asked, Scene | None], Rewrite | None]] = {
+    "inv": _reworded("inv"),
+    "sbj": _reworded("sbj"),
+    "amb": _ambiguous,
+    "ive": _unseen,
+}
+
+
+def _known(name: str) -> bool:
+    try:
+        phrase = phrase_of(name)
+    except (KeyError, ValueError):
+        return False
+    return name in (words(phrase), words(phrase, plural=True))
