@@ -24,6 +24,24 @@ def _enter_environment() -> None:
     sys.exit("qualm: this Python has no pyarrow and there is no .venv here; run `make setup`, or set QUALM_PYTHON")
 
 
+SHARED = ("infer", "finetune")
+"""Stages that several processes may work on."""
+LAUNCHED = "QUALM_LAUNCHED"
+
+
+def _launch(launcher: str, key: str) -> int:
+    """Have the launcher of the settings start this stage's processes, here and on other machines; its exit status."""
+    import shlex
+    import subprocess
+
+    command = [*shlex.split(launcher), sys.executable, "-m", "runners", key]
+    try:
+        return subprocess.run(command, env={**os.environ, LAUNCHED: "1"}, check=False).returncode
+    except OSError as error:
+        print(f"qualm: stage {key}: the launcher of qualm.toml cannot be started: {error}", file=sys.stderr)
+        return 1
+
+
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print("usage: python -m runners SPEC/STAGE   (a stage of specs/SPEC/dvc.yaml)", file=sys.stderr)
@@ -42,6 +60,8 @@ def main(arguments: list[str]) -> int:
     key = arguments[0]
     try:
         stage = read_stage(key, read_settings())
+        if stage.settings.launcher and stage.kind in SHARED and LAUNCHED not in os.environ:
+            return _launch(stage.settings.launcher, key)
         module = importlib.import_module(f"runners.{stage.kind}")
         if not is_first():  # another process of the same training: the first one holds the lock and publishes
             module.run(stage)

@@ -44,6 +44,8 @@ class Settings:
     """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy. For inference `auto` and `ddp`
     have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/scale.md);
     the last two say nothing about fine-tunes, which then run with `auto`."""
+    launcher: str = ""
+    """What starts the processes of inference and fine-tunes where this machine alone cannot: `srun --ntasks-per-node 8 ...`."""
     store: str = ".qualm/store"
     """Where answers are kept; machines that work together name a folder they share."""
     micro_batch: int = 0

@@ -107,12 +107,17 @@ def test_one_model_on_several_devices(tmp_path, model, alone, strategy, devices,
     ]
 
 
-def test_nothing_to_do_is_told_to_all(tmp_path, model, alone):
+def test_a_launcher_of_the_settings_starts_them_and_nothing_to_do_is_told_to_all(tmp_path, model, alone):
     (tmp_path / ".qualm").mkdir()
     project = make(tmp_path, model)
     (tmp_path / ".qualm" / "store").symlink_to(alone.folder / ".qualm" / "store")
-    assert "0 answers computed" in finish(start(project, *TORCHRUN, QUALM_DEVICES="2"))
+    launcher = f"{sys.executable} -m torch.distributed.run --nproc-per-node 2 --master-port 29578 --no-python"
+    said = finish(start(project, QUALM_DEVICES="2", QUALM_LAUNCHER=launcher))
+    assert said.count("0 answers computed") == 1
     assert content(project) == content(alone)
+    lost = start(project, QUALM_DEVICES="2", QUALM_LAUNCHER="no-such-launcher")
+    _, err = lost.communicate(timeout=60)
+    assert lost.returncode == 1 and "the launcher of qualm.toml cannot be started" in err
 
 
 def test_processes_that_the_settings_do_not_know_of_are_refused(tmp_path, model):
