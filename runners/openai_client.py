@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from runners.chats import Nonsense, bounds, shown, used
 from runners.limits import Budget, Pace, Patience
 from runners.servers import Server
 
@@ -32,8 +33,6 @@ GIVE_UP_AFTER = 3
 """So many requests whose every try failed, with no answer in between, stop the run: a server that is down stays down for the rest."""
 AT_ONCE = 64
 """Answers that one request asks for at most (`n`): servers have their limits, OpenAI 128."""
-IMAGE_TOKENS = 2048
-"""What a picture is taken to cost at most before the server has said."""
 NO_KEY = "none"
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,10 +52,6 @@ class Failed(Exception):
 
 class Rejected(Exception):
     """The server will not answer this one request, however often it is asked: the message says why."""
-
-
-class Nonsense(Exception):
-    """A reply that is none: the message says what was expected, and what came."""
 
 
 class _Again(Exception):
@@ -276,45 +271,6 @@ class Line:
         """A message without the key, which some servers send back."""
         key = os.environ.get(self.server.key) if self.server.key else None
         return text.replace(key, "[key]") if key else text
-
-
-def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
-    """How many tokens a request can send and be answered with at most: a token has at least one byte."""
-    sent = 0
-    for message in body["messages"]:
-        content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        sent += 16 + sum(len(p["text"].encode()) if p["type"] == "text" else IMAGE_TOKENS for p in parts)
-    longest = next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0)
-    return sent, longest * body.get("n", 1)
-
-
-def used(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Tokens sent and received, as a reply counts them; None where it does not.
-
-    Raises:
-        Nonsense: its counts are none.
-    """
-    usage = answer.get("usage") or {}
-    counts = [usage.get(name) if isinstance(usage, Mapping) else usage for name in ("prompt_tokens", "completion_tokens")]
-    if not all(c is None or type(c) is int for c in counts):
-        raise Nonsense(f"expected counts of tokens, got {shown(str(usage))}")
-    return counts[0], counts[1]
-
-
-def shown(text: str) -> str:
-    """A server's words on one line."""
-    plain = " ".join(text.split())
-    return f"{plain[:200]}..." if len(plain) > 200 else plain or "nothing"
-
-
-def data_url(image: bytes) -> str:
-    """A picture file as a URL that holds it."""
-    import base64
-
-    kinds = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
-    kind = next((name for start, name in kinds.items() if image.startswith(start)), "png")
-    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
 
 
 def _drained(queue: SimpleQueue[R]) -> Iterator[R]:

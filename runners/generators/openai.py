@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from runners.chats import Nonsense, data_url, shown, used
 from runners.generators import GeneratorContext, GeneratorError, Message, Reply, Request
-from runners.openai_client import Line, Nonsense, Rejected, ServerError, Stopped, data_url, shown, used
+from runners.openai_client import Line, Rejected, ServerError, Stopped
 
 SERVER = "base_url"
 """The parameter that names a server: `qualm plan` looks it up in the local settings."""

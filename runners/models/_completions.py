@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runners.chats import Nonsense, shown, used
 from runners.models._own_answer import SPELLINGS
-from runners.openai_client import Nonsense, Rejected, Stopped, shown, used
+from runners.openai_client import Rejected, Stopped
 from runners.prompts import LETTERS
 
 NEVER = -9000.0

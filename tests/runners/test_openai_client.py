@@ -6,7 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from runners.openai_client import Failed, Line, Nonsense, ServerError, _seconds, bounds, used
+from runners.chats import Nonsense, bounds, used
+from runners.openai_client import Failed, Line, ServerError, _seconds
 from runners.servers import Price, Server
 from tests.small_server import completion, serving
 
