@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
 import re
-import signal
-import threading
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from compiler.errors import nearest
 from compiler.plan import Plan, PlannedStage, leaves
 from compiler.project import Project, ProjectError
 from compiler.resolve import Resolved
+from compiler.serving import own_name, until_stopped
 
 if TYPE_CHECKING:
     from runners.verifying.pool import Pool
@@ -57,8 +54,8 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     from registry.adding import AddError
     from registry.entries import EntryError
     from runners.curation import CurationError
+    from runners.pages import PageError
     from runners.verifying.journal import Journal, JournalError, publish
-    from runners.verifying.page import PageError
     from runners.verifying.pool import PoolError
     from runners.verifying.session import Session
     from runners.verifying.terminal import NoTerminal
@@ -67,7 +64,7 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     try:
         publish(project.root, target.entry)  # what a killed session left
         pool = _pool(project, target, wanted)
-        journal = Journal(project.root, target.entry, wanted.reviewer or _own_name())
+        journal = Journal(project.root, target.entry, wanted.reviewer or own_name())
         try:
             _review(Session(pool, journal, wanted.skipped), f"{target.pairs} ({target.spec})", wanted)
         finally:
@@ -138,15 +135,6 @@ def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
     return pool.only(wanted.category, wanted.sample, 0)
 
 
-def _own_name() -> str:
-    """Who sits at this machine, as far as it makes a reviewer's name."""
-    try:
-        name = getpass.getuser()
-    except (OSError, KeyError):
-        name = ""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:40] or "reviewer"
-
-
 def _review(session: Session, title: str, wanted: Wanted) -> None:
     if not wanted.page:
         from runners.verifying.terminal import run
@@ -155,20 +143,10 @@ def _review(session: Session, title: str, wanted: Wanted) -> None:
         return
     from runners.verifying.page import serve
 
-    stop = threading.Event()
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {s: signal.signal(s, leave) for s in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        running = serve(session, title, wanted.port, wanted.browse)
-        print(f"{session.journal.reviewer} reviews {title} at {running.url}\nCtrl-C here ends the review and publishes it", flush=True)
-        stop.wait()
-        running.close()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    until_stopped(
+        lambda: serve(session, title, wanted.port, wanted.browse),
+        lambda url: f"{session.journal.reviewer} reviews {title} at {url}\nCtrl-C here ends the review and publishes it",
+    )
 
 
 def _finish(root: Path, target: Target) -> None:
