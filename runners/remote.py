@@ -36,7 +36,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
     """
     lock = threading.Lock()  # a store is for one thread at a time
     model, stage = asker.model, asker.stage
-    log = _Log(asker, tasks)
+    log = _Log(asker, tasks, known=len(store) > 0)
 
     def work(task: Task) -> Iterator[Told]:
         answer = asker.key(task.cell.place, ANSWER)
@@ -58,7 +58,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
                 keep([(place, told) for place, told in made if not told.rejected])
                 log.take(made)
                 advance(len(made))
-                log.check(len(store) > 0)
+                log.check()
     except ServerError as error:
         raise StageError(str(error)) from None
     else:
@@ -70,8 +70,9 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
 class _Log:
     """What was undefined and why, and what the server said of itself."""
 
-    def __init__(self, asker: Asker, tasks: list[Task]) -> None:
-        self.asker, self.tasks = asker, tasks
+    def __init__(self, asker: Asker, tasks: list[Task], known: bool) -> None:
+        """`known`: this model has answered before."""
+        self.asker, self.tasks, self.known = asker, tasks, known
         self.rejected: list[tuple[int, Told]] = []
         self._undefined: list[dict[str, str]] = []
         self._answered = 0
@@ -85,14 +86,14 @@ class _Log:
             if told.reason:
                 self._tell(self.tasks[place].cell.place, told)
 
-    def check(self, known: bool) -> None:
+    def check(self) -> None:
         """Stop where nothing was ever answered: more likely our fault than theirs.
 
         Raises:
             StageError: so it is.
         """
         refused = {place for place, _ in self.rejected}
-        if not known and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
+        if not self.known and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
             first = self.rejected[0][1].reason
             raise StageError(f"{self.asker.model.line.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
 

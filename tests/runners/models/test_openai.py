@@ -4,6 +4,7 @@ import base64
 import hashlib
 import io
 import json
+import signal
 import time
 
 import numpy as np
@@ -396,8 +397,9 @@ def test_spending_stops_below_the_cap(project):
         assert project.run().counters == {"answers computed": 6 - done, "answers stored": done, "cents spent": 5 * (6 - done)}
 
 
-def test_a_kill_costs_what_was_on_its_way(project):
-    """kill -9 in the middle: the next run asks for the rest, and the table is that of an undisturbed run."""
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)])
+def test_a_kill_costs_what_was_on_its_way(project, how, code):
+    """kill -9 or Ctrl-C in the middle: the next run asks for the rest, and the table is that of an undisturbed run."""
     project.dataset("open", 60)
 
     def slowly(body, nth):
@@ -407,11 +409,11 @@ def test_a_kill_costs_what_was_on_its_way(project):
         project.url = server.url
         project.stage(["open"], needs=["text", "token_logprobs"])
         (project.folder / "qualm.toml").write_text("[servers.default]\nconcurrency = 3\n")
-        first = project.start()
+        first = project.start(preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         while len(server.bodies) < 20 and first.poll() is None:
             time.sleep(0.005)
-        first.kill()
-        first.wait(10)
+        first.send_signal(how)
+        assert first.wait(10) == code
         time.sleep(0.1)
         before = len(server.bodies)
         assert 20 <= before < 60
