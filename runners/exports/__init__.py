@@ -16,37 +16,32 @@ What every one keeps:
 
 from __future__ import annotations
 
-import io
-import re
-import string
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import PIL.Image
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry import CLEAN, GREEDY
+from registry import GREEDY
 from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
-from runners.inputs import Dataset, Variant
+from runners.exports._parts import LETTERS as LETTERS
+from runners.exports._parts import Entry as Entry
+from runners.exports._parts import ExportError as ExportError
+from runners.exports._parts import Part as Part
+from runners.exports._parts import slug as slug
+from runners.exports._seen import Seen as Seen
+from runners.exports._seen import media_type as media_type
 from runners.progress import progress
-from runners.prompts import render_question
 from runners.records import read_table
 from runners.settings import Settings
 
-LETTERS = string.ascii_uppercase
 BLOCK = 512
 """Samples in memory at a time."""
-
-
-class ExportError(Exception):
-    """An export that cannot be made: what is missing or does not fit, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -57,81 +52,6 @@ class About:
     licence: str = ""
     citation: str = ""
     source: str = ""
-
-
-@dataclass
-class Entry:
-    """One sample and one model's answers to it under one variant."""
-
-    place: int
-    """Row of the sample in its dataset: what other tools call doc_id or index. It is no identity; `sample_id` stands beside it."""
-    sample: dict[str, Any]
-    question: str
-    """As the variant has it."""
-    answers: list[dict[str, Any]]
-    """Rows of GENERATIONS by draw, the greedy one first."""
-    ratings: dict[str, float | None] = field(default_factory=dict)
-    """Judge -> its rating of the greedy answer; None = it could not be scored."""
-
-    @property
-    def name(self) -> str:
-        return str(self.sample["sample_id"])
-
-    @property
-    def choices(self) -> list[str]:
-        return list(self.sample["choices"] or ())
-
-    @property
-    def prompt(self) -> str:
-        """The user's turn. The chat template around it is the model's own and not kept with the answers."""
-        return render_question(self.question, self.choices)
-
-    @property
-    def references(self) -> list[str]:
-        return list(self.sample["references"] or ())
-
-    @cached_property
-    def log_probabilities(self) -> list[float] | None:
-        """Of the options among themselves: log-softmax of their logits; None where there are none."""
-        logits = self.answers[0]["option_logits"]
-        if not self.choices or not logits or len(logits) != len(self.choices):
-            return None
-        values = np.asarray(logits, dtype=np.float64)
-        top = values.max()
-        return [float(v) for v in values - (top + np.log(np.exp(values - top).sum()))]
-
-    @property
-    def predicted(self) -> int | None:
-        return None if self.log_probabilities is None else int(np.argmax(self.log_probabilities))
-
-    @property
-    def correct(self) -> int | None:
-        """Of a question with options, whether the most likely one is right; None where nothing says."""
-        right = self.sample["answer_index"]
-        return None if self.predicted is None or right is None else int(self.predicted == right)
-
-    @property
-    def said(self) -> str:
-        """The answer as text; where only options were scored, the letter of the most likely."""
-        text = self.answers[0]["text"]
-        return text if text is not None else LETTERS[self.predicted] if self.predicted is not None else ""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One model's answers to one dataset under one variant."""
-
-    model: str
-    dataset: str
-    variant: Variant
-    seed: int
-    samples: Path
-    generations: Path
-
-    @property
-    def task(self) -> str:
-        """What other tools will call the data."""
-        return slug(self.dataset if self.variant.name == CLEAN else f"{self.dataset}@{self.variant.name}")
 
 
 @dataclass
@@ -163,6 +83,21 @@ class ExportContext:
         if n:
             self.lost[what] += n
 
+    def questions(self, part: Part) -> Iterator[Entry]:
+        """The samples of a task that any of the exported models answered, without answers."""
+        samples = read_table(part.samples / "samples.parquet", SAMPLES)
+        answered: set[str] = set()
+        for other in (p for p in self.parts if p.task == part.task):
+            found = read_table(other.generations, GENERATIONS, ["sample_id", "variant"])
+            answered |= set(pc.unique(found.filter(pc.equal(found["variant"], part.variant.name))["sample_id"]).to_pylist())
+        if unknown := answered - set(samples["sample_id"].to_pylist()):
+            raise self._unknown(part, min(unknown))
+        seen = Seen(part)
+        for begin in range(0, samples.num_rows, BLOCK):
+            for i, sample in enumerate(samples.slice(begin, BLOCK).to_pylist(), begin):
+                if sample["sample_id"] in answered:
+                    yield Entry(i, sample, seen.question(i, sample), [])
+
     def entries(self, part: Part, again: bool = False) -> Iterator[Entry]:
         """The samples that have an answer, in the dataset's order; the others are counted, but not when they come `again`."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
@@ -170,14 +105,13 @@ class ExportContext:
         found = found.filter(pc.equal(found["variant"], part.variant.name))
         place = pc.index_in(found["sample_id"], value_set=samples["sample_id"].combine_chunks())
         if place.null_count:
-            unknown = found["sample_id"].filter(pc.is_null(place))[0].as_py()
-            raise ExportError(f"{part.generations}: sample '{unknown}' is not in dataset '{part.dataset}'; run `qualm run {self.spec}`")
+            raise self._unknown(part, found["sample_id"].filter(pc.is_null(place))[0].as_py())
         order = np.lexsort((found["draw"].to_numpy(), place.to_numpy()))
         rows = np.asarray(place.to_numpy())[order]
         ratings = {} if again else self._ratings(part)
         counts = Counter[str]() if again else self.counts
         starts = np.searchsorted(rows, np.arange(samples.num_rows + 1))
-        data = Dataset(part.dataset, part.samples) if part.variant.modality in ("text", "cross") else None
+        seen = Seen(part)
         shown = replace(self.settings, progress=self.settings.progress and not again)
         with progress(shown, f"{part.model} / {part.task}", samples.num_rows) as advance:
             for begin in range(0, samples.num_rows, BLOCK):
@@ -193,7 +127,7 @@ class ExportContext:
                         raise ExportError(f"{part.generations}: sample '{sample['sample_id']}' has sampled answers and no greedy one")
                     counts["samples"] += 1
                     counts["answers"] += len(mine)
-                    yield Entry(i, sample, self._question(part, sample, i, data), mine, ratings.get(sample["sample_id"], {}))
+                    yield Entry(i, sample, seen.question(i, sample), mine, ratings.get(sample["sample_id"], {}))
                 advance(end - begin)
 
     def scores(self, part: Part) -> list[dict[str, Any]]:
@@ -216,59 +150,5 @@ class ExportContext:
             made.setdefault(row["sample_id"], {})[row["judge"]] = row["rating"]
         return made
 
-    @staticmethod
-    def _question(part: Part, sample: dict[str, Any], row: int, data: Dataset | None) -> str:
-        if data is None:
-            return str(sample["question"])
-        return _asked(part, data, row, sees=part.variant.modality == "cross")[1]
-
-
-class Images:
-    """The pictures that one part's model saw, encoded: the file's own bytes where nothing perturbed them, else PNG."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self.dataset = Dataset(part.dataset, part.samples)
-        self.changed = part.variant.modality in ("image", "cross")
-
-    def key(self, entry: Entry) -> str | None:
-        """What two samples with one picture share."""
-        image_id = entry.sample["image_id"]
-        return None if image_id is None else f"{image_id}\0{entry.name}" if self.changed else str(image_id)
-
-    def data(self, entry: Entry) -> bytes | None:
-        if entry.sample["image_id"] is None:
-            return None
-        if not self.changed:
-            return self.dataset.encoded(entry.place)
-        shown, _ = _asked(self.part, self.dataset, entry.place, sees=True)
-        if shown is None:
-            return None
-        data = io.BytesIO()
-        shown.save(data, "PNG")
-        return data.getvalue()
-
-
-def _asked(part: Part, data: Dataset, row: int, sees: bool) -> tuple[PIL.Image.Image | None, str]:
-    """What the part's model was shown of a sample, made anew; without the picture where nobody looks at it."""
-    item = part.variant.item(data, row)
-    found = None if item is None else part.variant.apply(part.seed, item, item.image() if sees else None)
-    if found is None:
-        raise ExportError(
-            f"{part.generations}: sample '{data.samples[row]['sample_id']}' was answered under {part.variant.name}, which now cannot be "
-            "applied to it; run `dvc repro`"
-        )
-    return found
-
-
-def media_type(data: bytes) -> str:
-    """Of a picture, by its first bytes."""
-    for head, kind in ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp")):
-        if data.startswith(head):
-            return f"image/{kind}"
-    return "image/png"
-
-
-def slug(label: str) -> str:
-    """A label as part of a file name, as other tools allow."""
-    return re.sub(r"[^A-Za-z0-9_.@=-]+", "-", label).strip("-") or "unnamed"
+    def _unknown(self, part: Part, name: str) -> ExportError:
+        return ExportError(f"{part.generations}: sample '{name}' is not in dataset '{part.dataset}'; run `qualm run {self.spec}`")

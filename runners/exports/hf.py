@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
-from runners.exports import About, Entry, ExportContext, Images, Part, slug
+from runners.exports import About, Entry, ExportContext, Part, Seen, slug
 from runners.records import read_table
 
 SHARD_BYTES = 256 * 2**20
@@ -92,11 +92,11 @@ def _questions(context: ExportContext, part: Part, pictures: bool) -> list[str]:
 
 
 def _tables(context: ExportContext, part: Part, schema: pa.Schema, pictures: bool) -> Iterator[pa.Table]:
-    images = Images(part) if pictures else None
+    seen = Seen(part) if pictures else None
     block: list[dict[str, Any]] = []
-    for entry in context.entries(part):
-        context.lose("pictures (`-O pictures=true` keeps them)", int(images is None and entry.sample["image_id"] is not None))
-        block.append(_row(entry, images))
+    for entry in context.questions(part):
+        context.lose("pictures (`-O pictures=true` keeps them)", int(seen is None and entry.sample["image_id"] is not None))
+        block.append(_row(entry, seen))
         if len(block) == BLOCK:
             yield pa.Table.from_pylist(block, schema=schema)
             block = []
@@ -104,11 +104,11 @@ def _tables(context: ExportContext, part: Part, schema: pa.Schema, pictures: boo
         yield pa.Table.from_pylist(block, schema=schema)
 
 
-def _row(entry: Entry, images: Images | None) -> dict[str, Any]:
+def _row(entry: Entry, seen: Seen | None) -> dict[str, Any]:
     meta = [{"key": k, "value": v} for k, v in entry.sample["meta"] or ()]
     row = {**entry.sample, "question": entry.question, "meta": meta}
-    if images is not None:
-        data = images.data(entry)
+    if seen is not None:
+        data = seen.picture(entry)
         row["image"] = None if data is None else {"bytes": data, "path": None}
     return row
 
@@ -116,7 +116,9 @@ def _row(entry: Entry, images: Images | None) -> dict[str, Any]:
 def _answers(context: ExportContext, part: Part, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     table = read_table(part.generations, GENERATIONS)
-    pq.write_table(table.filter(pc.equal(table["variant"], part.variant.name)), path, compression="zstd")
+    table = table.filter(pc.equal(table["variant"], part.variant.name))
+    context.counts.update(answers=table.num_rows, samples=pc.count_distinct(table["sample_id"]).as_py())
+    pq.write_table(table, path, compression="zstd")
 
 
 def _whole(context: ExportContext, source: Path, path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.recordings.signals import KEY, pack
-from runners.exports import LETTERS, Entry, ExportContext, Images, Part, media_type, slug
+from runners.exports import LETTERS, Entry, ExportContext, Part, Seen, media_type, slug
 
 Log = dict[str, Any]
 Write = Callable[[Log], None]
@@ -31,11 +31,11 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", p
     for part in context.parts:
         header = _header(context, part)
         name = "_".join((_clean(context.made.isoformat(timespec="seconds")), _clean(part.task), header["eval"]["task_id"]))
-        images = Images(part) if pictures else None
+        seen = Seen(part) if pictures else None
         with {"eval": _as_zip, "json": _as_json}[form](context.folder / f"{name}.{form}", header) as write:
             for entry in context.entries(part):
-                image = images.data(entry) if images is not None else None
-                context.lose("pictures (`-O pictures=true` keeps them)", int(images is None and entry.sample["image_id"] is not None))
+                image = seen.picture(entry) if seen is not None else None
+                context.lose("pictures (`-O pictures=true` keeps them)", int(seen is None and entry.sample["image_id"] is not None))
                 for answer in entry.answers:
                     write(_sample(part, entry, answer, image))
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from registry.recordings.signals import KEY, pack
 from registry.recordings.tables import excel_escape
 from registry.sample import SAMPLES
-from runners.exports import LETTERS, Entry, ExportContext, ExportError, Images, Part, slug
+from runners.exports import LETTERS, Entry, ExportContext, ExportError, Part, Seen, slug
 from runners.records import read_table
 
 MOST_CHARACTERS = 32_767
@@ -35,15 +35,15 @@ def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] 
     """
     written: set[str] = set()
     for part in context.parts:
-        names = _columns(part)
+        names, some = _columns(part)
         if pictures and part.task not in written:
             written.add(part.task)
-            _tsv(context.folder / f"{part.task}.tsv", [*names, "image"], _input(context, part, names))
+            _tsv(context.folder / f"{part.task}.tsv", [*names, "image"] if some else names, _input(context, part, names, some))
         folder = context.folder / slug(part.model)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{slug(part.model)}_{part.task}.{table}"
         names += ["prediction", KEY]
-        cells = ([row.get(name) for name in names] for row in _predictions(context, part))
+        cells = ([row.get(name) for name in names] for row in _predictions(context, part, pictures and some))
         if table == "xlsx":
             _xlsx(context, path, names, cells)
         else:
@@ -66,8 +66,12 @@ def _question(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _predictions(context: ExportContext, part: Part) -> Iterator[dict[str, Any]]:
+def _predictions(context: ExportContext, part: Part, with_picture: bool) -> Iterator[dict[str, Any]]:
+    """Where some questions have pictures VLMEvalKit leaves out those that have none, and refuses predictions for them."""
     for entry in context.entries(part):
+        if with_picture and entry.sample["image_id"] is None:
+            context.lose("answers to questions without a picture, where others have one (`-O pictures=false` keeps them)")
+            continue
         context.lose("sampled answers", len(entry.answers) - 1)
         context.lose("other fields of samples (meta, group, pair_id)", int(bool(entry.sample["meta"] or entry.sample["pair_id"])))
         if entry.answers[0]["text"] is None and entry.predicted is None:
@@ -77,27 +81,30 @@ def _predictions(context: ExportContext, part: Part) -> Iterator[dict[str, Any]]
         yield {**_question(entry), "prediction": entry.said, KEY: kept}
 
 
-def _columns(part: Part) -> list[str]:
-    lengths = pc.list_value_length(read_table(part.samples / "samples.parquet", SAMPLES, ["choices"])["choices"])
-    width = pc.max(lengths).as_py() or 0
-    return ["index", "sample_id", "question", *LETTERS[:width], "answer", "category", "split"]
+def _columns(part: Part) -> tuple[list[str], bool]:
+    """Names of the columns, and whether there are pictures at all."""
+    samples = read_table(part.samples / "samples.parquet", SAMPLES, ["choices", "image_id"])
+    width = pc.max(pc.list_value_length(samples["choices"])).as_py() or 0
+    names = ["index", "sample_id", "question", *LETTERS[:width], "answer", "category", "split"]
+    return names, samples["image_id"].null_count < samples.num_rows
 
 
-def _input(context: ExportContext, part: Part, names: list[str]) -> Iterator[list[Any]]:
+def _input(context: ExportContext, part: Part, names: list[str], some: bool) -> Iterator[list[Any]]:
     """Questions with their pictures: each picture once, and further questions on it with the index of that row."""
-    images, first = Images(part), dict[str, int]()
-    for entry in context.entries(part, again=True):
-        key, image = images.key(entry), None
+    seen, first = Seen(part), dict[str, int]()
+    for entry in context.questions(part):
+        key, image = seen.key(entry), None
         if key is None:
-            context.lose("questions without a picture, which VLMEvalKit leaves out")
+            if some:
+                continue
         elif key in first:
             image = str(first[key])
         else:
-            data = images.data(entry)
+            data = seen.picture(entry)
             image = base64.b64encode(data).decode() if data is not None else None
             first[key] = entry.place
         row = _question(entry)
-        yield [*(row.get(name) for name in names), image]
+        yield [*(row.get(name) for name in names), *([image] if some else [])]
 
 
 def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:

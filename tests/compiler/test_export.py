@@ -150,4 +150,4 @@ def test_by_the_command_line(project, tmp_path):
         )
     assert done.exit_code == 0, done.output
     assert files(tmp_path) == ["d.tsv", "m/m_d.tsv"]
-    assert "not in the vlmevalkit files: sampled answers (30)" in done.output
+    assert "not in the vlmevalkit files: sampled answers (27)" in done.output
