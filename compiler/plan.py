@@ -365,6 +365,9 @@ class _Planner:
         inputs = {**tables, **{k: v for k, v in made.items() if k not in ("thresholds", "abstention_rules", "judging")}}
         plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
         outputs = {"scores": f"{place}/scores.parquet", "metrics": f"{place}/metrics.json", **plots}
+        if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
+            params["tests"] = r.spec.compare.model_dump(include={"permutations", "correction", "family"})
+            outputs["effects"] = f"{place}/effects.parquet"
         if "compare" in params:
             outputs["comparisons"] = f"{place}/comparisons.parquet"
         if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:

@@ -224,6 +224,21 @@ COMPARISONS = pa.schema(
     ]
 )
 
+EFFECTS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("variant", pa.string()),  # any but clean
+        ("slice", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("reference", pa.float64()),  # without an effect: with clean and perturbed exchanged, or a correlation of 0
+        ("p", pa.float64()),  # two-sided, from random exchanges within groups, or deals between groups of equal size
+        ("p_adjusted", pa.float64()),  # for the tests of this metric, or of all metrics, on this dataset and slice
+        ("n", pa.int64()),
+    ]
+)
+
 CORRELATIONS = pa.schema(
     [
         ("dataset", pa.string()),

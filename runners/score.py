@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, SCORES
+from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
 from runners import comparing, metric_study
+from runners import effects as effects_of
 from runners.cells import Cell, Tables, read_cells
 from runners.curves import FIELDS, Curves
 from runners.evaluate import Metric, Slice, evaluate, intervals, read_metrics
@@ -45,6 +46,8 @@ def _run(stage: Stage) -> None:
     rows: list[dict[str, Any]] = []
     tests: list[dict[str, Any]] = []
     compare = stage.params.get("compare")
+    grid: list[dict[str, Any]] = []
+    tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
     for samples in datasets:
         clean: dict[str, Cell] = {}
         slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
@@ -62,11 +65,19 @@ def _run(stage: Stage) -> None:
                         stage.count(**{f"undefined ({measured.why})": 1})
                     numbers = {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
                     rows.append(same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored})
+                if tested and "clean_correct" in cell.columns:
+                    counts = {label: measured.n for label, measured in found}
+                    for one in effects_of.effects(tested, cell, part, stage.params["tests"]["permutations"], stage.seed):
+                        numbers = {name: _null(getattr(one, name)) for name in ("value", "reference", "p")}
+                        grid.append(same | {"metric": one.metric, "n": counts[one.metric]} | numbers)
         if compare:
             tests += _compare(stage, metrics, clean, slices)
     _write(stage, rows, curves)
     if compare:
         _publish(stage, "comparisons", tests, COMPARISONS)
+    if "effects" in stage.outputs:
+        _publish(stage, "effects", _corrected_grid(grid, **stage.params["tests"]), EFFECTS)
+        stage.count(effects=len(grid))
     if "correlations" in stage.outputs:
         _study(stage, rows)
 
@@ -87,15 +98,27 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
     return found
 
 
+def _corrected_grid(grid: list[dict[str, Any]], permutations: int, correction: str, family: str) -> list[dict[str, Any]]:
+    """Corrected over all models, variants and estimators of each dataset and slice."""
+    for place in dict.fromkeys((row["dataset"], row["slice"]) for row in grid):
+        _corrected([row for row in grid if (row["dataset"], row["slice"]) == place], correction, family)
+    return grid
+
+
 def _corrected(tests: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
     """The tests of one dataset and slice, p-values corrected within each metric, or over all of them."""
-    of = [test["metric"] if family == "metric" else "" for test in tests]
+    of = [_owner(test) if family == "metric" else "" for test in tests]
     for name in dict.fromkeys(of):
         here = [test for test, own in zip(tests, of, strict=True) if own == name]
         raw = [np.nan if test["p"] is None else test["p"] for test in here]
         for test, p in zip(here, comparing.adjusted(raw, correction), strict=True):
             test["p_adjusted"] = _null(p)
     return tests
+
+
+def _owner(test: dict[str, Any]) -> str:
+    """What a p-value is corrected with: on the grid all estimators of a metric, else each label by itself."""
+    return str(test["metric"].partition("[")[0] if "variant" in test else test["metric"])
 
 
 def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:

@@ -5,6 +5,8 @@ The contract of a plugin `NAME.py`:
     HIGHER_IS_BETTER = True          # or False; None where neither direction is better
     OVER = "gt_is_idk"               # optional: the metric is over rows where this column is 1, and n counts those;
                                      # {"flag": "clean_correct"}: only where the parameter `flag` is set
+    TEST = "exchange"                # optional: how `runners.effects` asks whether a perturbation did it, or `independence`; the latter
+                                     # with a function `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
@@ -69,6 +71,11 @@ def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
     """Weighted mean of a column over the rows where `chosen` is 1."""
     sums = weights @ np.column_stack([column * chosen, chosen])
     return ratio(sums[:, 0], sums[:, 1])
+
+
+def one_class(uncertain: Floats) -> str:
+    """Why nothing can be told apart: what uncertain and clear questions both are needed for."""
+    return "no question is uncertain" if not uncertain.any() else "every question is uncertain"
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.metrics import Floats, Weights
+from runners.metrics import Floats, Weights, one_class
 from runners.metrics.auroc import auroc
 
 HIGHER_IS_BETTER = True
@@ -16,3 +16,8 @@ def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) ->
     questions are uncertain or none is.
     """
     return auroc(uncertainty, 1 - uncertain, weights)
+
+
+def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
+    """What the questions lack."""
+    return one_class(uncertain)

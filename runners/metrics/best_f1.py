@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.metrics import Floats, Weights, ratio
+from runners.metrics import Floats, Weights, one_class, ratio
 from runners.ranking import tie_sums
 
 HIGHER_IS_BETTER = True
@@ -27,3 +27,8 @@ def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
     total, others = hit[:, -1:], false_alarm[:, -1:]
     f1 = ratio(2 * hit, hit + false_alarm + total).max(axis=1, initial=0.0, where=total + hit + false_alarm > 0)
     return np.where((total[:, 0] > 0) & (others[:, 0] > 0), f1, np.nan)
+
+
+def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
+    """What the questions lack."""
+    return one_class(uncertain)

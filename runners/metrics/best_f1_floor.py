@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.metrics import Floats, Weights, ratio
+from runners.metrics import Floats, Weights, one_class, ratio
 
 HIGHER_IS_BETTER = None
 
@@ -18,3 +18,8 @@ def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> F
     sums = weights @ np.column_stack([uncertain, 1 - uncertain])
     n1, n0 = sums[:, 0], sums[:, 1]
     return np.where((n1 > 0) & (n0 > 0), ratio(2 * n1, 2 * n1 + n0), np.nan)
+
+
+def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
+    """What the questions lack."""
+    return one_class(uncertain)

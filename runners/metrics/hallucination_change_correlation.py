@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from runners.metrics import Floats, Weights, ratio
 
 HIGHER_IS_BETTER = True
 OVER = {"only_clean_correct": "clean_correct"}
 COMPANIONS = ["hallucination_rate"]
+TEST = "independence"
 SLACK = 1e-12
 """A variance below this share of the mean square is rounding, not variance."""
 
@@ -52,13 +54,22 @@ def hallucination_change_correlation(
     return np.clip(apart / spread * np.sqrt(rate * (1 - rate)), -1.0, 1.0)
 
 
+def correlated(
+    uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
+) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """The rows it is over, the changes of uncertainty and 1 where the answer became wrong: what the metric correlates."""
+    was_right = clean_correct >= right_from
+    kept = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
+    return kept, uncertainty_change, (was_right & (correct < right_from)).astype(np.float64)
+
+
 def why_undefined(
     uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
 ) -> str:
     """What the value over these rows lacks."""
-    was_right = clean_correct >= right_from
-    hallucinated = was_right & (correct < right_from)
-    kept = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
+    kept, _, hallucinated = correlated(
+        uncertainty_change, correct, clean_correct, only_clean_correct=only_clean_correct, right_from=right_from
+    )
     if not hallucinated.any():
         return "no answer became wrong"
     return "every answer became wrong" if hallucinated[kept].all() else "all changes of uncertainty are equal"

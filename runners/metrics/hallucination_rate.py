@@ -7,6 +7,7 @@ import numpy as np
 from runners.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = False
+TEST = "exchange"
 OVER = {"only_clean_correct": "clean_correct"}
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from runners.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
+TEST = "exchange"
 COMPANIONS = ["uncertainty_tie_rate"]
 
 

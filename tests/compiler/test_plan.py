@@ -160,3 +160,11 @@ def test_where_pixels_are_made_is_no_part_of_a_variants_name(tmp_path: Path) -> 
     assert [s.as_json() for s in make_plan(plain).stages] == [s.as_json() for s in make(tmp_path, SPEC.replace("[1, 2]", "2")).stages]
     with pytest.raises(SpecError, match=r"materialize: expected true or false, got 7"):
         resolved(tmp_path, SPEC.replace("{radius: [1, 2]}", "{radius: 2, materialize: 7}"))
+
+
+def test_what_perturbations_do_is_tested_where_a_metric_asks(tmp_path: Path) -> None:
+    assert "effects" not in make(tmp_path).stage("score").outputs
+    asked = SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")
+    stage = make(tmp_path, asked).stage("score")
+    assert stage.outputs["effects"] == "results/t/effects.parquet"
+    assert stage.params["tests"] == {"permutations": 10000, "correction": "holm", "family": "metric"}

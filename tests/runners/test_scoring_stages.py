@@ -10,8 +10,8 @@ import torch
 from sklearn.metrics import accuracy_score, roc_auc_score
 from torchmetrics.classification import BinaryCalibrationError
 
-from registry.sample import CONFORMAL_SETS, CONFORMAL_THRESHOLDS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
-from runners import calibrate, estimate, judge, score
+from registry.sample import CONFORMAL_SETS, CONFORMAL_THRESHOLDS, EFFECTS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
+from runners import calibrate, comparing, estimate, judge, score
 from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.stage import Stage, StageError
@@ -371,6 +371,25 @@ def test_a_variant_is_paired_with_the_clean_answers_to_the_same_samples(world):
             assert row["value"] == pytest.approx(np.corrcoef(became_wrong, np.subtract(blurred, clean))[0, 1])
             assert row["low"] < row["value"] < row["high"]
     assert not [name for name in run.counters if name.startswith("undefined (")]
+
+
+def test_the_grid_is_tested_and_corrected_as_a_whole(world):
+    OUTPUTS.append("effects")
+    try:
+        run = world.run_all(
+            metrics=[*PAIRED, *HALLUCINATIONS], slices=[], tests={"permutations": 999, "correction": "holm", "family": "metric"}
+        )
+    finally:
+        OUTPUTS.remove("effects")
+    rows, scores = _rows("effects", EFFECTS), world.scores()
+    assert run.counters["effects"] == len(rows) == 2 * 2 * 3
+    for row in rows:
+        same = scores[row["model"], row["dataset"], row["variant"], row["slice"], row["metric"]]
+        assert (row["value"], row["n"]) == (pytest.approx(same["value"]), same["n"])
+    for dataset in ("open", "choice"):
+        of = [row for row in rows if row["dataset"] == dataset and row["metric"] == "uncertainty_reflection_rate[perplexity]"]
+        raw = sorted(row["p"] for row in of)
+        assert sorted(row["p_adjusted"] for row in of) == pytest.approx(sorted(comparing.adjusted(raw, "holm")))
 
 
 def test_samples_a_perturbation_does_not_apply_to_are_unscored(world):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_recall_curve
 
-from runners.metrics.best_f1 import best_f1
+from runners.metrics.best_f1 import best_f1, why_undefined
 from runners.metrics.best_f1_floor import best_f1_floor
 from runners.resampling import Bootstrap
 
@@ -42,3 +42,8 @@ def test_infinite_scores_are_ordered():
 def test_one_class_is_undefined(uncertain):
     n = len(uncertain)
     assert np.isnan(best_f1(np.arange(n) * 1.0, np.array(uncertain), np.ones((1, n)))[0])
+
+
+def test_undefined_says_why():
+    assert why_undefined(np.zeros(2), np.ones(2)) == "every question is uncertain"
+    assert why_undefined(np.zeros(2), np.zeros(2)) == "no question is uncertain"
