@@ -116,7 +116,8 @@ def libraries() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"python": platform.python_version()}
-    for name in ("torch", "transformers", "peft", "numpy", "pyarrow", "pillow", "opencv-python-headless", "scikit-learn", "rouge-score"):
+    models = ("torch", "transformers", "peft", "torchao", "bitsandbytes")
+    for name in (*models, "numpy", "pyarrow", "pillow", "opencv-python-headless", "scikit-learn", "rouge-score"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
