@@ -26,7 +26,7 @@ from registry.plugins import Plugin, PluginError
 if TYPE_CHECKING:
     from runners.exports import About, ExportContext, Part
 
-TABLES = ("judgements", "uncertainties", "scores")
+TABLES = ("judgements", "uncertainties", "sets", "scores")
 """Whole-spec tables that go along where they have been made."""
 
 

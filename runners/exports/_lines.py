@@ -152,7 +152,8 @@ def _results(context: ExportContext, part: Part, tasks: list[Task]) -> dict[str,
     """What the two results files have in common: everything scored of this part, by task."""
     ours = {f"{_label(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
     numbers = {"metric", "value", "low", "high", "n", "n_unscored"}
-    higher = {_label(name): better for name, better in context.higher_is_better.items() if any(f"{_label(name)},none" == k for k in ours)}
+    better = {row["metric"]: context.higher_is_better.get(row["metric"].partition("[")[0]) for row in context.scores(part)}
+    higher = {_label(name): value for name, value in better.items() if f"{_label(name)},none" in ours}
     return {
         "results": {t.name: {"alias": t.name, "sample_len": t.n, **t.means(), **ours} for t in tasks},
         "group_subtasks": {t.name: [] for t in tasks},

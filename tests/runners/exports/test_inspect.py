@@ -39,7 +39,7 @@ def test_members_and_fields(ran, tmp_path):
         assert len([n for n in archive.namelist() if n.startswith("samples/")]) == 46
     assert (header["version"], header["status"], header["eval"]["config"]) == (2, "success", {"epochs": 4})
     assert header["eval"]["revision"] == {"type": "git", "origin": "", "commit": "abc123", "dirty": False}
-    assert [s["name"] for s in header["results"]["scores"]] == ["accuracy"]
+    assert [s["name"] for s in header["results"]["scores"]] == ["accuracy[ours]"]
     assert [part["type"] for part in first["input"][0]["content"]] == ["image", "text"]
     assert first["scores"] == {"rules": {"value": 1.0, "answer": "a red cube"}} and "scores" not in second
     assert second["output"]["completion"] == "draw 1" and first["metadata"]["category"] == "epistemic/knowledge"

@@ -77,9 +77,9 @@ def test_results_hold_means_and_what_was_scored(out):
     choices = found["results"]["d_choices"]
     assert choices["acc,none"] == pytest.approx(np.mean(acc))
     assert choices["acc_stderr,none"] == pytest.approx(np.std(acc, ddof=1) / math.sqrt(len(acc)))
-    assert choices["accuracy,none"] == 0.625 and "ece,none" not in choices
+    assert choices["accuracy[ours],none"] == 0.625 and "ece,none" not in choices
     assert found["results"]["d"]["rating_rules,none"] == pytest.approx(np.mean([1, 0.5, 1, 0.5, 1, 0.5, 1]))
-    assert found["higher_is_better"]["d_choices"] == {"acc": True, "accuracy": True}
+    assert found["higher_is_better"]["d_choices"] == {"acc": True, "accuracy[ours]": True}
     assert found["n-samples"]["d"] == {"original": 10, "effective": 10}
     assert found["qualm"]["scores"]["d"][0] | {"low": 0.4, "high": 0.8} == found["qualm"]["scores"]["d"][0]
 

@@ -60,7 +60,7 @@ def test_its_own_code_reads_them(out):
     scores, results = loader.load_baseline(str(path), "d")
     said = {row["doc_id"]: row["filtered_resps"] == row["target"] for row in lines(path) if row["filtered_resps"]}
     assert scores == {doc: float(right) for doc, right in said.items()}
-    assert results["results"]["d_choices"]["accuracy,none"] == 0.625
+    assert results["results"]["d_choices"]["accuracy[ours],none"] == 0.625
 
 
 def test_datasets_reads_them(out):
