@@ -176,7 +176,7 @@ def ended(process, within):
     return True
 
 
-@pytest.mark.parametrize(("shell", "victims"), [("/bin/sh", "dvc"), ("/bin/bash", "dvc"), ("/bin/sh", "both")])
+@pytest.mark.parametrize(("shell", "victims"), [("/bin/sh", "dvc"), ("/bin/bash", "both")])
 def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     project = make(tmp_path, model)
     (tmp_path / "dvc.yaml").write_text(DVC.format(python=sys.executable))
