@@ -56,3 +56,16 @@ def test_keeps_the_contract(args):
 def test_the_finest_changes_nothing():
     changes_nothing(pixelate, k=1.0)
     changes_nothing(pixelate, k=5000.0, reading="grid")
+
+
+def test_blocks_of_two_are_those_of_imagecorruptions():
+    peer = pytest.importorskip("imagecorruptions", reason="a peer to compare with; pip install imagecorruptions")
+    made = peer.corrupt(np.asarray(picture(size=(60, 40))), severity=2, corruption_name="pixelate")  # scale .5
+    assert np.abs(one(pixelate, picture(size=(60, 40)), k=2.0).astype(int) - made).max() <= 1  # it rounds by rows, then by columns
+
+
+def test_blocks_are_those_of_albumentations():
+    peer = pytest.importorskip("albumentations", reason="a peer to compare with; pip install albumentations")
+    how = {"downscale": 3, "upscale": 0}  # OpenCV's INTER_AREA and INTER_NEAREST
+    made = peer.Downscale(scale_range=(0.2, 0.2), interpolation_pair=how, p=1)(image=np.asarray(picture(size=(60, 40))))["image"]
+    assert np.abs(one(pixelate, picture(size=(60, 40)), k=5.0).astype(int) - made).max() <= 1

@@ -24,3 +24,9 @@ def test_the_default_is_pillows():
 def test_keeps_the_contract():
     keeps_the_contract(solarize, by_chance=False)
     changes_nothing(solarize, threshold=255)
+
+
+def test_is_albumentations_own():
+    peer = pytest.importorskip("albumentations", reason="a peer to compare with; pip install albumentations")
+    made = peer.Solarize(threshold_range=(0.5, 0.5), p=1)(image=np.asarray(ramp()))["image"]
+    assert np.array_equal(one(solarize, ramp()), made)
