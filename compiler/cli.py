@@ -337,6 +337,59 @@ def export(
     export_results(Project(), Wanted(spec, out, to, models, datasets, variants, options or [], force))
 
 
+def calibrate(
+    spec: SpecArgument = None,
+    perturbation: Annotated[str | None, typer.Option("--perturbation", "-p", help="Plugin or variant, where the spec has several.")] = None,
+    parameter: Annotated[
+        str | None, typer.Option("--parameter", help="Which of its numbers is the strength; the first by default.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="A model of the spec, to see what it answers.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="A data set of the spec; the first by default.")] = None,
+    samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="How many samples, a seeded share of every category.")] = 200,
+    auto: Annotated[bool, typer.Option("--auto", help="No page: search the strength that has a stated effect.")] = False,
+    share: Annotated[float | None, typer.Option("--share", help="The effect: this share of greedy answers changes. [default: 0.2]")] = None,
+    distance: Annotated[str | None, typer.Option("--distance", help="Or: pictures differ by 1-ssim=VALUE or psnr=DECIBELS.")] = None,
+    within: Annotated[str | None, typer.Option("--range", help="LOW:HIGH, where to search; from nothing up by default.")] = None,
+    scale: Annotated[str, typer.Option("--scale", help="linear, log, or auto: by the range.")] = "auto",
+    write: Annotated[bool, typer.Option("--write", help="Write what was found into the spec, with a comment that says how.")] = False,
+    add: Annotated[bool, typer.Option("--add", help="With --write: add it to the sweep, not in the place of what is there.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder of the curve; .qualm/calibrations/SPEC by default.")] = None,
+    reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose votes these are; your login by default.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
+    browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
+) -> None:
+    """Choose the strength of a perturbation: by eye on a page of this machine, or by a search for a stated effect.
+
+    The page (needs the extra `pages`) shows samples as they are beside what a
+    perturbation makes of them; sliders turn its strength. With --model it also
+    shows what the model answers to both, and how uncertain it is. Vote "too weak",
+    "right" or "too strong" (keys W, R, S); votes are kept. A button writes the
+    value into the spec; nothing else in the file changes, and nothing is written
+    unless you press it.
+
+    --auto measures a grid of strengths, then bisects between those around the
+    target. All answers come from the engine's store: the same again asks nothing,
+    and `qualm run` need not ask again what was asked here. It prints a table with
+    95% intervals and writes the curve as CSV and SVG. Where the effect is not
+    monotone, or never reaches the target, it says so and exits 1.
+
+    [bold]Examples[/]
+
+      qualm calibrate SPEC -p blur -m base          look, and see what base answers
+      qualm calibrate SPEC -p blur -m base --auto   blur that changes 20% of its answers
+      qualm calibrate SPEC -p typos --auto --share 0.1 --write
+      qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
+      qualm calibrate SPEC -p blur@radius=2 --auto --write    only that point of a sweep
+    """
+    from compiler import calibrate as calibrating
+
+    wanted = calibrating.Wanted(
+        perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
+    )
+    if not calibrating.calibrate(Project(), spec, wanted):
+        raise typer.Exit(1)
+
+
 @app.command()
 def judges(
     spec: SpecArgument = None,

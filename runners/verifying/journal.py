@@ -7,10 +7,7 @@ entry `registry/data/ENTRY` by the way of `qualm data add` (checked, cached, ren
 
 from __future__ import annotations
 
-import csv
 import fcntl
-import io
-import os
 import re
 import shutil
 from collections.abc import Iterable
@@ -20,6 +17,7 @@ from typing import IO
 from registry.adding import Added, add
 from registry.cards import load_card
 from registry.entries import DATA, find
+from runners.appended import append, lines, mend
 from runners.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
 
 UNDONE = "undone"
@@ -69,7 +67,7 @@ class Journal:
             raise JournalError(f"{reviewer} is reviewing {entry} in another window; close that one, or take another --reviewer name")
         mine = {(d.sample_id, d.content): d for d in published(root, entry) if d.reviewer == reviewer}
         self._now: dict[tuple[str, str], Decision] = mine
-        self._mend()
+        mend(self.path)
         for line in _lines(self.path):
             self._apply(line)
 
@@ -80,12 +78,8 @@ class Journal:
     def record(self, sample_id: str, content: str, decision: str, note: str = "") -> None:
         """Keep a decision, or withdraw one (`undone`); on disk when this returns."""
         line = Decision(sample_id, content, self.reviewer, decision, " ".join(note.split()))
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerow([line.sample_id, line.content, line.reviewer, line.decision, line.note])
         try:
-            self._file.write(text.getvalue().encode())
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            append(self._file, [line.sample_id, line.content, line.reviewer, line.decision, line.note])
         except OSError as error:
             raise JournalError(f"{self.path}: {error.strerror or error}; this decision is not kept, earlier ones are") from error
         self._apply(line)
@@ -98,12 +92,6 @@ class Journal:
             self._now.pop((line.sample_id, line.content), None)
         else:
             self._now[line.sample_id, line.content] = line
-
-    def _mend(self) -> None:
-        """Cut off the line that a kill left half written."""
-        data = self.path.read_bytes()
-        if data and not data.endswith(b"\n"):
-            os.truncate(self.path, data.rfind(b"\n") + 1)
 
 
 def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | None:
@@ -155,10 +143,8 @@ def _lock(file: IO[bytes]) -> bool:
 
 def _lines(path: Path) -> list[Decision]:
     """The complete lines of a journal, in the order they were written."""
-    data = path.read_bytes() if path.exists() else b""
-    text = data[: data.rfind(b"\n") + 1].decode("utf-8")
     found = []
-    for number, fields in enumerate(csv.reader(io.StringIO(text, newline="")), 1):
+    for number, fields in lines(path):
         if len(fields) != 5 or fields[3] not in (*CHOICES, UNDONE):
             raise JournalError(f"{path}:{number}: not a line of a journal; mend or delete it")
         found.append(Decision(*fields))

@@ -1,0 +1,1 @@
+pageKeys({ w: "weak", r: "right", s: "strong", n: "next", b: "back" });

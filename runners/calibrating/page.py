@@ -1,0 +1,150 @@
+"""The page of `qualm calibrate`: samples as they are beside what a perturbation makes of them, and sliders that turn its strength.
+
+Pictures follow the sliders at once; what a model says of them comes after, from the store or computed, and never for strengths that
+were left behind.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from runners import pages
+from runners.calibrating.knobs import written
+from runners.calibrating.session import Session, WriteError
+from runners.calibrating.votes import CHOICES, VoteError
+from runners.pages import QUIET, Running
+from runners.reporting.text import number, visible
+from runners.stage import StageError
+
+HERE = Path(__file__).parent
+KEYS = {"too weak": ("weak", "Too weak (W)"), "right": ("right", "Right (R)"), "too strong": ("strong", "Too strong (S)")}
+REPLACE, ADD = "in the place of what is there", "added to the sweep"
+
+
+def serve(session: Session, title: str, port: int | None = None, browse: bool = False) -> Running:
+    """Serve the page on loopback until `close`.
+
+    Args:
+        session: what is shown and voted.
+        title: what is calibrated.
+        port: a port of loopback; any free one if None.
+        browse: open the user's browser.
+
+    Raises:
+        runners.pages.PageError: Gradio is not installed, or the port is taken.
+    """
+    return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port, browse)
+
+
+def _blocks(gradio: Any, session: Session, title: str) -> Any:
+    with gradio.Blocks(title=visible(title, 100), analytics_enabled=False, fill_width=True) as blocks:
+        view = gradio.HTML(elem_id="view")
+        with gradio.Row(elem_id="sliders"):
+            sliders = [
+                gradio.Slider(k.low, k.high, session.values[k.name], step=k.step, label=k.name, elem_id=f"slider-{k.name}", min_width=220)
+                for k in session.knobs
+            ]
+        with gradio.Row(elem_id="keys"):
+            votes = [gradio.Button(text, elem_id=name, min_width=90) for name, text in KEYS.values()]
+            back = gradio.Button("Back (B)", elem_id="back", min_width=70)
+            on = gradio.Button("Next (N)", elem_id="next", min_width=70)
+        cards = gradio.HTML(elem_id="cards")
+        with gradio.Row(elem_id="writing"):
+            mode = gradio.Radio([REPLACE, ADD], value=REPLACE, label="Write into the spec", elem_id="mode", min_width=220)
+            write = gradio.Button("Write these values", elem_id="write", min_width=140)
+        shown = [view, cards]
+
+        def draw(told: str = "") -> tuple[str, str]:
+            return render(session, title, "head", told), render(session, title, "cards")
+
+        def turn(*values: float | None) -> tuple[str, str]:
+            session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
+            return _told(draw)
+
+        def move(by: int) -> tuple[str, str]:
+            session.move(by)
+            return _told(draw)
+
+        def vote(verdict: str) -> tuple[str, str]:
+            try:
+                session.vote(verdict)
+            except VoteError as error:
+                return draw(str(error))
+            return draw()
+
+        def put(how: str) -> tuple[str, str]:
+            try:
+                return draw("; ".join(session.write(how == ADD)))
+            except WriteError as error:
+                return draw(str(error))
+
+        def ask() -> tuple[str, str]:
+            try:
+                session.ask()
+            except StageError as error:
+                return draw(str(error))
+            return draw()
+
+        def start() -> tuple[Any, ...]:
+            return (*_told(draw), *(session.values[k.name] for k in session.knobs))
+
+        def answered(event: Any) -> None:
+            if session.bench.asked is not None:  # in a queue of its own: sliders do not wait for the model
+                event.then(ask, None, shown, **{**QUIET, "concurrency_id": "model"})
+
+        for slider in sliders:
+            answered(slider.change(turn, sliders, shown, trigger_mode="always_last", **QUIET))
+        for button, by in ((back, -1), (on, 1)):
+            answered(button.click(lambda by=by: move(by), None, shown, **QUIET))
+        for button, verdict in zip(votes, CHOICES, strict=True):
+            button.click(lambda verdict=verdict: vote(verdict), None, shown, **QUIET)
+        write.click(put, [mode], shown, **QUIET)
+        answered(blocks.load(start, None, [*shown, *sliders], **QUIET))
+    return blocks
+
+
+def _told(draw: Any) -> tuple[str, str]:
+    """The page, or an error on it."""
+    try:
+        made: tuple[str, str] = draw()
+    except StageError as error:
+        return f'<p class="told" role="status">{_escaped(str(error))}</p>', ""
+    return made
+
+
+def _escaped(text: str) -> str:
+    from markupsafe import escape
+
+    return str(escape(visible(text)))
+
+
+def render(session: Session, title: str, part: str, told: str = "") -> str:
+    """One part of the page, `head` or `cards`, as HTML in which every text of the data set is escaped."""
+    bench = session.bench
+    shown = session.shown() if part == "cards" else []
+    values = {
+        "part": part,
+        "title": title,
+        "reviewer": session.reviewer,
+        "variant": session.variant,
+        "dataset": bench.dataset.name,
+        "place": (session.rows[0] + 1, session.rows[-1] + 1, len(bench.dataset)),
+        "values": {name: written(value) for name, value in session.values.items()},
+        "tally": session.tally,
+        "choices": CHOICES,
+        "model": bench.asked.label if bench.asked is not None else "",
+        "estimator": bench.asked.estimator["label"] if bench.asked is not None else "",
+        "told": told,
+        "shown": [{"s": s, "sides": _sides(s)} for s in shown],
+    }
+    return pages.html(HERE, **values)
+
+
+def _sides(shown: Any) -> list[dict[str, Any]]:
+    found = []
+    for name, side in (("original", shown.before), ("perturbed", shown.after)):
+        picture = pages.data_uri(side.picture, 640) if side is not None and side.picture is not None else ""
+        doubt = number(side.answer.uncertainty, 2) if side is not None and side.answer is not None else ""
+        found.append({"name": name, "side": side, "picture": picture, "uncertainty": doubt})
+    return found
