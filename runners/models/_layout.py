@@ -37,7 +37,7 @@ class Seen:
         same = common(self.written, written)
         tail = len(self.written) - same
         head = len(self.read) - tail
-        if len(written) == same or self.read[head:] != self.written[same:] or model.marks(written[same:]):
+        if self.read[head:] != self.written[same:] or model.marks(written[same:]):
             return None
         if model.marks(self.read[head:]) or not model.marks(self.read[:head]):
             return None

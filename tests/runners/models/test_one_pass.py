@@ -76,6 +76,16 @@ def test_prompts_are_the_processor_s_own(model):
         assert list(ids) == own
 
 
+def test_prompts_that_differ_for_people_alone(model):
+    """A word that the tokenizer does not know is as good as another; one prompt may be the beginning of another."""
+    first = requests(model, ("answer", "draw 1"))[0]
+    unknown = [replace(first, prompt=first.prompt.replace("cube", word)) for word in ("\u0f00", "\u0f01", "cube cube")]
+    together = answers(model, [first, *unknown])
+    for request, parts in zip([first, *unknown], together, strict=True):
+        (alone,) = answers(model, [request])
+        assert parts["answer"].tokens == alone["answer"].tokens and parts["draw 1"].tokens == alone["draw 1"].tokens
+
+
 def test_greedy_answers(model, said):
     plain = Plain(model)
     for request, parts in zip(*said, strict=True):
