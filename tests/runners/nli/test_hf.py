@@ -1,6 +1,10 @@
 import json
 import re
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,3 +161,31 @@ def test_identity_follows_weights_dtype_and_order(folder, tmp_path):
     engines = [opened(f, tmp_path, **a).engine for f, a in ((folder, {}), (other, {}), (folder, {"dtype": "bfloat16"}))]
     engines += [opened(unnamed, tmp_path, labels=way).engine for way in ways]
     assert len({engine.identity for engine in engines}) == 5
+
+
+SCRIPT = """
+import sys, torch
+from pathlib import Path
+from tests.runners.nli.test_hf import MANY, opened
+torch.set_num_threads(1)
+opened(Path(sys.argv[1]), Path(sys.argv[2]), 1).logits(MANY)
+"""
+MANY = [(f"{a} {i}", f"{b} {i}") for i in range(3) for a, b in PAIRS]
+
+
+@pytest.mark.slow
+def test_a_kill_costs_the_batch_on_its_way(tmp_path):
+    folder = nli_model(tmp_path / "m")
+    root = Path(__file__).parents[3]
+    killed = subprocess.Popen([sys.executable, "-c", SCRIPT, str(folder), str(tmp_path / "killed")], cwd=root)
+    deadline = time.monotonic() + 60
+    while not any(p.stat().st_size > 5000 for p in (tmp_path / "killed").rglob("*.inferences")):
+        assert time.monotonic() < deadline and killed.poll() is None
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    again = opened(folder, tmp_path / "killed", 1)
+    found = again.logits(MANY)
+    assert 0 < again.counters["nli pairs stored"] < len(MANY)
+    assert again.counters["nli pairs stored"] + again.counters["nli pairs computed"] == len(MANY)
+    assert found.tolist() == opened(folder, tmp_path / "undisturbed", 1).logits(MANY).tolist()
