@@ -234,6 +234,7 @@ class _Planner:
         params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
         params |= d.select
         inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
+        inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
         return self._stage(
             f"data-{slug(d.label)}",
             "data",

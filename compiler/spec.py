@@ -61,6 +61,10 @@ class Dataset(BaseModel):
     uncertain: str | None = Field(
         None, description="Which of them are meant to be uncertain, as such an expression; by default those that cannot be answered."
     )
+    ask: Name | None = Field(
+        None,
+        description="A prompt of specs/prompts/ with the place {question}: models are asked by it whether the question is uncertain.",
+    )
     disjoint: list[Name] | None = Field(
         None, min_length=1, description="Data sets of the same source whose `where:` may select none of this one's samples; checked."
     )

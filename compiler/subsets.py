@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 
 from compiler.errors import Mark, nearest
 from compiler.load import Document, Path_, dotted
+from compiler.refs import prompt_path
 from compiler.spec import Dataset
 from compiler.within import mark_within
 from registry import UNCERTAIN
 from registry.cards import Card
-from registry.plugins import Plugin
+from registry.plugins import PROMPTS, ROOT, Plugin
 from registry.where import WhereError, parse
+from runners.prompt_files import PromptError, fill, read_prompt
 
 Report = Callable[[Mark, str, str, str], None]
 """Notes a problem: place, path, message, hint."""
@@ -31,6 +33,23 @@ def expressions(entry: Dataset, path: Path_, card: Card, adapter: Plugin | None,
             at = (*path, key)
             report(mark_within(document, at, error.at), dotted(at), error.message, error.hint)
     return found
+
+
+def asked(entry: Dataset, path: Path_, problem: Callable[[Path_, str, str], None]) -> dict[str, str]:
+    """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
+    if entry.ask is None:
+        return {}
+    place = prompt_path(entry.ask)
+    there = {file.stem for file in (ROOT / PROMPTS).glob("*.md")}
+    if entry.ask not in there:
+        problem((*path, "ask"), f"expected the name of a file {PROMPTS}/NAME.md, got '{entry.ask}'", nearest(entry.ask, there))
+        return {}
+    try:
+        fill(read_prompt("", str(ROOT / place)), {"question": ""}, place)
+    except PromptError as error:
+        problem((*path, "ask"), str(error), "")
+        return {}
+    return {"ask": place}
 
 
 def disjoint(

@@ -9,6 +9,9 @@ GREEDY = 0
 DRAWS = "draws"
 """The word for sampled answers in what a model is asked for and in what it declares to give."""
 
+ASKED = "asked"
+"""Key of a sample's `meta`: the question it is about, where models are asked whether that is uncertain."""
+
 UNCERTAIN = "uncertain"
 """Key of a sample's `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from registry import ASKED as ASKED
 from registry import CLEAN as CLEAN
 from registry import GREEDY as GREEDY
 from registry import UNCERTAIN as UNCERTAIN

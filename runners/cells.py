@@ -26,6 +26,8 @@ CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
 OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
 RATED_BY = "rated_by_"
 """A column of this prefix holds the ratings of the judge of that label; it is of open answers only."""
+FINAL_ANSWER = "final_answer"
+"""The judge that reads what reasoning comes to; where it is none of the spec's, `correct` says whether "yes" or "no" was right."""
 SET_COLUMNS = frozenset({"covered", "set_size"})
 PAIRED_UNCERTAINTY = frozenset({"clean_uncertainty", "uncertainty_change"})
 """Columns of one estimator on two variants of a sample."""
@@ -187,6 +189,10 @@ def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: 
     if not choice.all():
         _confidence_of_answers(samples, table, columns["confidence"], where)
         columns |= _judged(samples, judged, judge, columns["correct"], where)
+    if samples.asked_about.any():
+        rated = columns.get(RATED_BY + FINAL_ANSWER, columns["correct"])
+        said = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
+        columns["says_uncertain"] = np.where(samples.asked_about & ~np.isnan(rated), said, np.nan)
     return columns
 
 

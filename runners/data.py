@@ -86,7 +86,7 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
             f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}"
         )
     stage.count(samples=rows.rows, images=len(images), **selection.finish(rows.rows))
-    if selection.where is not None and images - needed:
+    if selection.leaves_out and images - needed:
         _keep_images(stage, folder, needed)
 
 

@@ -46,7 +46,12 @@ class Metric:
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     """Load the metric plugins of a stage and check what they read."""
-    known = {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty"} | CHOICE_ONLY | OPEN_ONLY | PAIRED
+    known = (
+        {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty", "says_uncertain"}
+        | CHOICE_ONLY
+        | OPEN_ONLY
+        | PAIRED
+    )
     found = []
     for ref in refs:
         plugin = plugins.get("metrics", ref["plugin"])

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from registry.sample import GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
+from registry.sample import ASKED, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
 from runners.conformal_sets import calibration_rows
 from runners.records import read_table
 from runners.stage import StageError
@@ -77,6 +77,11 @@ class Samples:
         if all(value is None for value in said):
             return 1 - self.answerable
         return np.array([np.nan if value is None else float(value) for value in said])
+
+    @cached_property
+    def asked_about(self) -> NDArray[np.bool_]:
+        """Rows that ask whether another question is uncertain."""
+        return np.array([value is not None for value in self.values(ASKED)], dtype=bool)
 
     @cached_property
     def fold(self) -> Floats:

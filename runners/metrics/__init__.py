@@ -24,6 +24,7 @@ The contract of a plugin `NAME.py`:
   | predicted, n_options | index of the likeliest option, number of options (multiple choice only) |
   | is_calibration | 1 where a conformal setting calibrates on the row, else 0; all 0 without a setting |
   | covered, set_size | of a row's prediction set, for one conformal setting and score |
+  | says_uncertain | 1 where the model says so, of a dataset with `ask:`, which asks it whether a question is uncertain |
   | uncertainty | of one estimator, HIGHER = MORE UNCERTAIN, may be infinite |
   | clean_correct, clean_uncertainty | of the same sample, model and estimator on the clean input |
   | uncertainty_change | uncertainty - clean_uncertainty; lacking where that is not finite |

@@ -134,3 +134,20 @@ def test_subsets_of_a_card(tmp_path):
     assert problems(tmp_path, "  a: {card: vizwiz_ans_difference, where: cros}\n") == [
         "t.yaml:4:43: datasets.a.where: samples have no field 'cros' (did you mean 'cross'?)"
     ]
+
+
+def test_asking_whether_questions_are_uncertain(tmp_path):
+    resolved = resolve(tmp_path, "  a: {card: vq_focusambiguity, ask: ambiguity_cot}\n")
+    stage = make_plan(resolved).stage("data-a")
+    assert stage.params["ask"] == stage.inputs["ask"] == "specs/prompts/ambiguity_cot.md"
+    assert "specs/prompts/ambiguity_cot.md" in stage.deps
+    (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask: ambiguity_cat}\n")
+    wanted = "expected the name of a file specs/prompts/NAME.md, got 'ambiguity_cat' (did you mean 'ambiguity_cot'?)"
+    assert found == f"t.yaml:4:37: datasets.a.ask: {wanted}"
+    (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask: knowledge}\n")
+    assert "knowledge.md: " in found and "no such place; there are: question" in found
+
+
+@pytest.mark.parametrize("name", ["ambiguity_zero_shot", "ambiguity_cot", "ambiguity_enumerate"])
+def test_our_prompts_have_their_place(tmp_path, name):
+    assert resolve(tmp_path, f"  a: {{card: vq_focusambiguity, ask: {name}}}\n").datasets[0].select["ask"].endswith(f"{name}.md")

@@ -206,3 +206,32 @@ def test_text_where_a_count_was_expected(monkeypatch):
     give(monkeypatch, [Sample("a", "q?", meta={"LQI": "many"})])
     with pytest.raises(StageError, match=r"dataset scenes: where: sample 'a': expected a number in meta\.LQI, got 'many'"):
         data.run(stage(select={"where": "LQI > 1"}))
+
+
+def test_asking_whether_a_question_is_uncertain(monkeypatch, tmp_path):
+    give(monkeypatch, counted())
+    (tmp_path / "p.md").write_text("<!-- a comment -->\nIs this unclear: {question}\n")
+    counters, rows, images = selected(tmp_path, {"uncertain": "LQI >= 4", "ask": "p.md"})
+    assert len(rows) == len(images) == 32 and counters["where_undefined"] == counters["left_out_by_where"] == 8
+    for row in rows:
+        meta = dict(row["meta"])
+        assert row["question"] == "Is this unclear: q?" and meta["asked"] == "q?" and row["answerable"]
+        assert row["references"] == ["yes" if int(meta["LQI"]) >= 4 else "no"] and meta["uncertain"] == str(int(int(meta["LQI"]) >= 4))
+
+
+def test_what_cannot_be_answered_is_uncertain_unless_said_otherwise(monkeypatch, tmp_path):
+    give(monkeypatch, [Sample("a", "q?", answerable=False), Sample("b", "r {question}?", references=("x",))])
+    (tmp_path / "p.md").write_text("{question}")
+    counters, rows, _ = selected(tmp_path, {"ask": "p.md"})
+    assert [(r["question"], r["references"], dict(r["meta"])["uncertain"]) for r in rows] == [
+        ("q?", ["yes"], "1"),
+        ("r {question}?", ["no"], "0"),
+    ]
+    assert counters == {"samples": 2, "images": 0}
+
+
+def test_only_open_questions_are_asked_about(monkeypatch, tmp_path):
+    give(monkeypatch, [Sample("a", "q?", choices=("x", "y"), answer_index=0)])
+    (tmp_path / "p.md").write_text("{question}")
+    with pytest.raises(StageError, match="ask: sample 'a' has options"):
+        data.run(stage(select={"ask": "p.md"}))

@@ -423,3 +423,28 @@ def test_why_a_value_is_undefined_is_counted(world):
 
 def _rows(name, schema):
     return read_table(Path("results") / name if isinstance(name, str) else name, schema).to_pylist()
+
+
+def test_models_asked_whether_questions_are_uncertain(world):
+    """The samples of `open`, some of them asked about: what a model says follows from its rating and the truth."""
+    rng = np.random.default_rng(4)
+    truth, says = rng.integers(0, 2, N), rng.integers(0, 3, N)
+    for i, row in enumerate(world.open):
+        row |= {"answerable": True, "references": [["no", "yes"][truth[i]]], "meta": [("asked", "which?"), ("uncertain", str(truth[i]))]}
+    write_table(Path("data/open/samples.parquet"), world.open, SAMPLES)
+    words = ["I count one. Answer: no", "Answer: yes", "hard"]
+    path = Path("generations/m1/open.parquet")
+    write_table(path, [{**r, "text": words[says[int(r["sample_id"][1:])]]} for r in _rows(path, GENERATIONS)], GENERATIONS)
+    judges = [ref("rules"), ref("final_answer")]
+    judge.run(stage("judge", {"judges": judges}, world.inputs, ["judgements"]))
+    score.run(
+        stage(
+            "score", SCORE | {"metrics": [ref("f1_uncertain")], "slices": []}, world.inputs | {"judgements": "results/judgements"}, OUTPUTS
+        )
+    )
+    row = world.scores()["m1", "open", "clean", "all", "f1_uncertain"]
+    kept = [i for i in range(N) if i != GAP and says[i] < 2]
+    hits = sum(truth[i] * says[i] for i in kept)
+    assert row["value"] == pytest.approx(2 * hits / sum(truth[i] + says[i] for i in kept))
+    assert (row["n"], row["n_unscored"]) == (len(kept), N - len(kept))
+    assert not [key for key in world.scores() if key[1] == "choice"]  # these ask nothing of the kind

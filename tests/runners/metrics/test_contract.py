@@ -26,6 +26,7 @@ def columns():
         "gt_is_idk": rng.integers(0, 2, N) * 1.0,
         "answerable": rng.integers(0, 2, N) * 1.0,
         "fold": np.arange(N) // 3 % 2 * 1.0,
+        "says_uncertain": rng.integers(0, 2, N) * 1.0,
         "uncertain": rng.integers(0, 2, N) * 1.0,
         "clean_correct": rng.integers(0, 2, N) * 1.0,
         "clean_uncertainty": rng.normal(size=N),
