@@ -164,6 +164,9 @@ def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorCont
     for block, start, size in zip(blocks, starts, sizes, strict=False):
         for estimator, values in zip(estimators, by_estimator, strict=True):
             own = values.slice(int(start), size)
+            if size and any(block.columns[c].null_count == size for c in estimator.reads):
+                stage.count(**{"without what an estimator reads": size})  # draws of multiple choice, say: nobody is unscored by that
+                continue
             stage.count(uncertainties=len(own), undefined=own.null_count)
             parts.append(_rows(block, estimator.label, own))
     return parts

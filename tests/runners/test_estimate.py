@@ -81,6 +81,17 @@ def test_values_and_what_is_undefined(world):
     assert stage.counters["uncertainties"] == len(found)
 
 
+def test_a_data_set_without_draws_has_no_rows_of_their_estimators(world):
+    """Multiple choice: nobody has failed to score it."""
+    path = Path(world["generations"]["m1"]["d1"])
+    write_table(path, [r for r in rows("clean", 0) if r["draw"] == 0], GENERATIONS)
+    stage, found = run(world, ref("lexical_similarity"), ref("perplexity"))
+    mine = {e for (m, d, _, e, _) in found if (m, d) == ("m1", "d1")}
+    assert mine == {"perplexity"}
+    assert {e for (m, d, _, e, _) in found if (m, d) == ("m1", "d2")} == {"perplexity", "lexical_similarity"}
+    assert stage.counters["without what an estimator reads"] == len(DRAWN)
+
+
 def test_rows_depend_on_themselves_alone_and_arrive_in_order(world, monkeypatch):
     estimators = [ref("deg_mat", nli="lexical"), ref("luq", nli="lexical"), ref("perplexity")]
     whole = run(world, *estimators)[1]
