@@ -53,6 +53,30 @@ PLOTS: dict[str, dict[str, Any]] = {
         "title": "Confidence-weighted accuracy against other metrics",
         "template": "qualm_metric_study",
     },
+    "sweeps": {
+        "x": "strength",
+        "y": "value",
+        "x_label": "strength",
+        "y_label": "value",
+        "title": "Strength sweeps of perturbations",
+        "template": "qualm_sweeps",
+    },
+    "urr": {
+        "x": "variant",
+        "y": "estimator",
+        "x_label": "perturbation",
+        "y_label": "estimator",
+        "title": "Uncertainty reflection rate",
+        "template": "qualm_urr",
+    },
+    "hcc": {
+        "x": "variant",
+        "y": "estimator",
+        "x_label": "perturbation",
+        "y_label": "estimator",
+        "title": "Hallucination consistency coefficient",
+        "template": "qualm_hcc",
+    },
     "log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"},
 }
 """How `dvc plots show` draws an output of that key; templates of ours lie in .dvc/plots/."""

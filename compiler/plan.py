@@ -19,7 +19,7 @@ from compiler.pairsets import PairSetUse, RecipeUse
 from compiler.refs import DATA, Ref, artifact_path, slug
 from compiler.resolve import DatasetUse, Resolved
 from compiler.tuned import FinetuneUse, ModelUse
-from registry import CLEAN, DRAWS
+from registry import CLEAN, DRAWS, MODALITIES
 from registry.columns import DRAWN, QUESTION, signals
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
@@ -369,6 +369,10 @@ class _Planner:
         if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
             params["tests"] = r.spec.compare.model_dump(include={"permutations", "correction", "family"})
             outputs["effects"] = f"{place}/effects.parquet"
+            params |= self._about_perturbations()
+            plots |= {k: f"{place}/plots/{k}.csv" for k in ("sweeps", "urr", "hcc")}
+            outputs |= plots
+            outputs |= {k: f"{place}/{k}.parquet" for k in ("modality_scores", "rank_stability", "attributions", "blames")}
         if "compare" in params:
             outputs["comparisons"] = f"{place}/comparisons.parquet"
         if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:
@@ -390,12 +394,20 @@ class _Planner:
             "published": None,
             **self._splits(self.evaluated),
             **self._about_idk(),
+            **(self._about_perturbations() if r.perturbations else {}),
         }
         if r.spec.report.published:
             params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
         everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
         params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
         return self._stage("report", "report", "Report", params, inputs, {"report": f"{_place(r)}/report.html"}, r.metrics)
+
+    def _about_perturbations(self) -> dict[str, Any]:
+        """What each variant is, and which data sets are known to be uncertain in one modality: the card's subset of that name."""
+        found: dict[str, Any] = {"variants": [self._variant(p) for p in self.r.perturbations]}
+        where = {d.label: self.r.spec.datasets[d.label.partition("@")[0]].where for d in self.r.datasets}
+        chosen = {name: subset for name, subset in where.items() if subset in (*MODALITIES, CLEAN)}
+        return found | ({"labelled": chosen} if chosen else {})
 
     def _about_idk(self) -> dict[str, Any]:
         """What the report tells of uncertainty and training, where the spec has them."""

@@ -12,6 +12,9 @@ DRAWS = "draws"
 ASKED = "asked"
 """Key of a sample's `meta`: the question it is about, where models are asked whether that is uncertain."""
 
+MODALITIES = ("image", "text", "cross")
+"""What a perturbation changes, and what a question's uncertainty can come from: the picture, the words, the match of the two."""
+
 UNCERTAIN = "uncertain"
 """Key of a sample's `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
 

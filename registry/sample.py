@@ -255,3 +255,46 @@ CORRELATIONS = pa.schema(
         ("spearman_p", pa.float64()),
     ]
 )
+
+RANK_STABILITY = pa.schema(
+    [
+        ("metric_a", pa.string()),  # what estimators are ranked by
+        ("model_a", pa.string()),
+        ("dataset_a", pa.string()),
+        ("metric_b", pa.string()),
+        ("model_b", pa.string()),
+        ("dataset_b", pa.string()),
+        ("n_estimators", pa.int64()),  # that have both values
+        ("tau_b", pa.float64()),  # Kendall's, of the two rankings
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+    ]
+)
+
+ATTRIBUTIONS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("dataset", pa.string()),
+        ("sample_id", pa.string()),
+        ("estimator", pa.string()),
+        ("image", pa.float64()),  # mean standardised change of uncertainty under perturbations of the picture
+        ("text", pa.float64()),
+        ("cross", pa.float64()),
+        ("blamed", pa.string()),  # image, text, cross or undecided; null = changes under fewer than two modalities
+        ("truth", pa.string()),  # what the data say: image, text, cross or clean; null = nothing
+    ]
+)
+
+BLAMES = pa.schema(
+    [
+        ("model", pa.string()),
+        ("estimator", pa.string()),
+        ("n", pa.int64()),  # samples whose modality is known and that have an attribution
+        ("n_undecided", pa.int64()),
+        ("accuracy", pa.float64()),  # undecided counts as wrong
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("accuracy_decided", pa.float64()),
+        ("floor", pa.float64()),  # of always naming the most frequent modality
+    ]
+)

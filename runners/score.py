@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
-from runners import comparing, metric_study
+from runners import comparing, metric_study, perturbation_study
 from runners import effects as effects_of
 from runners.cells import Cell, Tables, read_cells
 from runners.curves import FIELDS, Curves
@@ -43,6 +43,7 @@ def _run(stage: Stage) -> None:
     datasets = [read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
     _check_slices(stage.params["slices"], datasets)
     tables, curves = Tables(stage, datasets), Curves()
+    study = perturbation_study.Study(stage.params, metrics, stage.seed) if "variants" in stage.params else None
     rows: list[dict[str, Any]] = []
     tests: list[dict[str, Any]] = []
     compare = stage.params.get("compare")
@@ -58,6 +59,8 @@ def _run(stage: Stage) -> None:
             for part in slices:
                 found = evaluate(metrics, cell, part)
                 limits = intervals([measured for _, measured in found], interval["level"], part.bootstrap.groups)
+                if study and part.label == ALL:
+                    study.add(cell, part.bootstrap.groups, found, limits)
                 same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
                 for (label, measured), (low, high) in zip(found, limits, strict=True):
                     stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
@@ -80,6 +83,9 @@ def _run(stage: Stage) -> None:
         stage.count(effects=len(grid))
     if "correlations" in stage.outputs:
         _study(stage, rows)
+    if study:
+        study.p = {(r["model"], r["dataset"], r["variant"], r["metric"]): r["p_adjusted"] for r in grid if r["slice"] == ALL}
+        _study_perturbations(stage, study)
 
 
 def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice]) -> list[dict[str, Any]]:
@@ -127,6 +133,15 @@ def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
     metric_study.write_points(points, made)
     stage.publish(made, stage.outputs["metric_study"])
     _publish(stage, "correlations", list(metric_study.correlations(points, stage.params["interval"]["level"])), CORRELATIONS)
+
+
+def _study_perturbations(stage: Stage, study: perturbation_study.Study) -> None:
+    for name, (rows, schema) in study.tables().items():
+        _publish(stage, name, rows, schema)
+    for name in perturbation_study.FIELDS:
+        made = stage.scratch / f"{name}.csv"
+        study.write(name, made)
+        stage.publish(made, stage.outputs[name])
 
 
 def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> list[Slice]:

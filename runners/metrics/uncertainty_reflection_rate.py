@@ -8,7 +8,7 @@ from runners.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
 TEST = "exchange"
-COMPANIONS = ["uncertainty_tie_rate"]
+COMPANIONS = ["uncertainty_tie_rate", "mean_uncertainty"]
 
 
 def uncertainty_reflection_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

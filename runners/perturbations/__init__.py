@@ -39,11 +39,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from registry import MODALITIES as MODALITIES
+
 if TYPE_CHECKING:
     from registry.scenes.world import Scene
     from runners.settings import Settings
 
-MODALITIES = ("image", "text", "cross")
 CONTEXT = "context"
 """A first parameter of this name: see above."""
 

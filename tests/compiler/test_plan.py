@@ -168,3 +168,19 @@ def test_what_perturbations_do_is_tested_where_a_metric_asks(tmp_path: Path) -> 
     stage = make(tmp_path, asked).stage("score")
     assert stage.outputs["effects"] == "results/t/effects.parquet"
     assert stage.params["tests"] == {"permutations": 10000, "correction": "holm", "family": "metric"}
+
+
+def test_what_perturbations_do_is_studied_where_a_metric_of_it_is_named(tmp_path: Path) -> None:
+    plain = make(tmp_path).stage("score")
+    assert "variants" not in plain.params and not {"urr", "hcc", "sweeps"} & set(plain.outputs)
+    plan = make(tmp_path, SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]"))
+    score = plan.stage("score")
+    assert [(v["variant"], v["modality"]) for v in score.params["variants"]] == [("blur@radius=1", "image"), ("blur@radius=2", "image")]
+    assert {"uncertainty_tie_rate", "mean_uncertainty"} <= {m["label"] for m in score.params["metrics"]}
+    assert {"urr", "hcc", "sweeps"} <= score.kept_in_git
+    assert {"modality_scores", "rank_stability", "attributions", "blames"} <= set(plan.stage("report").inputs)
+    assert "labelled" not in score.params
+    assert "variants" not in make(tmp_path, SPEC.replace("perturbations: [blur: {radius: [1, 2]}]\n", "")).stage("report").params
+    subset = SPEC.replace("  scenes_mc", "  pictures: {card: vizwiz_ans_difference, where: image}\n  scenes_mc")
+    told = make(tmp_path, subset.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")).stage("score")
+    assert told.params["labelled"] == {"pictures": "image"}

@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
-from runners import curves, metric_study
+from runners import curves, metric_study, perturbation_study
 
 FOLDER = Path(__file__).parents[2] / ".dvc" / "plots"
-FIELDS = curves.FIELDS | {"metric_study": metric_study.FIELDS}
+FIELDS = curves.FIELDS | perturbation_study.FIELDS | {"metric_study": metric_study.FIELDS}
+MADE = ("rev", "at", "preference", "cell", "series", "sweep")
+"""Fields that DVC adds, or that a template makes itself."""
 AXES = {
     "reliability": ("confidence", "accuracy"),
     "risk_coverage": ("coverage", "risk"),
     "set_sizes": ("size", "count"),
+    "sweeps": ("strength", "value"),
+    "urr": ("variant", "estimator"),
+    "hcc": ("variant", "estimator"),
     "metric_study": ("value", metric_study.STUDIED),
 }
 
@@ -44,6 +49,20 @@ def test_template_draws_what_the_score_stage_writes(name: str) -> None:
         text = text.replace(f"<DVC_METRIC_{anchor}>", value)
     template = json.loads(text.replace('"<DVC_METRIC_DATA>"', json.dumps(rows(name))))
     assert not re.search("<DVC_METRIC", json.dumps(template))
-    assert fields(template) <= {*FIELDS[name], "rev", "at", "preference"}
+    assert fields(template) <= {*FIELDS[name], *MADE}
     drawn = vl_convert.vegalite_to_svg(template, vl_version="5.20")
-    assert "A title" in drawn and ">a<" in drawn and ">y<" in drawn
+    assert "A title" in drawn and ((">a<" in drawn and ">y<" in drawn) or "a · y" in drawn)
+
+
+def test_heat_maps_show_what_is_undefined_and_what_is_negative() -> None:
+    import vl_convert
+
+    text = (FOLDER / "qualm_hcc.json").read_text()
+    for anchor, value in {"X_LABEL": "perturbation", "Y_LABEL": "estimator", "X": "variant", "Y": "estimator", "TITLE": "t"}.items():
+        text = text.replace(f"<DVC_METRIC_{anchor}>", value)
+    same = dict.fromkeys(FIELDS["hcc"], "") | {"rev": "workspace", "model": "m", "dataset": "d", "estimator": "e", "metric": "hcc"}
+    made = [same | {"variant": "a", "value": "-0.5"}, same | {"variant": "b", "value": "", "why": "no answer became wrong"}]
+    drawn = vl_convert.vegalite_to_svg(json.loads(text.replace('"<DVC_METRIC_DATA>"', json.dumps(made))), vl_version="5.20")
+    assert "\u22120.50<" in drawn and "undef." in drawn and drawn.count("undef.") == 1
+    red = re.findall(r'fill="rgb\((\d+), (\d+), (\d+)\)"', drawn)
+    assert any(int(r) > int(b) + 60 for r, _, b in red)

@@ -1,0 +1,53 @@
+"""Strength sweeps: which variants of a spec are one perturbation at several strengths, all else equal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One parameter of one perturbation at two or more values."""
+
+    perturbation: str
+    """The plugin, and in brackets what else it was given where the spec varies that too."""
+    modality: str
+    parameter: str
+    points: tuple[tuple[float, str], ...]
+    """(strength, label of the variant), strengths ascending."""
+
+
+def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
+    """Every numeric parameter that takes two values or more while the perturbation's other parameters stay the same.
+
+    Args:
+        variants: as the compiler writes them: `variant` (label), `plugin`, `modality`, `args`.
+
+    >>> blur = lambda r: {"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image", "args": {"radius": r, "relative": False}}
+    >>> sweeps([blur(4), blur(2)])[0].points
+    ((2.0, 'blur@radius=2'), (4.0, 'blur@radius=4'))
+    """
+    found: dict[tuple[str, str, str], dict[float, str]] = {}
+    for one in variants:
+        for name, value in one["args"].items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                others = json.dumps({k: v for k, v in one["args"].items() if k != name}, sort_keys=True)
+                found.setdefault((one["plugin"], name, others), {})[float(value)] = one["variant"]
+    several = {key: points for key, points in found.items() if len(points) > 1}
+    modality = {one["plugin"]: str(one["modality"]) for one in variants}
+    return [
+        Sweep(_titled(key, list(several)), modality[key[0]], key[1], tuple(sorted(several[key].items())))
+        for key in sorted(several, key=lambda k: (k[0], k[1], k[2]))
+    ]
+
+
+def _titled(key: tuple[str, str, str], keys: Sequence[tuple[str, str, str]]) -> str:
+    """The plugin's name, with those other parameters in which its sweeps over the same parameter differ."""
+    plugin, name, others = key
+    same = [json.loads(k[2]) for k in keys if k[:2] == (plugin, name)]
+    own = json.loads(others)
+    apart = [k for k in own if any(other.get(k) != own[k] for other in same)]
+    return plugin + (f" ({', '.join(f'{k}={own[k]}' for k in apart)})" if apart else "")
