@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -99,6 +100,10 @@ class _Perturbing:
         (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
         (folder / ".samples").rmdir()
         stage.count(applied=samples.rows)
+        if self.rows and not samples.rows:
+            print(
+                f"{stage.key}: {self.dataset.name}: {self.variant} could be applied to none of {len(self.rows):,} samples", file=sys.stderr
+            )
         if not self.written:
             shutil.rmtree(folder / "images")
 

@@ -85,14 +85,14 @@ class Project:
             infer.run(stage)
         return stage
 
-    def perturb(self, variant, datasets, seed: int = 7, **more):
+    def perturb(self, variant, datasets, seed: int = 7, servers=None, **more):
         """Run the `perturb` stage of one variant; returns it with its counters."""
         from runners import perturb
 
         data = {name: f"results/t/data/{name}" for name in datasets}
         out = {name: f"results/t/perturbed/{variant['variant']}/{name}" for name in datasets}
         with chdir(self.folder):
-            settings = Settings(device="cpu", workers=2, progress=False)
+            settings = Settings(device="cpu", workers=2, progress=False, servers=servers or {})
             params = {**variant, **more}
             stage = Stage("t/perturb", "t", "perturb", "perturb", params, {"datasets": data}, {"perturbed": out}, seed, settings)
             perturb.run(stage)

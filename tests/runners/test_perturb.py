@@ -9,10 +9,13 @@ import pytest
 from registry.plugins import load
 from registry.sample import IMAGES, SAMPLES
 from runners.inputs import Dataset, read_variants
+from runners.perturbations import generator
 from runners.records import iterate, read_table, write_table
 from runners.stage import StageError
+from tests.hostile import questions
 from tests.plugin_files import made_up
 from tests.scenes_folder import scenes_folder
+from tests.small_server import IMPATIENT, serving
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import CLEAN, NOISE, Project
 
@@ -127,6 +130,45 @@ def test_scene_graphs_of_scenes(tmp_path, monkeypatch, model, tmp_path_factory):
         scenes = load("perturbations", "some").__globals__["SEEN"][0][3]
     samples = read_table(tmp_path / "results/t/data/scenes/samples.parquet", SAMPLES)
     assert set(scenes) == set(samples["image_id"].to_pylist()) and all(s["objects"] for s in scenes.values())
+
+
+def test_hostile_questions_are_written_and_read_as_they_are(project):
+    asked = questions()
+    rows = [{"sample_id": f"s{i}", "question": q, "split": "test", "answerable": True, "references": []} for i, q in enumerate(asked)]
+    write_table(project.folder / "results/t/data/hostile/samples.parquet", rows, SAMPLES)
+    typos = {"variant": "typos", "plugin": "typos", "modality": "text", "args": {"p": 0.15}}
+    assert project.perturb(typos, ["hostile"]).counters == {"samples": 500, "applied": 500}
+    folder = project.folder / "results/t/perturbed/typos/hostile"
+    made = load("perturbations", "typos")(asked, [generator(7, "typos", f"s{i}") for i in range(500)], p=0.15)
+    assert read_table(folder / "samples.parquet", SAMPLES)["question"].to_pylist() == made
+
+
+def test_a_stage_that_was_cut_short_asks_only_for_the_rest_and_a_rerun_for_nothing(project):
+    def script(body, nth):
+        return "Is it loud, then?" if len(running.bodies) <= 4 or resumed else (500, "down", {})
+
+    resumed = False
+    with serving(script) as running:
+        by = {"plugin": "openai", "args": {"model": "writer-2026", "base_url": running.url}}
+        inv = {"prompt": None, "temperature": 0.7, "retries": 1, "max_new_tokens": 20, "generator": by}
+        variant = {"variant": "inv", "plugin": "inv", "modality": "text", "args": inv}
+        settings = {"default": {**IMPATIENT["default"], "concurrency": 1}}
+        with pytest.raises(StageError, match="variant inv: "):
+            project.perturb(variant, ["open"], servers=settings)
+        before = len(running.bodies)
+        resumed = True
+        stage = project.perturb(variant, ["open"], servers=settings)
+        assert (stage.counters["applied"], stage.counters["replies stored"], stage.counters["replies computed"]) == (10, 4, 6)
+        assert len(running.bodies) == before + 6
+        assert project.perturb(variant, ["open"], servers=settings).counters["replies stored"] == 10
+        assert len(running.bodies) == before + 6
+
+
+def test_a_perturbation_that_applies_to_nothing_says_so(project, capsys):
+    amb = {"prompt": None, "temperature": 0.7, "retries": 1, "max_new_tokens": 20, "generator": "rules"}
+    stage = project.perturb({"variant": "amb", "plugin": "amb", "modality": "cross", "args": amb}, ["open"])
+    assert stage.counters == {"samples": 10, "applied": 0, "dropped (no rule for it)": 10}
+    assert "amb could be applied to none of 10 samples" in capsys.readouterr().err
 
 
 def test_a_broken_picture_is_named(project):
