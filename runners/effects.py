@@ -60,37 +60,49 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice, permutations: in
     for metric in (m for m in metrics if _test_of(m) == INDEPENDENCE):
         tasks, labels = tasks_of([metric], cell, part)
         values: dict[int, float] = {id(task): np.nan for task in tasks}
+        alike: dict[tuple[bytes, bytes], list[tuple[int, Floats]]] = {}  # what is correlated with the same y shares its deals
         for task in tasks:
             if not np.isnan(task.measured.value):
                 kept, x, y = correlated(metric)(*task.arrays, **metric.args)
-                group = part.bootstrap.seen_on(task.rows[kept]).group
-                values[id(task)] = independence(x[kept], y[kept], group, permutations, _entropy(seed, cell, part))
+                alike.setdefault((task.rows[kept].tobytes(), y[kept].tobytes()), []).append((id(task), x[kept]))
+        for (rows, y_bytes), of in alike.items():
+            group = part.bootstrap.seen_on(np.frombuffer(rows, dtype=np.int64)).group
+            columns = np.column_stack([x for _, x in of])
+            found = independence(columns, np.frombuffer(y_bytes), group, permutations, _entropy(seed, cell, part))
+            values |= dict(zip([name for name, _ in of], found.tolist(), strict=True))
         for label, (task, *_) in labels:
             yield Effect(label, task.measured.value, 0.0, values[id(task)])
 
 
-def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: int, entropy: int) -> float:
-    """p-value of a correlation: y is dealt out anew between groups of equal size, in whole groups.
+def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: int, entropy: int) -> Floats:
+    """p-values of correlations with y, which is dealt out anew between groups of equal size, in whole groups.
 
     NaN where that can change nothing (one group of each size), or either is constant.
+
+    Args:
+        x: (n, m), what y is correlated with.
+        y: (n,).
+        group: (n,), the group of each row.
+        permutations: how many random deals.
+        entropy: seed of the deals.
     """
     order = np.argsort(group, kind="stable")
-    x, y = (x - x.mean())[order], y[order]
+    x, y = (x - x.mean(axis=0))[order], y[order]
     _, starts, sizes = np.unique(group[order], return_index=True, return_counts=True)
     blocks = [starts[sizes == size][:, None] + np.arange(size) for size in np.unique(sizes)]
-    spread = np.sqrt((x**2).sum() * ((y - y.mean()) ** 2).sum())
-    if all(len(block) < 2 for block in blocks) or spread == 0:
-        return float("nan")
-    rng, found = np.random.default_rng(entropy), 0
-    observed = abs(float(x @ y))
+    spread = np.sqrt((x**2).sum(axis=0) * ((y - y.mean()) ** 2).sum())
+    if all(len(block) < 2 for block in blocks) or not permutations:
+        return np.full(x.shape[1], np.nan)
+    rng, found = np.random.default_rng(entropy), np.zeros(x.shape[1])
+    observed = np.abs(y @ x)
     step = max(1, BLOCK // len(x))
     for start in range(0, permutations, step):
         dealt = np.empty((min(step, permutations - start), len(y)))
         for block in blocks:
             turns = rng.permuted(np.tile(np.arange(len(block)), (len(dealt), 1)), axis=1)
             dealt[:, block.ravel()] = y[block[turns].reshape(len(dealt), -1)]
-        found += int((np.abs(dealt @ x) >= observed - SLACK * spread).sum())
-    return (1 + found) / (1 + permutations) if permutations else float("nan")
+        found += (np.abs(dealt @ x) >= observed - SLACK * spread).sum(axis=0)
+    return np.where(spread > 0, (1 + found) / (1 + permutations), np.nan)
 
 
 def correlated(metric: Metric) -> Correlated:
