@@ -159,7 +159,7 @@ def test_a_language_model_may_be_the_judge(project):
         return "Rating: 3" if "\nExperts: " in text else "Rating: 0"
 
     with serving(script) as server:
-        by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url, "key": None, "retries": 0}}
+        by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
         lave = {"plugin": "lave", "args": {"by": by}}
         _, stage = make(project, judge=lave)
         assert stage.counters["replies computed"] == len(server.bodies) > 0
