@@ -97,7 +97,7 @@ def test_the_stage_holds_every_judge_to_the_labels(tmp_path, monkeypatch):
     Path("labels.csv").write_text(HEAD + "?,a,a,0,1\n?,a,b,0,0\n?,a,I don't know,1,0\n")
 
     def stage(url):
-        by = {"plugin": "openai", "args": {"model": "m", "base_url": url, "key": None, "retries": 0}}
+        by = {"plugin": "openai", "args": {"model": "m", "base_url": url}}
         judges = [RULES, {"label": "lave", "plugin": "lave", "args": {"by": by}}]
         inputs = {"datasets": {"d": "data"}, "generations": {"m": {"d": "g.parquet"}}, "labels": "labels.csv"}
         outputs = {"judgements": "out.parquet", "judging": "judging.json"}
