@@ -8,22 +8,26 @@ from runners.judges import Judgement
 from runners.judges._refusals import is_refusal
 
 
-def vqa(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
+def vqa(questions: list[str], references: list[list[str]], predictions: list[str], *, refusal: str | None = None) -> list[Judgement]:
     """Agreement with the people who answered: mean over the references of min(1, equal ones among the others / 3).
 
     With ten references and k equal to the answer: 0, .3, .6, .9, 1, 1... Texts are compared after the official
     normalisation, which the original code applies only where the references differ, so that against ten times "yes" the
     answer "Yes" is wrong. A refusal is compared like any other text (some of VizWiz's people wrote "unanswerable"); without
     references it is right. With a single reference there is nobody else to agree with, and the answer is unscored.
+
+    Args:
+        refusal: What a refusal is compared as, in whatever words it was put: "unanswerable" for VizWiz, as CertainlyUncertain does.
     """
-    return [_judge(*row) for row in zip(questions, references, predictions, strict=True)]
+    return [_judge(*row, refusal) for row in zip(questions, references, predictions, strict=True)]
 
 
-def _judge(question: str, references: list[str], prediction: str) -> Judgement:
+def _judge(question: str, references: list[str], prediction: str, refusal: str | None) -> Judgement:
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
-    return Judgement(rating=accuracy(prediction, references), pred_is_idk=declines)
+    said = refusal if declines and refusal is not None else prediction
+    return Judgement(rating=accuracy(said, references), pred_is_idk=declines)
 
 
 def accuracy(prediction: str, references: list[str]) -> float | None:

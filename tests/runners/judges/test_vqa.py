@@ -39,3 +39,12 @@ def test_fewer_references_and_refusals():
     assert accuracy("cat", ["cat", "cat", "dog"]) == pytest.approx((1 / 3 + 1 / 3 + 2 / 3) / 3)
     found = vqa(["?"] * 3, [["cat"], [], ["cat", "cat"]], ["cat", "I don't know", "I don't know"])
     assert [(j.rating, j.pred_is_idk) for j in found] == [(None, False), (1, True), (0, True)]
+
+
+def test_a_refusal_may_stand_for_what_people_wrote():
+    people = ["unanswerable"] * 3 + ["soup"] * 7
+    asked = (["What is in the can?"] * 3, [people] * 3, ["I can't tell from the picture.", "unanswerable", "soup"])
+    assert [j.rating for j in vqa(*asked)] == pytest.approx([0.0, 0.9, 1.0])
+    as_people_say = vqa(*asked, refusal="unanswerable")
+    assert [j.rating for j in as_people_say] == pytest.approx([0.9, 0.9, 1.0])
+    assert [j.pred_is_idk for j in as_people_say][0] is True
