@@ -47,4 +47,4 @@ def test_a_refusal_may_stand_for_what_people_wrote():
     assert [j.rating for j in vqa(*asked)] == pytest.approx([0.0, 0.9, 1.0])
     as_people_say = vqa(*asked, refusal="unanswerable")
     assert [j.rating for j in as_people_say] == pytest.approx([0.9, 0.9, 1.0])
-    assert [j.pred_is_idk for j in as_people_say][0] is True
+    assert as_people_say[0].pred_is_idk is True
