@@ -1,0 +1,176 @@
+"""The page in a real browser: sliders redraw, keys vote, the model answers, hostile text stays text, and a button writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from registry.plugins import get
+from registry.sample import SAMPLES
+from runners.calibrating import page
+from runners.calibrating.bench import Asked, Bench, Subject, open_dataset
+from runners.calibrating.knobs import numeric
+from runners.calibrating.session import Session
+from runners.calibrating.votes import Votes
+from runners.records import write_table
+from runners.settings import Settings
+from runners.stage import Stage
+from tests.chromium import Chromium
+from tests.tiny_models import tiny_llava
+from tests.tiny_project import write_dataset
+
+pytest.importorskip("gradio", reason="the page needs the extra `pages`")
+HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7} {{ 7*7 }} \u202egnp.exe"
+SIDE = "document.querySelectorAll('#cards .card')[0].querySelector('.side.perturbed')"
+
+
+def session(folder: Path, model: Path | None = None) -> Session:
+    """Ten samples under noise, the first with a hostile question."""
+    data = folder / "data"
+    write_dataset(data, 10, choices=False)
+    rows = pq.read_table(data / "samples.parquet").to_pylist()
+    write_table(data / "samples.parquet", [{**row, "question": HOSTILE} if i == 0 else row for i, row in enumerate(rows)], SAMPLES)
+    plugin = get("perturbations", "gaussian_noise")
+    args = {"sigma": 40.0, "channels": "each"}
+    subject = Subject(plugin, args, lambda args: f"gaussian_noise@sigma={args['sigma']:g}")
+    asked = None
+    if model is not None:
+        stage = Stage(
+            "s/strength", "s", "strength", "infer", {"max_new_tokens": 3}, {}, {}, 7, Settings(device="cpu", workers=1, progress=False)
+        )
+        ref = {"label": "tiny", "plugin": "hf_vlm", "args": {"artifact": str(model)}, "dtype": "float32"}
+        asked = Asked(stage, ref, model, {"label": "perplexity", "plugin": "perplexity", "args": {}})
+    bench = Bench(open_dataset("scenes", data, None, "image", 10, 7), subject, 7, asked)
+    done: list[tuple[str, float, bool, str]] = []
+
+    def write(parameter: str, value: float, add: bool, how: str) -> str:
+        done.append((parameter, value, add, how))
+        return f"s.yaml: gaussian_noise: {parameter}: set {value:g}"
+
+    made = Session(bench, numeric(plugin, args), Votes(folder / "votes.csv"), "ann", write)
+    made.done = done  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.fixture
+def looked_at(tmp_path: Path) -> Session:
+    return session(tmp_path)
+
+
+def opened(tab: Chromium, running: page.Running) -> None:
+    tab.open(running.url)
+    tab.until("document.querySelectorAll('#cards .card').length === 4 && document.querySelector('#weak') && pageKeys")
+
+
+@pytest.fixture
+def browser(tmp_path: Path, looked_at: Session) -> Iterator[Chromium]:
+    with Chromium(tmp_path / "profile") as tab:
+        running = page.serve(looked_at, "ours <b>&")
+        try:
+            assert running.url.startswith("http://127.0.0.1:")
+            opened(tab, running)
+            yield tab
+        finally:
+            running.close()
+
+
+def slide(tab: Chromium, value: float) -> None:
+    """Move the slider, as its own element tells of it."""
+    tab.run(
+        "(() => { const s = document.querySelector('#slider-sigma input[type=range]');"
+        f" s.value = {value}; s.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
+    )
+
+
+def test_a_look_at_a_perturbation(browser: Chromium, looked_at: Session) -> None:
+    ids = "[...document.querySelectorAll('#cards .card')].map(c => c.dataset.sample)"
+    first = browser.run(ids)
+    assert len(set(first)) == 4
+    assert browser.run("document.querySelector('#view h1').textContent") == "ours <b>&"
+    before = browser.run(f"{SIDE}.querySelector('img').src")
+    slide(browser, 100)
+    browser.until("document.querySelector('#view .variant')?.textContent === 'gaussian_noise@sigma=100'")
+    browser.until(f"{SIDE}.querySelector('img').src !== '{before}'")
+    slide(browser, 0)
+    browser.until("document.querySelectorAll('#cards .claim span').length === 4")  # nothing is changed by no noise
+    slide(browser, 30)
+    browser.until("document.querySelector('#view .variant')?.textContent === 'gaussian_noise@sigma=30'")
+
+    browser.press("s")
+    browser.until("document.querySelector('#view .tally .now')?.textContent.includes('=301')")
+    browser.press("r")  # thought again: the last word counts
+    browser.until("document.querySelector('#view .tally .now td:nth-child(3)')?.textContent === '1'")
+    assert looked_at.tally == {"gaussian_noise@sigma=30": {"right": 1}}
+    browser.press("n")
+    browser.until(f"JSON.stringify({ids}) !== '{_json(first)}'")
+    browser.press("b")
+    browser.until(f"JSON.stringify({ids}) === '{_json(first)}'")
+
+    browser.reload()
+    browser.until("document.querySelector('#view .variant')?.textContent === 'gaussian_noise@sigma=30'")
+    browser.until("document.querySelector('#slider-sigma input[type=range]')?.value === '30'")
+    assert looked_at.done == []  # type: ignore[attr-defined] # nothing is written unless asked
+    browser.run("document.querySelector('#write').click()")
+    browser.until("document.querySelector('#view .told')?.textContent.includes('set 30')")
+    assert looked_at.done == [("sigma", 30.0, False, "by eye, votes: 1 right")]  # type: ignore[attr-defined]
+    browser.run("document.querySelector('#write').click()")
+    browser.until("document.querySelector('#view .told')?.textContent.includes('nothing was written')")
+
+    assert browser.complaints == []
+    assert all(u.startswith(("http://127.0.0.1:", "data:", "blob:")) for u in browser.requests)
+
+
+def test_hostile_questions_stay_text(browser: Chromium, looked_at: Session) -> None:
+    for _ in range(3):
+        texts = browser.run("[...document.querySelectorAll('#cards .question')].map(q => q.textContent)")
+        assert browser.run("document.querySelectorAll('#cards script, #cards img[src=x]').length") == 0
+        if HOSTILE.replace("\u202e", "⟨U+202E⟩") in texts:
+            return
+        shown = browser.run("document.querySelector('#cards .card').dataset.sample")
+        browser.press("n")
+        browser.until(f"document.querySelector('#cards .card').dataset.sample !== '{shown}'")
+    raise AssertionError("the hostile question was never shown")
+
+
+def test_it_fits_a_phone_and_keys_reach_the_slider(browser: Chromium) -> None:
+    browser.size(400)
+    assert browser.run("document.documentElement.scrollWidth") <= 400
+    browser.run("document.querySelector('#slider-sigma input[type=range]').focus()")
+    now = browser.run("document.querySelector('#view .variant').textContent")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+    browser.until(f"document.querySelector('#view .variant').textContent !== '{now}'")
+    browser.press("w")  # a slider is no field to type into
+    browser.until("document.querySelector('#view .tally')")
+
+
+@pytest.mark.slow
+def test_a_model_answers_what_is_shown(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        asked = session(tmp_path, tiny_llava(tmp_path / "model"))
+        with Chromium(tmp_path / "profile") as tab:
+            running = page.serve(asked, "ours")
+            try:
+                opened(tab, running)
+                all_there = "document.querySelectorAll('#cards .answer bdi').length === 8"
+                tab.until(all_there, 120)
+                said = tab.run("[...document.querySelectorAll('#cards .side.original .answer bdi')].map(a => a.textContent)")
+                known = asked.bench.known(None)
+                ids = tab.run("[...document.querySelectorAll('#cards .card')].map(c => c.dataset.sample)")
+                assert said == [known[i].text or "(nothing)" for i in ids]
+                slide(tab, 200)
+                tab.until("document.querySelector('#view .variant')?.textContent === 'gaussian_noise@sigma=200'")
+                tab.until(all_there, 120)
+                assert "perplexity" in tab.run("document.querySelector('#view .head').textContent")
+                assert tab.complaints == []
+            finally:
+                running.close()
+
+
+def _json(value: object) -> str:
+    import json
+
+    return json.dumps(value, separators=(",", ":"))
