@@ -129,7 +129,7 @@ def render(session: Session, title: str, part: str, told: str = "") -> str:
         "reviewer": session.reviewer,
         "variant": session.variant,
         "dataset": bench.dataset.name,
-        "place": (session.rows[0] + 1, session.rows[-1] + 1, len(bench.dataset)),
+        "place": session.place,
         "values": {name: written(value) for name, value in session.values.items()},
         "tally": session.tally,
         "choices": CHOICES,
@@ -146,5 +146,6 @@ def _sides(shown: Any) -> list[dict[str, Any]]:
     for name, side in (("original", shown.before), ("perturbed", shown.after)):
         picture = pages.data_uri(side.picture, 640) if side is not None and side.picture is not None else ""
         doubt = number(side.answer.uncertainty, 2) if side is not None and side.answer is not None else ""
-        found.append({"name": name, "side": side, "picture": picture, "uncertainty": doubt})
+        small = side is not None and side.picture is not None and max(side.picture.size) <= 160
+        found.append({"name": name, "side": side, "picture": picture, "small": small, "uncertainty": doubt})
     return found

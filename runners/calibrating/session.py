@@ -61,12 +61,18 @@ class Session:
         self.bench, self.knobs, self.votes, self.reviewer, self.writer = bench, knobs, votes, reviewer, writer
         self.values: dict[str, float] = {k.name: k.rounded(float(bench.subject.args[k.name])) for k in knobs}
         self._written = dict(self.values)
+        self._order = _pictures_apart([s["image_id"] for s in bench.dataset.samples])
         self._start = 0
 
     @property
     def rows(self) -> list[int]:
         """The samples on the page."""
-        return list(range(self._start, min(self._start + AT_ONCE, len(self.bench.dataset))))
+        return self._order[self._start : self._start + AT_ONCE]
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """First and last of those on the page, counted from 1, and how many there are."""
+        return self._start + 1, self._start + len(self.rows), len(self._order)
 
     @property
     def variant(self) -> str:
@@ -115,7 +121,7 @@ class Session:
 
     @property
     def tally(self) -> dict[str, Counter[str]]:
-        return self.votes.tally(self.bench.dataset.name)
+        return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
 
     def write(self, add: bool) -> list[str]:
         """Write the strengths that differ from those in the spec; gives what was done, or why nothing was.
@@ -133,6 +139,16 @@ class Session:
         done = [self.writer(name, self.values[name], add, f"by eye, votes: {said}" if said else "") for name in wanted]
         self._written = dict(self.values)
         return done
+
+
+def _pictures_apart(pictures: Sequence[str | None]) -> list[int]:
+    """Rows in an order that shows other pictures before it shows one again."""
+    seen: Counter[str | None] = Counter()
+    turns = []
+    for row, picture in enumerate(pictures):
+        turns.append((seen[picture] if picture is not None else 0, row))
+        seen[picture] += 1
+    return [row for _, row in sorted(turns)]
 
 
 def _equal(before: tuple[PIL.Image.Image | None, str], after: tuple[PIL.Image.Image | None, str]) -> bool:

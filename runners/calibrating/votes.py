@@ -53,11 +53,11 @@ class Votes:
             raise VoteError(f"{self.path}: {error.strerror or error}; this vote is not kept, earlier ones are") from error
         self._apply(vote)
 
-    def tally(self, dataset: str) -> dict[str, Counter[str]]:
-        """Votes by variant, in the order in which they were first voted on."""
+    def tally(self, dataset: str, perturbation: str) -> dict[str, Counter[str]]:
+        """Votes on a perturbation by variant, in the order in which they were first voted on."""
         found: dict[str, Counter[str]] = {}
         for vote in self._now.values():
-            if vote.dataset == dataset:
+            if vote.dataset == dataset and vote.variant.partition("@")[0] == perturbation:
                 found.setdefault(vote.variant, Counter())[vote.verdict] += 1
         return found
 

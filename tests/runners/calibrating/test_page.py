@@ -139,6 +139,7 @@ def test_hostile_questions_stay_text(browser: Chromium, looked_at: Session) -> N
 def test_it_fits_a_phone_and_keys_reach_the_slider(browser: Chromium) -> None:
     browser.size(400)
     assert browser.run("document.documentElement.scrollWidth") <= 400
+    assert browser.run("[...document.querySelectorAll('#keys button')].every(b => b.scrollWidth <= b.clientWidth)")
     browser.run("document.querySelector('#slider-sigma input[type=range]').focus()")
     now = browser.run("document.querySelector('#view .variant').textContent")
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
