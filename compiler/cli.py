@@ -337,6 +337,7 @@ def export(
     export_results(Project(), Wanted(spec, out, to, models, datasets, variants, options or [], force))
 
 
+@app.command()
 def calibrate(
     spec: SpecArgument = None,
     perturbation: Annotated[str | None, typer.Option("--perturbation", "-p", help="Plugin or variant, where the spec has several.")] = None,
@@ -362,10 +363,10 @@ def calibrate(
 
     The page (needs the extra `pages`) shows samples as they are beside what a
     perturbation makes of them; sliders turn its strength. With --model it also
-    shows what the model answers to both, and how uncertain it is. Vote "too weak",
-    "right" or "too strong" (keys W, R, S); votes are kept. A button writes the
-    value into the spec; nothing else in the file changes, and nothing is written
-    unless you press it.
+    shows what the model answers to both, and how uncertain it is. Vote too weak,
+    right or too strong (keys W, R, S); votes are kept. A button writes the value
+    into the spec; nothing else in the file changes, and nothing is written unless
+    you press it.
 
     --auto measures a grid of strengths, then bisects between those around the
     target. All answers come from the engine's store: the same again asks nothing,
@@ -375,11 +376,11 @@ def calibrate(
 
     [bold]Examples[/]
 
-      qualm calibrate SPEC -p blur -m base          look, and see what base answers
-      qualm calibrate SPEC -p blur -m base --auto   blur that changes 20% of its answers
+      qualm calibrate SPEC -p blur -m base           a page, with base's answers
+      qualm calibrate SPEC -p blur -m base --auto    that changes 20% of them
       qualm calibrate SPEC -p typos --auto --share 0.1 --write
       qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
-      qualm calibrate SPEC -p blur@radius=2 --auto --write    only that point of a sweep
+      qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
     from compiler import calibrate as calibrating
 

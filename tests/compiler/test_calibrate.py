@@ -5,8 +5,10 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from compiler.calibrate import Wanted, calibrate, find_entry
+from compiler.cli import app
 from compiler.project import Project, ProjectError
 from tests.calibration_project import SPEC, calibration_project
 from tests.tiny_models import tiny_llava
@@ -124,3 +126,14 @@ def test_an_inherited_section_is_not_written_into(project: Project) -> None:
     (project.root / "specs" / "t.yaml").write_text("extends: s.yaml\nname: t\n")
     with pytest.raises(ProjectError, match=r"the perturbations stand in s\.yaml, which this spec extends"):
         calibrate(Project(project.root), "t", Wanted("blur", auto=True, write=True))
+
+
+def test_the_command_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root)
+    told = CliRunner().invoke(app, ["calibrate", "--help"], env={"COLUMNS": "120"})
+    assert told.exit_code == 0 and "qualm calibrate SPEC -p blur -m base --auto" in told.output
+    command = ["calibrate", "s", "-p", "jpeg", "--auto", "--distance", "1-ssim=1.9", "-n", "3"]
+    assert CliRunner().invoke(app, command).exit_code == 1
+    command = ["calibrate", "s", "-p", "typos", "--auto", "--share", "0.5", "-n", "4", "--output", "curves", "--write", "--add"]
+    assert CliRunner().invoke(app, command).exit_code in (0, 1)
+    assert len(list((project.root / "curves").iterdir())) == 2
