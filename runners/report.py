@@ -19,6 +19,7 @@ from runners.reporting.examples import examples
 from runners.reporting.judging import judging
 from runners.reporting.load import Results, read_results
 from runners.reporting.pairs import paired, pairs
+from runners.reporting.perturbed import perturbed
 from runners.reporting.text import visible
 from runners.stage import Stage, StageError
 
@@ -30,6 +31,7 @@ ASSETS = [
     "reporting/templates/idk.html",
     "reporting/templates/filters.html",
     "reporting/templates/pairs.html",
+    "reporting/templates/perturbed.html",
     "reporting/templates/examples.html",
     "reporting/templates/style.css",
     "reporting/templates/browse.js",
@@ -99,6 +101,7 @@ def _content(results: Results) -> dict[str, Any]:
         "cost": strategies.cost(results) if tables else None,
         "idk_figures": [*metric_study.by_category(results), *metric_study.metric_study(results)] if tables else [],
         "judging": judging(results),
+        "perturbed": perturbed(results),
         "pairs": pairs(results, (wanted - each * len(singles)) // 2) if with_pairs else [],
         "examples": examples(results, wanted - each * len(with_pairs) if singles else 0, singles),
         "models": [visible(m, 80) for m in results.models],

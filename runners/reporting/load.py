@@ -22,6 +22,7 @@ from registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
+from runners import perturbation_study
 from runners.records import read_provenance, read_table
 from runners.reporting.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
 from runners.reporting.text import Label, read_label
@@ -173,8 +174,21 @@ _PLOTS = {
     "reliability": ("model", "dataset", "bin_low", "bin_high", "confidence", "accuracy", "n"),
     "risk_coverage": ("model", "dataset", "coverage", "risk"),
     "set_sizes": ("model", "dataset", "setting", "score", "size", "count"),
+    **{name: tuple(columns) for name, columns in perturbation_study.FIELDS.items()},
     "metric_study": ("dataset", "slice", "metric", "model", "value", "confidence_weighted_accuracy"),
 }
+
+
+_TEXTS = (
+    "model",
+    "dataset",
+    "setting",
+    "score",
+    "slice",
+    "metric",
+    *("variant", "modality", "estimator", "perturbation", "parameter", "why"),
+)
+"""Columns of those files that hold no numbers."""
 
 
 def _samples(stage: Stage, name: str, folder: str) -> pl.DataFrame:
@@ -195,6 +209,6 @@ def _csv(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise StageError(f"{path}: expected columns {', '.join(columns)}; missing {', '.join(missing)}")
-    texts = [c for c in ("model", "dataset", "setting", "score", "slice", "metric") if c in frame.columns]
+    texts = [c for c in _TEXTS if c in frame.columns]
     numbers = [c for c in columns if c not in texts]
     return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))

@@ -1,0 +1,56 @@
+"""Grids of numbers in colour: a table, so that it can be read aloud, copied and scrolled, and each cell says more when pointed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+STRONGEST = 52
+"""Per cent of colour in the most extreme cell: text stays readable on it in light and in dark."""
+
+
+@dataclass
+class HeatCell:
+    """One number, how much colour is behind it and which."""
+
+    value: str
+    small: str = ""
+    heat: int = 0
+    """Per cent of colour."""
+    tone: str = "up"
+    """`up` or `down`."""
+    title: str = ""
+    strong: bool = False
+    undefined: bool = False
+
+
+@dataclass
+class Heat:
+    """A coloured table. `columns` are (heading, what stands below it in small)."""
+
+    caption: str
+    first: str
+    columns: list[tuple[str, str]]
+    rows: list[tuple[str, list[HeatCell]]]
+    groups: list[tuple[str, int]] = field(default_factory=list)
+
+
+def shade(value: float, most: float, middle: float = 0.0) -> tuple[int, str]:
+    """Colour of a value: how far it is from the middle, as a share of `most`, and on which side.
+
+    >>> shade(-0.5, 1.0), shade(0.25, 0.5)
+    ((26, 'down'), (26, 'up'))
+    """
+    part = min(1.0, abs(value - middle) / most) if most > 0 else 0.0
+    return round(STRONGEST * part), "down" if value < middle else "up"
+
+
+def grouped(modalities: list[str]) -> list[tuple[str, int]]:
+    """Neighbouring equal modalities as headings with their widths.
+
+    >>> grouped(["image", "image", "text"])
+    [('image', 2), ('text', 1)]
+    """
+    found: list[tuple[str, int]] = []
+    for name in modalities:
+        found = [*found[:-1], (name, found[-1][1] + 1)] if found and found[-1][0] == name else [*found, (name, 1)]
+    return found

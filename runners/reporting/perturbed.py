@@ -1,0 +1,266 @@
+"""What perturbations do: which makes which estimator react, whether that warns of wrong answers, where uncertainty comes from.
+
+Drawn for specs with perturbations. The three questions of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li) are answered first, in
+a sentence each from the tables below them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import polars as pl
+
+from registry import CLEAN, MODALITIES
+from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
+from runners.blame import UNDECIDED
+from runners.perturbation_study import CONSISTENCY, HALLUCINATION, REFLECTION
+from runners.reporting.answers import read_frame
+from runners.reporting.data_sets import Sheet
+from runners.reporting.heat import Heat, HeatCell, grouped, shade
+from runners.reporting.load import Results
+from runners.reporting.shifts import coverage, sweeps
+from runners.reporting.text import number, percent, titled, visible, words
+
+MOST = 40
+"""Grids of one kind; beyond them the page would grow without being read."""
+MOST_ROWS = 60
+SURE = 0.05
+TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: "hallucination rate"}
+
+
+def perturbed(results: Results) -> dict[str, Any] | None:
+    """The section; None for a spec without perturbations."""
+    variants = results.stage.params.get("variants")
+    if not variants:
+        return None
+    about = {v["variant"]: v for v in variants}
+    order = sorted(about, key=lambda v: (MODALITIES.index(about[v]["modality"]), list(about).index(v)))
+    urr, hcc = (results.plots.get(name, pl.DataFrame()) for name in ("urr", "hcc"))
+    attributions = read_frame(results.stage.inputs.get("attributions"), ATTRIBUTIONS)
+    blames = read_frame(results.stage.inputs.get("blames"), BLAMES)
+    return {
+        "answers": [*_told(urr, "tie_rate", "rises"), *_told(hcc, "hallucination_rate", "warns"), *_told_blame(attributions, blames)],
+        "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),
+        "hcc": _heats(hcc, order, about, "hallucination_rate", "became wrong", _widest(hcc)),
+        "kinds": kinds(results, order, about),
+        "blame": [_blame_grid(attributions, model) for model in attributions["model"].unique(maintain_order=True)],
+        "blamed": _blame_sheet(blames),
+        "stability": _stability(read_frame(results.stage.inputs.get("rank_stability"), RANK_STABILITY)),
+        "means": _means(read_frame(results.stage.inputs.get("modality_scores"), SCORES)),
+        "sweeps": sweeps(results),
+        "coverage": coverage(results, order),
+    }
+
+
+def _column(variant: str, about: dict[str, Any]) -> tuple[str, str]:
+    return words(about[variant]["plugin"]), visible(variant.partition("@")[2], 60)
+
+
+def _widest(frame: pl.DataFrame) -> float:
+    """The most extreme coefficient, at least 0.2, so that noise around 0 does not look like much."""
+    values = [abs(v) for v in frame["value"].to_list() if v is not None and math.isfinite(v)] if not frame.is_empty() else []
+    return float(max([0.2, *values]))
+
+
+def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside: str, told: str, most: float) -> list[Heat]:
+    """A grid per model, dataset and metric."""
+    if frame.is_empty():
+        return []
+    found = []
+    for (model, dataset, metric), part in frame.group_by("model", "dataset", "metric", maintain_order=True):
+        cells = {(r["estimator"], r["variant"]): r for r in part.iter_rows(named=True)}
+        shown = [v for v in order if any(k[1] == v for k in cells)]
+        names = list(dict.fromkeys(k[0] for k in cells))
+        rows = [(words(e), [_cell(cells.get((e, v)), beside, told, most) for v in shown]) for e in names]
+        sweep = str(metric).partition("@")[2]
+        caption = " · ".join(visible(t, 60) for t in (model, dataset, sweep) if t)
+        heads = [_column(v, about) for v in shown]
+        found.append(Heat(caption, "Estimator", heads, rows, grouped([about[v]["modality"] for v in shown])))
+    return found[:MOST]
+
+
+def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> HeatCell:
+    if row is None:
+        return HeatCell("–", title="not measured")
+    n = f"n = {row['n']:,.0f}" + (f", unscored {row['n_unscored']:,.0f}" if row["n_unscored"] else "")
+    other = f"{told} {percent(row[beside])}" if row[beside] is not None else ""
+    if row["value"] is None:
+        why = visible(row["why"] or "undefined", 80)
+        return HeatCell("undefined", why, title="; ".join(t for t in (why, other, n) if t), undefined=True)
+    heat, tone = shade(row["value"], most)
+    p = row["p_adjusted"]
+    interval = "" if row["low"] is None else f"{number(row['low'], 2)} – {number(row['high'], 2)}"
+    title = [interval, other, n, "" if p is None else f"p = {number(p, 4)} corrected"]
+    small = f"{told} {percent(row[beside], 0)}" if beside == "tie_rate" and (row[beside] or 0) >= 0.1 else interval
+    return HeatCell(number(row["value"], 2), small, heat, tone, "; ".join(t for t in title if t), p is not None and p < SURE)
+
+
+def _told(frame: pl.DataFrame, beside: str, what: str) -> list[tuple[str, str]]:
+    """One sentence about a grid: how many cells are clear of chance, and the most extreme ones."""
+    question = {"rises": "Which perturbation makes which estimator react?", "warns": "Does the reaction warn of hallucination?"}[what]
+    known = [r for r in frame.iter_rows(named=True) if r["value"] is not None] if not frame.is_empty() else []
+    if not known:
+        missing = "the spec names no such metric" if frame.is_empty() else "every cell is undefined, with its reason below"
+        return [(question, f"Not answered: {missing}.")]
+
+    def middle(row: dict[str, Any]) -> float:
+        return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
+
+    clear = [r for r in known if r["p_adjusted"] is not None and r["p_adjusted"] < SURE]
+    up = sum(r["value"] > middle(r) for r in clear)
+    top, last = max(known, key=lambda r: r["value"]), min(known, key=lambda r: r["value"])
+    side = ("more samples rise than fall", "more fall than rise") if what == "rises" else ("it does", "uncertainty falls there instead")
+    text = f"In {up:,} of {len(known):,} cells {side[0]} (p < .05, corrected), in {len(clear) - up:,} {side[1]}"
+    text += f"; {frame.height - len(known):,} are undefined. " if frame.height > len(known) else ". "
+    measure = "URR" if what == "rises" else "HCC"
+    note = f", ties {percent(last[beside], 0)}" if what == "rises" and last[beside] is not None else ""
+    text += f"Most: {_named(top)}, {measure} {number(top['value'], 2)}. Least: {_named(last)}, {number(last['value'], 2)}{note}."
+    return [(question, text)]
+
+
+def _named(row: dict[str, Any]) -> str:
+    where = f"{visible(row['model'], 40)} on {visible(row['dataset'], 40)}"
+    return f"{words(row['estimator'])} under {visible(row['variant'], 60)} ({where})"
+
+
+def _told_blame(attributions: pl.DataFrame, blames: pl.DataFrame) -> list[tuple[str, str]]:
+    question = "Where does the uncertainty come from?"
+    if attributions.is_empty():
+        return [(question, "Not answered: it takes perturbations of at least two modalities and an estimator.")]
+    found = attributions.drop_nulls("blamed")["blamed"].to_list()
+    shares = [f"{name} {percent(found.count(name) / len(found), 0)}" for name in (*MODALITIES, UNDECIDED) if found.count(name)]
+    text = f"Blamed, over all samples, estimators and models: {', '.join(shares)}. " if found else "No sample has an attribution. "
+    scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True).to_dicts()
+    if not scored:
+        return [(question, text + "No sample says which modality is right, so these shares cannot be checked.")]
+    best = scored[0]
+    interval = f" ({percent(best['low'])} – {percent(best['high'])})" if best["low"] is not None else ""
+    text += f"Where it is known, {words(best['estimator'])} of {visible(best['model'], 40)} names it best: "
+    text += f"{percent(best['accuracy'])}{interval} of {best['n']:,}. Always naming the most frequent gives {percent(best['floor'])}."
+    return [(question, text)]
+
+
+def kinds(results: Results, order: list[str], about: dict[str, Any]) -> list[Heat]:
+    """Hallucination rate by type of question and perturbation: the paper's Table 5."""
+    labels = [t for t, a in results.labels.items() if a.plugin == HALLUCINATION]
+    rows = results.scores.filter(
+        pl.col("metric").is_in(labels) & ((pl.col("slice") == "all") | pl.col("slice").str.starts_with("category="))
+    )
+    found = []
+    for (model, dataset, metric), part in rows.group_by("model", "dataset", "metric", maintain_order=True):
+        cells = {(r["slice"], r["variant"]): r for r in part.iter_rows(named=True)}
+        shown = [v for v in order if ("all", v) in cells]
+        most = max([0.05, *(r["value"] for r in cells.values() if r["value"] is not None)])
+        body = []
+        for name in sorted(dict.fromkeys(k[0] for k in cells), key=lambda s: (s == "all", s)):
+            title = "all questions" if name == "all" else visible(name.removeprefix("category="), 60)
+            body.append((title, [_rate(cells.get((name, v)), most) for v in shown]))
+        caption = " · ".join(visible(t, 60) for t in (model, dataset, str(metric).partition("@")[2]) if t)
+        found.append(Heat(caption, "Kind", [_column(v, about) for v in shown], body, grouped([about[v]["modality"] for v in shown])))
+    return found[:MOST]
+
+
+def _rate(row: dict[str, Any] | None, most: float) -> HeatCell:
+    if row is None or row["value"] is None:
+        return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else "not measured", undefined=row is not None)
+    heat, _ = shade(row["value"], most)
+    interval = "" if row["low"] is None else f"{number(100 * row['low'], 1)} – {number(100 * row['high'], 1)}"
+    return HeatCell(number(100 * row["value"], 1), interval, heat, "down", f"n = {row['n']:,}, unscored {row['n_unscored']:,}")
+
+
+def _blame_grid(frame: pl.DataFrame, model: str) -> Heat:
+    """Rows: estimators; columns: who is blamed, by what is known of the samples. A confusion matrix where something is."""
+    part = frame.filter(pl.col("model") == model)
+    part = part.with_columns(
+        known=pl.when(pl.col("truth").is_null()).then(pl.lit("unknown: ") + pl.col("dataset")).otherwise(pl.col("truth"))
+    )
+    truths = sorted(part["known"].unique().to_list(), key=lambda t: ((*MODALITIES, CLEAN).index(t) if t in (*MODALITIES, CLEAN) else 9, t))
+    names = [m for m in (*MODALITIES, UNDECIDED) if m == UNDECIDED or part[m].is_not_null().any()]
+    counts = {(r["estimator"], r["known"], r["blamed"]): r["len"] for r in part.group_by("estimator", "known", "blamed").len().to_dicts()}
+    rows = []
+    for estimator in part["estimator"].unique(maintain_order=True).to_list():
+        cells = []
+        for truth in truths:
+            total = sum(counts.get((estimator, truth, b), 0) for b in names)
+            cells += [_share(counts.get((estimator, truth, b), 0), total, b == truth) for b in names]
+        rows.append((words(estimator), cells))
+    groups = [(visible(t, 60), len(names)) for t in truths]
+    return Heat(visible(model, 60), "Estimator", [(name, "") for _ in truths for name in names], rows, groups)
+
+
+def _share(count: int, total: int, right: bool) -> HeatCell:
+    if not total:
+        return HeatCell("undefined", "no change", title="no sample has a change of uncertainty under two modalities", undefined=True)
+    return HeatCell(percent(count / total, 0), "", shade(count / total, 1.0)[0], "up", f"{count:,} of {total:,}", right)
+
+
+def _blame_sheet(blames: pl.DataFrame) -> Sheet | None:
+    scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True, maintain_order=True).to_dicts()
+    if not scored:
+        return None
+    header = ["model", "estimator", "right ↑ (interval)", "right of those decided", "most frequent", "undecided", "samples"]
+    rows = [
+        [
+            visible(r["model"], 60),
+            words(r["estimator"]),
+            percent(r["accuracy"]) + (f"  ({percent(r['low'])} – {percent(r['high'])})" if r["low"] is not None else ""),
+            "undefined" if r["accuracy_decided"] is None else percent(r["accuracy_decided"]),
+            percent(r["floor"]),
+            f"{r['n_undecided']:,}",
+            f"{r['n']:,}",
+        ]
+        for r in scored[:MOST_ROWS]
+    ]
+    return Sheet(
+        "How often the right modality is blamed", header, rows, note="Undecided counts as wrong; only where the data say which it is."
+    )
+
+
+def _stability(frame: pl.DataFrame) -> Sheet | None:
+    if frame.is_empty():
+        return None
+    rows = []
+    for r in frame.head(MOST_ROWS).to_dicts():
+        one, other = (f"{visible(r['model_' + s], 40)} on {visible(r['dataset_' + s], 40)}" for s in "ab")
+        by = [_ranked_by(r[f"metric_{s}"]) for s in "ab"]
+        first, second = (one, other) if by[0] == by[1] else (f"{one}: {by[0]}", by[1])
+        interval = "no interval" if r["low"] is None else f"{number(r['low'], 2)} – {number(r['high'], 2)}"
+        rows.append([by[0] if by[0] == by[1] else "two metrics", first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
+    note = (
+        "Kendall’s τ-b of the two orders of the estimators: 1 the same, 0 nothing in common, −1 reversed; undefined with fewer than three. "
+    )
+    note += "Its interval comes from resampled questions. AUROC is of clean inputs, URR and HCC are means over perturbations."
+    note += f" The first {MOST_ROWS} of {frame.height:,} pairs are shown." if frame.height > MOST_ROWS else ""
+    return Sheet(
+        "Do estimators keep their order?", ["ranked by", "here", "and there", "τ-b", "interval", "estimators"], rows, note=note, wordy=True
+    )
+
+
+def _ranked_by(metric: str) -> str:
+    name, _, sweep = metric.partition("@")
+    return f"{TITLES.get(name, titled(name))} {visible(sweep, 40)}".strip()
+
+
+def _means(frame: pl.DataFrame) -> Sheet | None:
+    """Metrics of the answers and of conformal sets by modality; those of estimators are in the grids."""
+    rows = frame.filter(~pl.col("metric").str.contains(f"{REFLECTION}|{CONSISTENCY}"))
+    if rows.is_empty():
+        return None
+    cells = {(r["model"], r["dataset"], r["metric"], r["variant"]): r for r in rows.to_dicts()}
+    shown = [v for v in (CLEAN, *MODALITIES) if any(k[3] == v for k in cells)]
+    body = [
+        [" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in shown)]
+        for key in list(dict.fromkeys(k[:3] for k in cells))[:MOST_ROWS]
+    ]
+    note = (
+        "Unweighted means over the perturbations of each modality, with intervals. Coverage: group-conditional, calibrated on clean inputs."
+    )
+    return Sheet("By modality of the perturbation", ["model · data set · metric", *shown], body, note=note)
+
+
+def _mean(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    interval = "" if row["low"] is None else f"  ({number(row['low'])} – {number(row['high'])})"
+    return number(row["value"]) + interval

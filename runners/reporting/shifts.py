@@ -1,0 +1,123 @@
+"""Curves against a perturbation's strength, and conformal coverage on inputs that it was not calibrated on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import polars as pl
+
+from registry import CLEAN
+from runners.perturbation_study import REFLECTION
+from runners.reporting import charts
+from runners.reporting.figures import Figure, Panel, model_legend, name, shown
+from runners.reporting.load import Results
+from runners.reporting.svg import SERIES
+from runners.reporting.text import number, titled, visible, words
+
+UNCERTAINTY = "mean_uncertainty"
+
+
+def sweeps(results: Results) -> list[Figure]:
+    """Per dataset: accuracy (a line per model), URR (a line per estimator), mean uncertainty (a panel per estimator)."""
+    frame = results.plots.get("sweeps", pl.DataFrame())
+    if frame.is_empty():
+        return [Figure("Strength", missing="no perturbation has two strengths, or no metric of them is named")]
+    figures = []
+    for dataset in results.datasets:
+        here = frame.filter((pl.col("dataset") == dataset) & pl.col("value").is_finite())
+        models = [m for m in results.models if m in set(here["model"])]
+        plain = here.filter(pl.col("estimator").is_null() | ~pl.col("metric").str.contains(f"{REFLECTION}|{UNCERTAINTY}"))
+        figures += _figures(f"Accuracy against strength: {shown(dataset)}", plain, "model", models)
+        for model in models:
+            of = here.filter((pl.col("model") == model) & pl.col("metric").str.starts_with(REFLECTION))
+            names = of["estimator"].unique(maintain_order=True).to_list()
+            for start in range(0, len(names), len(SERIES)):
+                some = names[start : start + len(SERIES)]
+                title = f"URR against strength: {shown(model)} on {shown(dataset)}"
+                figures += _figures(title, of.filter(pl.col("estimator").is_in(some)), "estimator", some)
+        of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
+        for estimator in of["estimator"].unique(maintain_order=True).to_list():
+            title = f"Mean {words(estimator)} against strength: {shown(dataset)}"
+            figures += _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
+    return figures
+
+
+def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> list[Figure]:
+    """A panel per sweep, none where there is nothing to draw."""
+    if frame.is_empty():
+        return []
+    figure = Figure(title, "Bands, where lines are few, and the table: intervals.")
+    text = words if series == "estimator" else shown
+    names = [text(o) for o in order]
+    figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order)
+    body = []
+    for (perturbation, parameter, metric), part in frame.group_by("perturbation", "parameter", "metric", maintain_order=True):
+        rows = [
+            {"model": text(r[series]), "x": r["strength"], "value": r["value"], "low": _or(r["low"], r), "high": _or(r["high"], r)}
+            for r in part.sort(series, "strength").iter_rows(named=True)
+        ]
+        heading = visible(f"{words(str(perturbation))}: {parameter}", 60)
+        clean = part["clean"].drop_nulls().unique().to_list()
+        note = f"clean {number(clean[0], 2)}" if len(clean) == 1 else ""
+        svg = charts.lines(
+            rows, names, visible(str(parameter), 40), _axis(str(metric)), name(title, str(perturbation), str(parameter), str(metric))
+        )
+        figure.panels.append(Panel(heading, svg, note))
+        body += [[heading, r["model"], f"{r['x']:g}", f"{number(r['value'])}  ({number(r['low'])} – {number(r['high'])})"] for r in rows]
+    figure.table = (["sweep", series, "strength", "value (interval)"], body)
+    return [figure.trimmed()]
+
+
+def _axis(metric: str) -> str:
+    plugin = metric.partition("@")[0]
+    return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, titled(plugin))
+
+
+def _or(value: float | None, row: dict[str, Any]) -> float:
+    return float(row["value"]) if value is None else float(value)
+
+
+def coverage(results: Results, order: list[str]) -> list[Figure]:
+    """Coverage of each conformal score on every variant, calibrated on clean inputs, against what was asked for."""
+    found = []
+    alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
+    for dataset in results.datasets:
+        labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.setting and a.score]
+        figure = Figure(f"Conformal coverage under perturbation: {shown(dataset)}", wide=True)
+        rows = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
+        variants = [CLEAN, *(v for v in order if v in set(rows["variant"]))]
+        body: dict[tuple[str, str], list[str]] = {}
+        short, measured, models = 0, 0, [m for m in results.models if m in set(rows["model"])]
+        for label in labels:
+            goal = 1 - alpha.get(label.setting, math.nan)
+            part = rows.filter((pl.col("metric") == label.text) & pl.col("value").is_finite()).to_dicts()
+            plain = [
+                {
+                    "row": shown(r["variant"]),
+                    "model": shown(r["model"]),
+                    "value": r["value"],
+                    "low": _or(r["low"], r),
+                    "high": _or(r["high"], r),
+                }
+                for r in part
+            ]
+            if not plain:
+                continue
+            short += sum(r["variant"] != CLEAN and _or(r["high"], r) < goal for r in part)
+            measured += sum(r["variant"] != CLEAN for r in part)
+            svg = charts.dots(plain, [shown(v) for v in variants], [shown(m) for m in models], name("shift", dataset, label.text), goal)
+            figure.panels.append(Panel(f"coverage ({label.score.upper()}), asked for {number(goal, 2)}", svg))
+            for r in part:
+                interval = "" if r["low"] is None else f"  ({number(r['low'])} – {number(r['high'])})"
+                body.setdefault((r["model"], r["variant"]), []).append(number(r["value"]) + interval)
+        if figure.panels:
+            figure.legend = model_legend(models)
+            figure.caption = (
+                "Calibrated on clean inputs, so nothing is promised for the others. Dashed: the coverage asked for. "
+                f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."
+            )
+            header = ["model", "variant", *(a.score.upper() for a in labels)]
+            figure.table = (header, [[shown(m), shown(v), *cells] for (m, v), cells in body.items()])
+            found.append(figure)
+    return found

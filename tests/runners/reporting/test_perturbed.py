@@ -1,0 +1,180 @@
+"""The section on perturbations: its numbers are the tables', undefined is said with the reason, negative looks negative."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
+from runners import report
+from runners.perturbation_study import FIELDS
+from runners.records import write_table
+from runners.reporting.heat import grouped, shade
+from runners.reporting.load import read_results
+from runners.reporting.perturbed import perturbed
+from tests.chromium import Chromium
+
+HOSTILE = "<script>alert(1)</script>\u202e"
+VARIANTS = [
+    {"variant": "blur@radius=10.0", "plugin": "blur", "modality": "image", "args": {"radius": 10.0}},
+    {"variant": "blur@radius=2.0", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}},
+    {"variant": "typos@p=0.1", "plugin": "typos", "modality": "text", "args": {"p": 0.1}},
+]
+VALUES = {"urr": (0.9, 0.6, 0.1), "hcc": (-0.4, 0.3, None)}
+METRICS = {"urr": "uncertainty_reflection_rate", "hcc": "hallucination_change_correlation"}
+BESIDE = {"urr": ("tie_rate", 0.2), "hcc": ("hallucination_rate", 0.05)}
+
+
+def study(fabric: Any, truth: str | None = "image", estimators: tuple[str, ...] = ("perplexity", HOSTILE)) -> Any:
+    """The files of the study beside a made-up spec's; its stage."""
+    folder: Path = fabric.root / "study"
+    folder.mkdir()
+    where = {"model": "large", "dataset": "choice"}
+    for name, values in VALUES.items():
+        rows = []
+        for estimator in estimators:
+            for variant, value in zip(VARIANTS, values, strict=True):
+                known = {"value": value, "low": value - 0.1, "high": value + 0.1} if value is not None else {}
+                row = where | {
+                    "variant": variant["variant"],
+                    "modality": variant["modality"],
+                    "metric": METRICS[name],
+                    "estimator": estimator,
+                }
+                row |= known | {"n": 120, "n_unscored": 0, BESIDE[name][0]: BESIDE[name][1], "p_adjusted": 0.01 if value else ""}
+                rows.append(row | {"why": "" if known else "no answer became wrong"})
+        _csv(folder, name, rows, fabric)
+    swept = []
+    for metric, names in (("accuracy", ("",)), ("mean_uncertainty", estimators), (METRICS["urr"], estimators)):
+        for estimator in names:
+            for strength in (2.0, 10.0):
+                row = where | {"perturbation": "blur", "modality": "image", "parameter": "radius", "strength": strength, "clean": 0.9}
+                row |= {"variant": f"blur@radius={strength}", "metric": metric, "estimator": estimator, "value": 1 / strength}
+                swept.append(row | {"low": 0.0, "high": 0.6, "n": 120, "n_unscored": 0})
+    _csv(folder, "sweeps", swept, fabric)
+    blamed = ("image", "image", "text", "undecided", None)
+    moved = {"image": 1.0, "text": 0.2, "cross": None}
+    attributions = [
+        {"model": "large", "dataset": "choice", "sample_id": f"s{i}", "estimator": "perplexity", "blamed": b, "truth": truth} | moved
+        for i, b in enumerate(blamed)
+    ]
+    scored = {"n": 4, "n_undecided": 1, "accuracy": 0.5, "low": 0.25, "high": 0.75, "accuracy_decided": 2 / 3, "floor": 1.0}
+    blames = [{"model": "large", "estimator": "perplexity"} | (scored if truth else scored | {"n": 0, "accuracy": None})]
+    auroc = {"metric_a": "auroc", "model_a": "large", "dataset_a": "choice", "metric_b": "auroc", "model_b": "small", "dataset_b": "choice"}
+    ranks = [auroc | {"n_estimators": 2, "tau_b": None}, auroc | {"n_estimators": 5, "tau_b": -0.2, "low": -0.6, "high": 0.4}]
+    means = [
+        where | {"variant": v, "slice": "all", "metric": "coverage[ours/lac]", "value": 0.8, "n": 60, "n_unscored": 0}
+        for v in ("clean", "image")
+    ]
+    for name, rows, schema in (
+        ("attributions", attributions, ATTRIBUTIONS),
+        ("blames", blames, BLAMES),
+        ("rank_stability", ranks, RANK_STABILITY),
+        ("modality_scores", means, SCORES),
+    ):
+        write_table(folder / f"{name}.parquet", rows, schema)
+        fabric.inputs[name] = str(folder / f"{name}.parquet")
+    rate = {"model": "large", "dataset": "choice", "variant": "blur@radius=2.0", "metric": "hallucination_rate", "n": 40, "n_unscored": 0}
+    for part, value in (("all", 0.1), ("category=counting", 0.25), (f"category={HOSTILE}", None)):
+        fabric.scores.append(rate | {"slice": part, "value": value, "low": value, "high": value})
+    return fabric.stage(variants=VARIANTS)
+
+
+def _csv(folder: Path, name: str, rows: list[dict[str, Any]], fabric: Any) -> None:
+    path = folder / f"{name}.csv"
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, FIELDS[name], restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    fabric.inputs[name] = str(path)
+
+
+@pytest.fixture
+def section(fabricate: Callable[..., Any]) -> dict[str, Any]:
+    found = perturbed(read_results(study(fabricate())))
+    assert found is not None
+    return found
+
+
+def test_a_spec_without_perturbations_has_no_such_section(fabricate: Callable[..., Any]) -> None:
+    stage = fabricate().stage()
+    assert perturbed(read_results(stage)) is None
+    assert b'id="perturbations"' not in report.render(read_results(stage))
+
+
+def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> None:
+    reacts, warns, blame = (text for _, text in section["answers"])
+    assert reacts.startswith("In 4 of 6 cells more samples rise than fall (p < .05, corrected), in 2 more fall than rise.")
+    assert "perplexity under blur@radius=10.0 (large on choice), URR 0.90" in reacts and "0.10, ties 20%" in reacts
+    assert warns.startswith("In 2 of 4 cells it does (p < .05, corrected), in 2 uncertainty falls there instead; 2 are undefined.")
+    assert "image 50%, text 25%, undecided 25%" in blame and "50.0% (25.0% – 75.0%) of 4" in blame
+
+
+def test_negative_is_red_undefined_has_a_reason_and_ties_stand_below(section: dict[str, Any]) -> None:
+    (hcc,), (urr,) = section["hcc"], section["urr"]
+    assert [c[1] for c in hcc.columns] == ["radius=10.0", "radius=2.0", "p=0.1"] and hcc.groups == [("image", 2), ("text", 1)]
+    negative, positive, undefined = hcc.rows[0][1]
+    assert (negative.value, negative.tone, positive.tone) == ("−0.40", "down", "up") and negative.heat > positive.heat
+    assert (undefined.value, undefined.small, undefined.undefined) == ("undefined", "no answer became wrong", True)
+    assert urr.rows[0][1][0].small == "ties 20%" and "0.80 – 1.00" in urr.rows[0][1][0].title and urr.rows[0][1][0].strong
+
+
+def test_table_5_has_a_row_per_kind_in_per_cent(section: dict[str, Any]) -> None:
+    (table,) = section["kinds"]
+    rows = dict(table.rows)
+    assert rows["counting"][0].value == "25.0" and rows["all questions"][0].value == "10.0"
+    assert list(rows)[-1] == "all questions"
+    assert sum(cell.undefined for cells in rows.values() for cell in cells) == 1
+
+
+def test_the_confusion_is_by_what_is_known(section: dict[str, Any]) -> None:
+    (grid,) = section["blame"]
+    assert grid.groups == [("image", 3)] and [c[0] for c in grid.columns] == ["image", "text", "undecided"]
+    assert [(c.value, c.strong) for c in grid.rows[0][1]] == [("50%", True), ("25%", False), ("25%", False)]
+    assert section["blamed"].rows[0][2] == "50.0%  (25.0% – 75.0%)"
+
+
+def test_without_labels_shares_are_shown_and_called_unchecked(fabricate: Callable[..., Any]) -> None:
+    found = perturbed(read_results(study(fabricate(), truth=None)))
+    assert found is not None and found["blamed"] is None
+    assert found["blame"][0].groups == [("unknown: choice", 3)] and "cannot be checked" in found["answers"][2][1]
+
+
+def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
+    titles = [f.title for f in section["sweeps"]]
+    assert titles[:2] == ["Accuracy against strength: choice", "URR against strength: large on choice"] and len(titles) == 4
+    assert [len(f.panels) for f in section["sweeps"]] == [1, 1, 1, 1]
+    assert [row[3] for row in section["stability"].rows] == ["undefined", "−0.20"]
+    (coverage,) = section["coverage"]
+    assert len(coverage.panels) == 3 and "of 12 perturbed cells" in coverage.caption
+    assert section["means"].header == ["model · data set · metric", "clean", "image"]
+
+
+def test_perturbations_without_such_metrics_say_what_is_missing(fabricate: Callable[..., Any]) -> None:
+    found = perturbed(read_results(fabricate().stage(variants=VARIANTS)))
+    assert found is not None and not found["urr"] and found["coverage"]
+    assert all("Not answered" in text for _, text in found["answers"])
+
+
+def test_shades_and_groups() -> None:
+    assert shade(0.0, 1.0) == (0, "up") and shade(-9.0, 1.0) == (52, "down")
+    assert grouped(["image", "text", "image"]) == [("image", 1), ("text", 1), ("image", 1)]
+
+
+def test_in_a_browser_nothing_overflows_and_nothing_runs(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    page = report.render(read_results(study(fabricate())))
+    assert b"<script>alert" not in page and "\u202e".encode() not in page
+    file = tmp_path / "page.html"
+    file.write_bytes(page)
+    with Chromium(tmp_path / "profile") as tab:
+        for width in (1280, 400):
+            tab.size(width)
+            tab.open(file.as_uri())
+            assert tab.run("document.documentElement.scrollWidth") <= width
+        behind = "getComputedStyle(document.querySelectorAll('#perturbations .heat td.{}')[0]).backgroundColor"
+        assert tab.run(behind.format("down")) != tab.run(behind.format("up"))
+        assert not tab.complaints
