@@ -10,8 +10,18 @@ import torch
 from sklearn.metrics import accuracy_score, roc_auc_score
 from torchmetrics.classification import BinaryCalibrationError
 
-from registry.sample import CONFORMAL_SETS, CONFORMAL_THRESHOLDS, EFFECTS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
-from runners import calibrate, comparing, estimate, judge, score
+from registry.sample import (
+    ATTRIBUTIONS,
+    CONFORMAL_SETS,
+    CONFORMAL_THRESHOLDS,
+    EFFECTS,
+    GENERATIONS,
+    JUDGEMENTS,
+    SAMPLES,
+    SCORES,
+    UNCERTAINTIES,
+)
+from runners import calibrate, comparing, estimate, judge, perturbation_study, score
 from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.stage import Stage, StageError
@@ -390,6 +400,27 @@ def test_the_grid_is_tested_and_corrected_as_a_whole(world):
         of = [row for row in rows if row["dataset"] == dataset and row["metric"] == "uncertainty_reflection_rate[perplexity]"]
         raw = sorted(row["p"] for row in of)
         assert sorted(row["p_adjusted"] for row in of) == pytest.approx(sorted(comparing.adjusted(raw, "holm")))
+
+
+def test_the_study_of_perturbations_stands_beside_the_scores(world):
+    made = ["effects", *perturbation_study.FIELDS, "modality_scores", "rank_stability", "attributions", "blames"]
+    OUTPUTS.extend(made)
+    blur = {"variant": "blur@radius=2.0", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}}
+    tests = {"permutations": 99, "correction": "holm", "family": "metric"}
+    try:
+        world.run_all(metrics=[*PAIRED, *HALLUCINATIONS], slices=["kind"], tests=tests, variants=[blur])
+    finally:
+        del OUTPUTS[-len(made) :]
+    scores, effects = world.scores(), {(r["model"], r["dataset"], r["slice"], r["metric"]): r for r in _rows("effects", EFFECTS)}
+    with Path("results/urr").open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert {(r["model"], r["dataset"]) for r in rows} == {(m, d) for m in ("m1", "m2") for d in ("choice", "open")} and len(rows) == 4
+    for row in rows:
+        label = f"{row['metric']}[{row['estimator']}]"
+        same = scores[row["model"], row["dataset"], row["variant"], "all", label]
+        assert (float(row["value"]), float(row["low"]), int(row["n"])) == (same["value"], same["low"], same["n"])
+        assert float(row["p_adjusted"]) == effects[row["model"], row["dataset"], "all", label]["p_adjusted"]
+    assert len(_rows("modality_scores", SCORES)) > 4 and _rows("attributions", ATTRIBUTIONS) == []
 
 
 def test_samples_a_perturbation_does_not_apply_to_are_unscored(world):
