@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from runners.ahead import ahead
-from runners.inputs import BrokenSample, Dataset, Variant
+from runners.inputs import BrokenSample, Dataset, Item, Variant
 from runners.models import ANSWER, DRAWS, OPTIONS, PARTS, Decoding, Part, Request, draw_of, draw_part
 from runners.progress import progress
 from runners.prompts import messages
@@ -48,6 +50,29 @@ class Cell:
     """Of the prompt, picture included, in about tokens."""
     input_digest: str
     """Of what the model sees."""
+
+
+class _Start:
+    """What variants of a sample are made from, its picture's file digested and decoded once for all of them, and only if need be."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+
+    def other(self, item: Item | None) -> _Start | None:
+        """Another beginning; this one's picture, where it is the same."""
+        if item is None or item.data != self.item.data:
+            return None if item is None else _Start(item)
+        same = copy.copy(self)
+        same.item = item
+        return same
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.item.data or b"").digest()
+
+    @cached_property
+    def picture(self) -> Image | None:
+        return self.item.image()
 
 
 class Asker:
@@ -147,19 +172,19 @@ class Asker:
     def _cells(self, number: int, row: int) -> Iterator[Cell | str]:
         """The cells of a sample, and words for what is to be counted of it."""
         dataset = self.datasets[number]
-        sees = dataset.samples[row]["image_id"] is not None
+        own = _Start(dataset.item(row))
         prompts: dict[tuple[str, bool], str] = {}
-        pictures: dict[int, Image | None] = {}
         clean = ""
         for index, variant in enumerate(self.variants):
-            if not variant.fits(sees):
+            if not variant.fits(own.item.data is not None):
                 yield "dropped (no image to perturb)"
                 continue
-            seen = self._look(number, row, index, pictures)
-            if seen is None:
+            start = own if variant.made is None else own.other(variant.item(dataset, row))
+            look = None if start is None else self._look(self._seen[number], index, start)
+            if look is None:
                 yield f"dropped ({variant.name}: not applicable)"
                 continue
-            sight, question = seen
+            sight, question = look
             shown = (question, sight is not None)
             prompt = prompts.get(shown) or prompts.setdefault(shown, self._prompt(dataset, row, *shown))
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
@@ -171,28 +196,17 @@ class Asker:
             elif told == clean:
                 yield f"unchanged by {variant.name}"
 
-    def _look(self, number: int, row: int, index: int, pictures: dict[int, Image | None]) -> tuple[Sight | None, str] | None:
-        """What a variant makes of a sample: its picture, if it has one, and question; None where it cannot be applied.
-
-        `pictures`: those of the sample that were decoded already, by the variant's number; -1 is the data set's own.
-        """
-        variant, seen = self.variants[index], self._seen[number]
-        item = variant.item(self.datasets[number], row)
-        if item is None:
-            return None
-        key = None
-        if item.data is not None:
-            key = seen.key(index, hashlib.sha256(item.data).digest(), item.sample_id, item.question)
+    def _look(self, seen: Seen, index: int, start: _Start) -> tuple[Sight | None, str] | None:
+        """What a variant makes of a sample: its picture, if it has one, and question; None where it cannot be applied."""
+        variant, item = self.variants[index], start.item
+        key = None if item.data is None else seen.key(index, start.digest, item.sample_id, item.question)
         sight = seen.get(key)
         if sight is not None and (variant.modality != "text" or variant.function is None):
             return sight, item.question if sight.question is None else sight.question
         if sight is not None:
             applied = variant.apply(self.stage.seed, item, None)
             return None if applied is None else (sight, applied[1])
-        own = -1 if variant.made is None else index
-        if own not in pictures:
-            pictures[own] = item.image()
-        applied = variant.apply(self.stage.seed, item, pictures[own])
+        applied = variant.apply(self.stage.seed, item, start.picture)
         if applied is None:
             return None
         picture, question = applied

@@ -158,7 +158,10 @@ class Clip:
             return self._parts
         import torch
         from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, CLIPModel
+        from transformers.utils import logging
 
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True}
         try:
             kind = AutoConfig.from_pretrained(**place, trust_remote_code=False).model_type
