@@ -59,7 +59,7 @@ def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], f
     large = max(abs(found.range.weak), abs(found.range.strong))
     scale = alt.Scale(type="symlog", constant=large / 256, nice=False) if found.range.scale == "log" else alt.Scale(zero=False, nice=False)
     ticks = sorted({p["strength"] for p in points})
-    axis = alt.Axis(title=x_title, grid=False, values=ticks, labelOverlap="greedy", labelFlush=False, format="~r")
+    axis = alt.Axis(title=x_title, grid=False, values=ticks, labelOverlap="greedy", labelFlush=False, format=".4~r")
     x = alt.X("strength:Q", scale=scale, axis=axis)
     top = alt.Scale(zero=goal.name != "psnr", nice=True)
     y = alt.Y("value:Q", scale=top, axis=alt.Axis(title=goal.title, tickCount=5, labelFlush=False))
