@@ -74,8 +74,10 @@ def place(model: Any, how: str, device: torch.device, number: int) -> Any:
         return _sharded(model.load(), device)
     if "spread" not in inspect.signature(model.load).parameters:
         raise StageError(f"{type(model).__name__} cannot be spread over devices; set strategy = 'ddp' or devices = 1")
+    if how == DEVICE_MAP:  # one process
+        return model.load(spread={"device_map": "auto"})
     os.environ.setdefault("LOCAL_RANK", str(number))  # transformers reads it, and srun does not set it
-    return model.load(spread={"device_map": "auto"} if how == DEVICE_MAP else {"tp_plan": "auto"})
+    return model.load(spread={"tp_plan": "auto"})
 
 
 def _sharded(module: Any, device: torch.device) -> Any:

@@ -109,7 +109,7 @@ class Project:
             "QUALM_WORKERS": "2",
             "OMP_NUM_THREADS": "1",
         }
-        return {**os.environ, "PYTHONPATH": str(ROOT), **own}
+        return {**inherited(), "PYTHONPATH": str(ROOT), **own}
 
     def start(self, batch_size: int = 4, **more) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -130,6 +130,12 @@ class Project:
         from runners.store import SCHEMA
 
         return [tuple(Segments(path.parent, SCHEMA).read(path.name)["key"].to_pylist()) for path in self.segments()]
+
+
+def inherited() -> dict[str, str]:
+    """This process's environment without what would tell another that it is one of several."""
+    ranks = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return {name: value for name, value in os.environ.items() if name not in ranks}
 
 
 def provenance(path: Path) -> dict:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import subprocess
 import sys
 from contextlib import chdir
@@ -15,6 +14,7 @@ from registry.sample import IMAGES, SAMPLES
 from runners.records import write_table
 from runners.settings import Settings
 from runners.stage import Stage, read_stage
+from tests.tiny_project import inherited
 
 ROOT = Path(__file__).resolve().parents[1]
 COLORS = ["red", "green", "blue", "yellow"]
@@ -97,7 +97,7 @@ class Tuning:
 
     def environment(self, **settings: str) -> dict[str, str]:
         own = {"QUALM_DEVICE": "cpu", "QUALM_PROGRESS": "0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        return {**os.environ, **own, **settings}
+        return {**inherited(), **own, **settings}
 
     def start(self, name: str = "tuned", **environment: str) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
