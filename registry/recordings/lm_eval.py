@@ -10,7 +10,7 @@ whose softmax is the probability over the options that its own Brier score uses.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,12 @@ class Odd(Exception):
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
     if path.suffix != ".jsonl" or not {"doc_id", "arguments", "filtered_resps"} <= head(path).keys():
         return None
-    found = _NAME.fullmatch(path.stem)
+    return named(path, _NAME)
+
+
+def named(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
+    """Run and task of a file by its folder and, where its name is as the tool writes it (groups `task` and `date`), by its name."""
+    found = pattern.fullmatch(path.stem)
     if found is None:
         return frozenset({(path.parent.name, path.stem)})
     return frozenset((run, found["task"]) for run in (path.parent.name, found["date"]))
@@ -50,14 +55,19 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         if filtered != chosen:
             yield Fault(where, "row of another filter", filtered, harmless=True)
             continue
-        try:
-            yield _record(where, row, how)
-        except Odd as error:
-            yield Fault(where, error.reason, error.what)
-        except SignalError as error:
-            yield Fault(where, f"damaged '{KEY}'", str(error))
-        except ODD as error:
-            yield Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
+        yield recorded(_record, where, row, how)
+
+
+def recorded(make: Callable[[str, dict[str, Any], How], Record], where: str, row: dict[str, Any], how: How) -> Record | Fault:
+    """What `make` makes of a row, or why it cannot."""
+    try:
+        return make(where, row, how)
+    except Odd as error:
+        return Fault(where, error.reason, error.what)
+    except SignalError as error:
+        return Fault(where, f"damaged '{KEY}'", str(error))
+    except ODD as error:
+        return Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import LETTERS, ODD, Fault, How, Record, letter_index, shown, small, texts
+from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown, small, texts
 from registry.recordings.jsonl import head, rows
-from registry.recordings.lm_eval import Odd, draws, generated, pairs
-from registry.recordings.signals import KEY, SignalError
+from registry.recordings.lm_eval import Odd, draws, generated, named, pairs, recorded
+from registry.recordings.signals import KEY
 
 _NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
 FIELDS = ("doc_id", "input", "target", "resps", "filtered_resps", "token_counts", "doc_hash", "input_media", "doc", "sample_id", KEY)
@@ -28,10 +28,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
     first = head(path) if path.suffix == ".jsonl" else {}
     if not {"doc_id", "filtered_resps"} <= first.keys() or "arguments" in first:
         return None
-    found = _NAME.fullmatch(path.stem)
-    if found is None:
-        return frozenset({(path.parent.name, path.stem)})
-    return frozenset((run, found["task"]) for run in (path.parent.name, found["date"]))
+    return named(path, _NAME)
 
 
 def read(path: Path, how: How) -> Iterator[Record | Fault]:
@@ -40,14 +37,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             yield item
             continue
         where, row = item
-        try:
-            yield _record(where, row, how)
-        except Odd as error:
-            yield Fault(where, error.reason, error.what)
-        except SignalError as error:
-            yield Fault(where, f"damaged '{KEY}'", str(error))
-        except ODD as error:
-            yield Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
+        yield recorded(_record, where, row, how)
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:

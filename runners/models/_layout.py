@@ -89,26 +89,21 @@ def lay_out(
     order = sorted(set(chiefs))
     place = {chief: row for row, chief in enumerate(order)}
     read = unpadded(tensors)
-    seen: list[Seen | None] = []
+    led = {c: Seen(p := requests[c].prompt, model.written(p), read[place[c]]) for c in order if requests[c].image is not None}
     prompts: list[tuple[int, ...]] = []
-    for i, (request, chief) in enumerate(zip(requests, chiefs, strict=True)):
+    for request, chief in zip(requests, chiefs, strict=True):
         whole = read[place[chief]]
-        if request.image is None:
-            seen.append(None)
-            prompts.append(whole)
-            continue
-        leader = requests[chief].prompt
-        known = Seen(leader, model.written(leader), whole)
-        found = (whole, 0) if i == chief or request.prompt == leader else known.follow(model, request.prompt)
+        found = (whole, 0) if request.prompt == requests[chief].prompt else led[chief].follow(model, request.prompt)
         if found is None:
             raise ModelError(f"model '{model.label}': prompt {request.prompt[-80:]!r} holds a mark of a picture in its own text")
-        seen.append(known)
         prompts.append(found[0])
+    seen = tuple(led.get(chief) for chief in chiefs)
     first = tuple(place[c] for c in chiefs)
     starts = _starts(prompts, first)
     if starts is not None:
-        tensors = _shortened(tensors, [next(s for s, f in zip(starts, first, strict=True) if f == row) for row in range(len(order))])
-    return tensors, Layout(tuple(prompts), first, starts, tuple(seen), _priors(model, requests, seen, apart), apart)
+        kept = dict(zip(first, starts, strict=True))
+        tensors = _shortened(tensors, [kept[row] for row in range(len(order))])
+    return tensors, Layout(tuple(prompts), first, starts, seen, _priors(model, requests, seen, apart), apart)
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:

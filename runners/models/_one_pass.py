@@ -6,8 +6,9 @@ every question about the answer from the end of its prompt, or from wherever it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runners.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part
@@ -37,24 +38,33 @@ def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
     if not about:
         return made
     said = [parts.get(ANSWER) or _given(request) for parts, request in zip(made, requests, strict=True)]
+    answers = [part.tokens or [] for part in said]
+    blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read it
     for name in about:
-        found = _signal(model, name, requests, layout, trunk, said)
+        found = _signal(model, name, requests, layout, trunk, said, blind)
         for parts, part in zip(made, found, strict=True):
             parts[name] = part
     return made
 
 
-def _signal(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> list[Part]:
-    """One signal about every answer."""
+def _signal(
+    model: HfVlm,
+    name: str,
+    requests: Sequence[Request],
+    layout: Layout,
+    trunk: Rows,
+    said: Sequence[Part],
+    blind: Callable[[], torch.Tensor],
+) -> list[Part]:
+    """One signal about every answer; `blind` gives the logits of its tokens without the image."""
     answers = [part.tokens or [] for part in said]
     if name in PRIORS:
-        logits = _prior(model, name, requests, layout, trunk, answers)
+        logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
         return [Part(logprobs=values) for values in token_logprobs(logits, answers)]
     if name == "image_divergence":
         if requests[0].image is None:
             return [Part() for _ in requests]
-        blind = _prior(model, "without_image", requests, layout, trunk, answers)
-        return [Part(logprobs=values) for values in divergences(_following(trunk, answers), blind, answers)]
+        return [Part(logprobs=values) for values in divergences(_following(trunk, answers), blind(), answers)]
     rows, prompt = _asked(model, name, requests, layout, trunk, said)
     if name == "said_confidence":
         return _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
