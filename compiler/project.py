@@ -87,12 +87,14 @@ class Project:
 
     def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.Changes:
         """Compile the given specs, or all of them, and the JSON Schema; with `check` only say what is out of step."""
+        from compiler.catalogue import catalogue
         from compiler.reference import reference
         from compiler.schema import schema_text
 
         everything = not specs
         plans = [self.plan(s) for s in (specs or self.specs())]
-        extra = {"specs/spec.schema.json": schema_text(), "docs/spec.md": reference()} if everything else {}
+        pages = {"specs/spec.schema.json": schema_text, "docs/spec.md": reference, "docs/datasets.md": catalogue}
+        extra = {path: page() for path, page in pages.items()} if everything else {}
         return emit.write(self.root, plans, self.run_wide.default, extra, dry=check)
 
     def dvc(self, *arguments: str) -> tuple[list[str], dict[str, str]]:

@@ -70,21 +70,22 @@ def reference() -> str:
         if note:
             parts.append(f"{note}\n")
         rows = [(name, _type(field), _default(field), field.description or "") for name, field in model.model_fields.items()]
-        parts.append(_table(("key", "type", "default", "meaning"), rows))
+        parts.append(table(("key", "type", "default", "meaning"), rows))
     parts.append("## Cards\n")
     known = [cards.load_card(n) for n in cards.card_names()]
     rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in known]
-    parts.append(_table(("card", "kind", "adapter", "what it is"), rows))
+    parts.append(table(("card", "kind", "adapter", "what it is"), rows))
     for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
         found = [plugins.get(kind, name) for name in plugins.names(kind)]
         if found:
             parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")
             described = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in found]
-            parts.append(_table(("name", "parameters", "meaning"), described))
+            parts.append(table(("name", "parameters", "meaning"), described))
     return "\n".join(parts)
 
 
-def _table(head: tuple[str, ...], rows: list[Any]) -> str:
+def table(head: tuple[str, ...], rows: list[Any]) -> str:
+    """A Markdown table, the first column as code."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(_cell(c, i == 0) for i, c in enumerate(row)) + " |" for row in rows]
     return "\n".join(lines) + "\n"

@@ -23,6 +23,10 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "any"]
 
 
+UNVERIFIED = "layout was not checked against a release; what differs from its description is reported, never guessed"
+"""What is said of a card that is not `verified`."""
+
+
 class CardError(Exception):
     """A card that does not exist or breaks the format: every problem, with its file and key."""
 
@@ -88,10 +92,28 @@ class Card(_Strict):
     """SHA-256 of official files known byte for byte."""
     args: dict[str, Any] = Field(default_factory=dict)
     """Defaults for the adapter's parameters."""
+    format: str = ""
+    """What the official files are, in a few words, for docs/datasets.md; empty = the formats that `layout` names."""
+    scoring: str = ""
+    """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
+    stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
     subsets: dict[str, str] = Field(default_factory=dict)
     """Parts that a spec's `where:` can name: name -> expression (`registry.where`)."""
     verified: bool = False
     """Whether layout and counts were checked against the real files, not only against their description."""
+
+    @property
+    def caveat(self) -> str:
+        """One line about what was not checked; empty for a card that was."""
+        return "" if self.verified else UNVERIFIED
+
+    @property
+    def formats(self) -> str:
+        """What its files are: `format`, or what the layout's patterns end with, in their order."""
+        if self.format or not self.layout:
+            return self.format or "generated"
+        named = (rule.format or PurePosixPath(rule.files).suffix.lstrip(".").lower() or "any" for rule in self.layout)
+        return ", ".join(dict.fromkeys(named))
 
     @model_validator(mode="after")
     def _whole(self) -> Card:

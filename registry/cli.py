@@ -34,6 +34,7 @@ def list_entries(as_json: JsonOption = False) -> None:
 
     here: in the working tree. cache: `dvc checkout` brings it. remote: `dvc pull` brings it. missing: in none of these.
     not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
+    A name with * has a card whose layout was not checked against a release.
     """
     from registry.entries import entries
 
@@ -53,7 +54,7 @@ def list_entries(as_json: JsonOption = False) -> None:
     for line in rows:
         where = f"[{colours.get(line['where'], 'yellow')}]{line['where']}[/]"
         table.add_row(
-            plain(line["name"]),
+            plain(line["name"]) + ("" if line["verified"] or line["verified"] is None else "*"),
             line["kind"] or "?",
             line["version"] or "-",
             human(line["bytes"]),
@@ -62,6 +63,10 @@ def list_entries(as_json: JsonOption = False) -> None:
             plain(line["licence"] or "?"),
         )
     Console().print(table)
+    if any(line["verified"] is False for line in rows):
+        from registry.cards import UNVERIFIED
+
+        print(f"* {UNVERIFIED}")
 
 
 @app.command()

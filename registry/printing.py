@@ -24,6 +24,7 @@ def row(entry: Entry) -> dict[str, Any]:
         "files": entry.nfiles,
         "where": entry.where,
         "licence": card.licence if card else None,
+        "verified": card.verified if card else None,
         "card_name": entry.card,
         "origin": entry.origin,
         "get": entry.get or None,
@@ -38,7 +39,9 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
             yield "not yet", f"nothing here reads it; missing: {card.missing}"
         yield "source", card.source
         yield "licence", card.licence
-        yield "checked", "layout and counts, against the real files" if card.verified else "not yet against the real files"
+        if card.scoring:
+            yield "scoring", " ".join(card.scoring.split())
+        yield "checked", "layout and counts, against a release" if card.verified else card.caveat
     yield "version", f"{entry.md5} ({human(entry.size)}, {entry.nfiles or 1:,} files)" if entry.md5 else "-"
     if entry.origin:
         yield "imported", entry.origin
@@ -56,6 +59,8 @@ def report(added: Added) -> None:
     for split, records in sorted(found.splits.items()):
         counts = f"{records[0]:,} records" if len(set(records)) == 1 else f"{min(records):,} to {max(records):,} records"
         print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
+    if entry.details is not None and entry.details.caveat:
+        print(f"  {entry.details.caveat}")
     if found.left_out:
         print(f"  not named by the card: {len(found.left_out):,} files, {found.left_out[0]} the first")
     if added.outcome != "unchanged":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from registry.cards import UNVERIFIED
 from registry.cli import app
 
 run = CliRunner()
@@ -40,6 +41,15 @@ def test_a_round(repo: Path, model: Callable[..., Path]) -> None:
     done = run.invoke(app, ["verify", "scene-vlm-base"])
     assert done.exit_code == 1 and "damaged: config.json" in done.output and "config.json: cut short" in done.output
     assert json.loads(run.invoke(app, ["verify", "--json"]).output)["scene-vlm-base"]["damaged"] == ["config.json"]
+
+
+def test_what_was_not_checked_is_said(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.json").write_text("{}")
+    for arguments in (["ls"], ["show", "inspect_logs"], ["add", "inspect_logs", "--from", str(logs)]):
+        assert UNVERIFIED in " ".join(run.invoke(app, arguments).output.split()), arguments
+    assert UNVERIFIED not in " ".join(run.invoke(app, ["show", "vlm_uncertainty_bench"]).output.split())
 
 
 def test_problems_are_listed_and_exit_1(model: Callable[..., Path]) -> None:
