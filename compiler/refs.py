@@ -39,7 +39,7 @@ class Ref:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Of an estimator: the columns it reads with these arguments (`registry.columns`)."""
+        """Of an estimator or a metric: the columns it reads with these arguments (`registry.columns`)."""
         return tuple(column for column in columns(self.plugin, self.args).values() if column is not None)
 
     @property

@@ -310,7 +310,7 @@ class _Resolver:
         for i, given in enumerate(spec.metrics):
             ref_name = given if isinstance(given, str) else next(iter(given), "") if isinstance(given, dict) else ""
             for ref in (r for r in resolved.metrics if r.plugin.name == ref_name):
-                reads = set(ref.plugin.reads)
+                reads = set(ref.reads)
                 if reads & SET_COLUMNS and not resolved.conformal:
                     self._problem(("metrics", i), f"{ref_name} reads conformal sets, and this spec has none", "add a `conformal:` section")
                 judges = {c.removeprefix(RATED_BY) for c in reads if c.startswith(RATED_BY)}

@@ -1,9 +1,9 @@
-"""What an estimator reads: a column for each of its positional parameters, which may depend on its own arguments.
+"""What an estimator or a metric reads: a column for each of its positional parameters, which may depend on its own arguments.
 
-The compiler refuses models by this, the `infer` stage is told by it what to compute, and the `estimate` stage hands over what it
-names: one rule, so that nothing is computed that is not read and nothing read that was not computed. Reading it imports nothing.
+The compiler refuses models by this, the `infer` stage is told by it what to compute, and the `estimate` and `score` stages hand over
+what it names: one rule, so that nothing is computed that is not read and nothing read that was not computed. Reading it imports nothing.
 
-An estimator's file declares `NEEDS`: the list of its columns, or, where a parameter is not named after its column,
+A plugin's file declares `NEEDS`: the list of its columns, or, where a parameter is not named after its column,
 
     NEEDS = {"prior_logprobs": "logprobs_without_{without}"}                                       # filled in from the arguments
     NEEDS = {"draw_logprobs": {"version": {"sum": "draw_logprobs", "kuhn": "draw_logprobs"}}}      # by the value of one argument
@@ -30,7 +30,7 @@ QUESTION = "question"
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
-    """The column that each positional parameter of an estimator reads with these arguments; None for one that is then not read.
+    """The column that each positional parameter of a plugin reads with these arguments; None for one that is then not read.
 
     Raises:
         PluginError: `NEEDS` names a parameter or an argument that the function does not have.

@@ -26,6 +26,8 @@ CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
 OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
 RATED_BY = "rated_by_"
 """A column of this prefix holds the ratings of the judge of that label; it is of open answers only."""
+GROUP_OF, CODE_OF = "group_of_", "code_of_"
+"""Columns of these prefixes number the values of a field of the samples: of what stands or falls together, and of kinds."""
 FINAL_ANSWER = "final_answer"
 """The judge that reads what reasoning comes to; where it is none of the spec's, `correct` says whether "yes" or "no" was right."""
 SET_COLUMNS = frozenset({"covered", "set_size"})
@@ -64,7 +66,13 @@ class Cell:
         known |= SET_COLUMNS if self.settings else set()
         known |= {"uncertainty"} if self.uncertainties else set()
         known |= PAIRED_UNCERTAINTY if self.estimators_of_both else set()
-        return reads <= known
+        coded = {c for c in reads if c.startswith((GROUP_OF, CODE_OF))}
+        return reads - coded <= known and not any(np.isnan(self.coded(c)).all() for c in coded)
+
+    def coded(self, column: str) -> Floats:
+        """A column that numbers the values of a field of the samples."""
+        apart = column.startswith(GROUP_OF)
+        return self.samples.codes(field_of(column), apart)
 
     @property
     def estimators_of_both(self) -> list[str]:
@@ -77,6 +85,11 @@ class Cell:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}
         return replace(self, columns=columns, clean_uncertainties=clean.uncertainties)
+
+
+def field_of(column: str) -> str:
+    """Of a column that numbers values: the values of which field."""
+    return column.removeprefix(GROUP_OF).removeprefix(CODE_OF)
 
 
 class Tables:

@@ -157,7 +157,7 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
         calibrates = np.maximum(one.is_calibration, other.is_calibration)
         scores = {s: joined(one.scores[s], other.scores[s]) for s in one.scores if s in other.scores}
         settings[name] = Setting(np.tile(calibrates, 2), scores)
-    samples = Samples(a.samples.name, pa.concat_tables([a.samples.table, b.samples.table]))
+    samples = Samples(a.samples.name, pa.concat_tables([a.samples.table, b.samples.table]), sides=2)
     uncertainties = joined(a.uncertainties, b.uncertainties)
     clean = joined(a.clean_uncertainties, b.clean_uncertainties)
     return Cell(b.model, samples, a.variant, joined(a.columns, b.columns), settings, uncertainties, clean)

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry import plugins
-from runners.cells import CHOICE_ONLY, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, RATED_BY, SET_COLUMNS, Cell
+from registry import columns, plugins
+from runners.cells import CHOICE_ONLY, CODE_OF, GROUP_OF, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, RATED_BY, SET_COLUMNS, Cell
 from runners.frames import Floats
 from runners.resampling import Recorder, Replay, Resamples
 from runners.stage import StageError
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
+PREFIXES = (RATED_BY, GROUP_OF, CODE_OF)
 DIGITS = 12
 """Decimals of interval ends: the last bits of a matrix product depend on its shape and the machine, and mean nothing."""
 
@@ -55,14 +56,15 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     found = []
     for ref in refs:
         plugin = plugins.get("metrics", ref["plugin"])
-        if not plugin.reads or plugin.reads[-1] != "weights" or not {c for c in plugin.reads[:-1] if not c.startswith(RATED_BY)} <= known:
+        reads = tuple(c for c in columns.columns(plugin, ref["args"]).values() if c is not None)
+        if not reads or reads[-1] != "weights" or not {c for c in reads[:-1] if not c.startswith(PREFIXES)} <= known:
             raise StageError(
-                f"{plugin.path}: {plugin.name} reads {', '.join(plugin.reads) or 'nothing'}; expected columns of "
-                f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, then weights"
+                f"{plugin.path}: {plugin.name} reads {', '.join(reads) or 'nothing'}; expected columns of "
+                f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
             )
         function = plugins.load("metrics", ref["plugin"])
         why = getattr(sys.modules[function.__module__], "why_undefined", None)
-        found.append(Metric(ref["label"], plugin.reads[:-1], function, ref["args"], _over(plugin.declares.get("OVER"), ref["args"]), why))
+        found.append(Metric(ref["label"], reads[:-1], function, ref["args"], _over(plugin.declares.get("OVER"), ref["args"]), why))
     return found
 
 
@@ -131,8 +133,11 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[T
             universe = universe[cell.samples.n_options[universe] > 0]
         if reads & OPEN_ONLY or any(c.startswith(RATED_BY) for c in reads):
             universe = universe[cell.samples.n_options[universe] == 0]
-        for name, columns, names_of_each in _columns_for(metric, cell, reads):
-            made = [_task(metric, each, universe, np.searchsorted(part.rows, universe)) for each in columns]
+        coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
+        for codes in coded.values():
+            universe = universe[~np.isnan(codes[universe])]
+        for name, sets, names_of_each in _columns_for(metric, cell, reads):
+            made = [_task(metric, each | coded, universe, np.searchsorted(part.rows, universe)) for each in sets]
             tasks += made
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, made, strict=False)]
             labels.append((f"{metric.label}[{name}]" if name else metric.label, made))
@@ -166,15 +171,17 @@ def _paired(values: Floats, clean: Floats) -> dict[str, Floats]:
     return {"uncertainty": values, "clean_uncertainty": clean, "uncertainty_change": np.where(np.isfinite(change), change, np.nan)}
 
 
-def _task(metric: Metric, columns: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> Task:
+def _task(metric: Metric, given: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> Task:
     """The point estimate, and what is needed to resample it."""
-    taken = {name: columns[name][universe] for name in metric.reads}
+    taken = {name: given[name][universe] for name in metric.reads}
     scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
+    for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
+        scored &= ~np.isin(group, group[~scored])
     counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
     if metric.over:
         counted &= taken[metric.over] >= metric.args.get("right_from", 1)
     n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
-    arrays = [values[scored] for values in taken.values()]
+    arrays = [taken[name][scored] for name in metric.reads]
     weights = Recorder(int(scored.sum()))
     value = np.full(1, np.nan)
     if n:
@@ -192,12 +199,12 @@ def resample(tasks: Sequence[Task], bootstrap: Resamples) -> None:
     wanted: dict[int, list[list[int]]] = {}
     for k, task in enumerate(tasks):
         if task.weights.only_sums:
-            sums = [bootstrap.seen_on(task.rows).group_sums(columns) for columns in task.weights.columns]
+            sums = [bootstrap.seen_on(task.rows).group_sums(each) for each in task.weights.columns]
             wanted[k] = [[_place(row, table, kept) for row in each] for each in sums]
-    columns = np.stack(kept) if kept else np.empty((0, bootstrap.groups))
+    summed = np.stack(kept) if kept else np.empty((0, bootstrap.groups))
     values: list[list[Floats]] = [[] for _ in tasks]
     for block in bootstrap.blocks():
-        sums_of_block = columns @ block.counts.T
+        sums_of_block = summed @ block.counts.T
         for k, task in enumerate(tasks):
             weights = block.rows(task.rows)
             if k in wanted:

@@ -7,7 +7,7 @@ occurs twice stops the run, and what is missing is NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -35,6 +35,9 @@ class Samples:
     table: pa.Table
     others: pa.Array | None = None
     """Ids of rows of the dataset that are not among these, if there are any (`runners.splits`)."""
+    sides: int = 1
+    """How many models' rows these are, all of one behind all of another (`runners.comparing`)."""
+    _coded: dict[tuple[str, bool], Floats] = field(default_factory=dict, repr=False, compare=False)
 
     def kept(self, table: pa.Table) -> pa.Table:
         """A table without its rows about samples of the dataset that are not among these."""
@@ -90,13 +93,26 @@ class Samples:
             return np.zeros(self.n)
         return calibration_rows(self.groups, 0.5, FOLD_SEED, "groups").astype(np.float64)
 
-    def values(self, field: str) -> list[str | None]:
+    def values(self, name: str) -> list[str | None]:
         """A column or a meta key as text, None where a sample has none."""
-        if field in self.table.column_names and field != "meta":
+        if name in self.table.column_names and name != "meta":
             return [
-                None if v is None or v == "" else str(v).lower() if isinstance(v, bool) else str(v) for v in self.table[field].to_pylist()
+                None if v is None or v == "" else str(v).lower() if isinstance(v, bool) else str(v) for v in self.table[name].to_pylist()
             ]
-        return [dict(m or ()).get(field) for m in self.table["meta"].to_pylist()]
+        return [dict(m or ()).get(name) for m in self.table["meta"].to_pylist()]
+
+    def codes(self, name: str, apart: bool = False) -> Floats:
+        """A number for each value of a column or a meta key, in order of the values; NaN where a sample has none.
+
+        A sample without a `group` is a group of its own. With `apart` the same value is another one on each side.
+        """
+        if (name, apart) not in self._coded:
+            found = self.groups.astype(np.float64) if name == "group" else _numbered(self.values(name))
+            if apart and self.sides > 1:
+                side = np.repeat(np.arange(self.sides), self.n // self.sides)
+                found = found * self.sides + side
+            self._coded[name, apart] = found
+        return self._coded[name, apart]
 
     def rows_of(self, ids: pa.ChunkedArray | pa.Array, where: str) -> Ints:
         """The row of each id.
@@ -115,6 +131,11 @@ class Samples:
         if len(rows) and counts.max() > 1:
             raise StageError(f"{where}: sample '{self.ids[int(counts.argmax())].as_py()}' occurs {counts.max()} times, expected once")
         return rows
+
+
+def _numbered(values: Sequence[str | None]) -> Floats:
+    place = {value: float(i) for i, value in enumerate(sorted({v for v in values if v is not None}))}
+    return np.array([np.nan if v is None else place[v] for v in values])
 
 
 def read_samples(name: str, folder: str | Path) -> Samples:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
 from runners import comparing, metric_study, perturbation_study
 from runners import effects as effects_of
-from runners.cells import Cell, Tables, read_cells
+from runners.cells import CODE_OF, GROUP_OF, Cell, Tables, field_of, read_cells
 from runners.curves import FIELDS, Curves
 from runners.evaluate import Metric, Slice, evaluate, intervals, read_metrics
 from runners.frames import Samples
@@ -41,7 +41,9 @@ def _run(stage: Stage) -> None:
     metrics = read_metrics(stage.params["metrics"])
     interval = stage.params["interval"]
     datasets = [read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
-    _check_slices(stage.params["slices"], datasets)
+    _check_fields("slices", [part for crossed in stage.params["slices"] for part in crossed.split(CROSS)], datasets)
+    for metric in metrics:
+        _check_fields(f"metric {metric.label}", [field_of(c) for c in metric.reads if c.startswith((GROUP_OF, CODE_OF))], datasets)
     tables, curves = Tables(stage, datasets), Curves()
     study = perturbation_study.Study(stage.params, metrics, stage.seed) if "variants" in stage.params else None
     rows: list[dict[str, Any]] = []
@@ -185,11 +187,11 @@ def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
     return {"/".join(path): np.array(rows[path], dtype=np.int64) for path in sorted(rows)}
 
 
-def _check_slices(fields: list[str], datasets: list[Samples]) -> None:
-    for field in [part for crossed in fields for part in crossed.split(CROSS)]:
-        if not any(v is not None for samples in datasets for v in samples.values(field)):
+def _check_fields(what: str, fields: list[str], datasets: list[Samples]) -> None:
+    for field in fields:
+        if field != "group" and not any(v is not None for samples in datasets for v in samples.values(field)):
             names = sorted({key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()})
-            raise StageError(f"slices: no sample has '{field}'; there are the columns of SAMPLES and: {', '.join(names) or 'no meta keys'}")
+            raise StageError(f"{what}: no sample has '{field}'; there are the columns of SAMPLES and: {', '.join(names) or 'no meta keys'}")
 
 
 def _null(value: float) -> float | None:

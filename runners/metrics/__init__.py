@@ -9,6 +9,8 @@ The contract of a plugin `NAME.py`:
                                      # with a function `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
+    NEEDS = {"groups": "group_of_{by}"}   # optional: which column a parameter reads by the metric's other parameters (`registry.columns`)
+
     def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
     def why_undefined(column: Floats, ..., *, parameter...) -> str    # optional: why there is no value over these rows
 
@@ -30,9 +32,14 @@ The contract of a plugin `NAME.py`:
   | uncertainty_change | uncertainty - clean_uncertainty; lacking where that is not finite |
   | pred_is_idk, gt_is_idk | 1 where the answer declines, where declining is right (open answers only) |
   | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
+  | group_of_FIELD | a number for each value of a field or meta key of the samples: rows of one value stand or fall together |
+  | code_of_FIELD | the same, of values that are kinds (a subtask) and not groups |
 
 - Every column is float64 (n,) without NaN: rows that lack one of the columns a metric reads are left out by the caller
   and counted as unscored.
+- A metric that reads `group_of_FIELD` or `code_of_FIELD` is over the samples that have FIELD, and not asked of data sets that have it
+  nowhere. `group_of_group` is the samples' own groups; one without is a group of its own. If one row of a `group_of_` is unscored
+  all of that group are, so that no group passes for whole. Where two models are compared the groups of each are its own.
 - `weights` stands for a (B, n) matrix of counts: row b says how often each row is drawn in resample b. It answers
   `weights @ column` -> (B,) and `weights @ columns` (n, m) -> (B, m); use these where the metric is made of sums, it is
   much cheaper than `np.asarray(weights)`. A plain (B, n) array works as well. The point estimate is weights of one.

@@ -111,6 +111,11 @@ def change(old: str, new: str) -> str:
             "t.yaml:15:5: metrics[1]: vqa_accuracy reads ratings by the judge 'vqa', which this spec has not (`judges: [vqa]`)",
         ),
         (
+            "  - accuracy\n",
+            "  - accuracy\n  - group_accuracy: {of: rated_by_lave}\n",
+            "t.yaml:15:5: metrics[1]: group_accuracy reads ratings by the judge 'lave', which this spec has not (`judges: [lave]`)",
+        ),
+        (
             "judges:",
             "compare: {baseline: bsae}\njudges:",
             "t.yaml:9:21: compare.baseline: expected a model of this spec, got 'bsae' (did you mean 'base'?)",

@@ -331,6 +331,9 @@ def test_verified_answers_have_their_own_yes_as_confidence(world):
 def test_wrong_parameters(world):
     with pytest.raises(StageError, match="slices: no sample has 'nonsense'"):
         world.run_all(slices=["nonsense"])
+    by = {"label": "group_accuracy", "plugin": "group_accuracy", "args": {"by": "nonsense", "of": "correct"}}
+    with pytest.raises(StageError, match="metric group_accuracy: no sample has 'nonsense'; there are the columns of SAMPLES and"):
+        world.run_all(metrics=[by])
 
 
 def test_answers_to_other_samples(world):

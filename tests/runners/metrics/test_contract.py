@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from registry import plugins
+from registry.columns import columns as columns_of
 from runners.metrics import torchmetric
 from runners.resampling import Bootstrap
 
@@ -32,13 +33,14 @@ def columns():
         "clean_uncertainty": rng.normal(size=N),
         "uncertainty_change": rng.normal(size=N),
         "rated_by_vqa": rng.integers(0, 11, N) / 10,
+        "group_of_group": np.arange(N) // 3 * 1.0,
     }
 
 
 @pytest.fixture(params=plugins.names("metrics"))
 def metric(request):
     plugin = plugins.get("metrics", request.param)
-    arrays = [columns()[name] for name in plugin.reads if name != "weights"]
+    arrays = [columns()[name] for name in columns_of(plugin, ARGS.get(plugin.name, {})).values() if name != "weights"]
     return plugin, plugins.load("metrics", request.param), arrays, ARGS.get(request.param, {})
 
 
