@@ -186,6 +186,21 @@ def graph(
 
 
 @app.command()
+def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
+    """Print the BibTeX of everything that a benchmark used: data sets, models, methods, and this software.
+
+    Each entry stands below what it is cited for: `qualm cite mine > mine.bib`. What has nothing on record to cite is named at the end.
+    """
+    from compiler.cite import bibliography
+
+    made = bibliography(Project(), spec)
+    if as_json:
+        print_json(made.as_json())
+    else:
+        typer.echo(made.text(), nl=False)
+
+
+@app.command()
 def lineage(
     file: Annotated[str, typer.Argument(help="An output, such as results/quickstart/report.html.")],
     as_json: JsonOption = False,

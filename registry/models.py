@@ -69,6 +69,8 @@ class Published(_Strict):
     unsupported: str = ""
     """Why it cannot be asked here; empty where it can."""
     note: str = ""
+    cites: tuple[str, ...] = Field((), strict=False)
+    """Keys of `registry/references.bib`."""
     transformers: str = "5.17"
     """The version from which on it loads, of those we were built with."""
     verified: bool = False

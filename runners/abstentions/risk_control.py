@@ -9,6 +9,8 @@ from annotated_types import Gt, Lt
 
 from runners.abstentions import Answers, Floats, Rule
 
+CITES = ["angelopoulos2024conformal"]
+
 
 def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, unit: Literal["group", "row"] = "group") -> Rule:
     """The lowest threshold that keeps the expected share of questions answered wrongly at or below `alpha`, with a guarantee.

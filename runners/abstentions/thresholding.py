@@ -8,6 +8,8 @@ import numpy as np
 
 from runners.abstentions import Answers, Rule
 
+CITES = ["chandu2025certainlyuncertain"]
+
 PAPER = np.array([*range(10, 100, 10), *range(91, 100)]) / 100
 """Nine tenths, then nine hundredths above nine tenths: 18 thresholds."""
 

@@ -8,6 +8,8 @@ import numpy as np
 
 from runners.conformal import Floats
 
+CITES = ["romano2020classification"]
+
 
 def aps(probs: Floats, *, ties: Literal["together", "sorted"] = "together") -> Floats:
     """Adaptive prediction sets, deterministic form: the mass of the options at least as likely as this one.

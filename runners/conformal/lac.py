@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from runners.conformal import Floats
 
+CITES = ["sadinle2019least"]
+
 
 def lac(probs: Floats) -> Floats:
     """Least ambiguous classifier: one minus the option's own probability.

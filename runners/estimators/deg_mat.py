@@ -10,6 +10,7 @@ from registry.plugins import Chosen, Kind
 from runners.estimators import EstimatorContext, Floats, Texts
 from runners.estimators._likeness import likeness
 
+CITES = ["lin2024generating"]
 NEEDS = ["draw_texts"]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from runners.estimators import Floats, Texts
 
+CITES = ["fomicheva2020unsupervised", "lin2004rouge"]
 NEEDS = ["draw_texts"]
 
 

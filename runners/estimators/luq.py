@@ -11,6 +11,7 @@ from registry.plugins import Chosen, Kind
 from runners.estimators import EstimatorContext, Floats, Texts
 from runners.nli import CONTRADICTION, ENTAILMENT
 
+CITES = ["zhang2024luq"]
 NEEDS = ["draw_texts"]
 
 

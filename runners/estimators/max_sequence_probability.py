@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.estimators import Floats, Rows, sums
 
+CITES = ["fadeeva2023lmpolygraph"]
 NEEDS = ["token_logprobs"]
 
 

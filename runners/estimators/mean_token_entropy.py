@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runners.estimators import Floats, Rows, means
 
+CITES = ["fomicheva2020unsupervised"]
 NEEDS = ["token_entropies"]
 
 

@@ -13,6 +13,7 @@ from runners.estimators._likeness import inferred
 from runners.estimators._meanings import clusters
 from runners.nli import CONTRADICTION, ENTAILMENT
 
+CITES = ["lin2024generating"]
 NEEDS = ["draw_texts"]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.estimators import Floats
 
+CITES = ["kadavath2022language"]
 NEEDS = ["p_true"]
 
 

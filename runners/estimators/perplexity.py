@@ -8,6 +8,7 @@ import numpy as np
 
 from runners.estimators import Floats, Rows, means
 
+CITES = ["fadeeva2023lmpolygraph"]
 NEEDS = ["token_logprobs"]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from runners.estimators import Floats, Rows, means
 
+CITES = ["fadeeva2023lmpolygraph", "takayama2019relevant"]
 NEEDS = {"token_logprobs": "token_logprobs", "prior_logprobs": "logprobs_without_{without}"}
 
 

@@ -17,6 +17,7 @@ from registry.plugins import Chosen, Kind
 from runners.estimators import Draws, EstimatorContext, Floats, Texts
 from runners.estimators._meanings import Ints, clusters
 
+CITES = ["kuhn2023semantic", "farquhar2024detecting"]
 NEEDS = {
     "draw_texts": "draw_texts",
     "draw_logprobs": {

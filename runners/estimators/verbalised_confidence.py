@@ -8,6 +8,7 @@ import numpy as np
 
 from runners.estimators import Floats
 
+CITES = ["lin2022teaching"]
 NEEDS = ["said_confidence"]
 _NUMBER = re.compile(r"\s*(?:about |around |approximately )?(\d+(?:\.\d+)?)\s*(%|percent\b)?\s*\.?\s*", re.IGNORECASE)
 

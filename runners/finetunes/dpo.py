@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from registry.plugins import DatasetName, ModelName
     from runners.tuning.examples import Example, Row
 
+CITES = ["rafailov2023direct", "chandu2025certainlyuncertain"]
 LOADS_WITH = "hf_vlm"
 
 

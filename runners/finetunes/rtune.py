@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from runners.tuning.examples import Example, Row
     from runners.tuning.recipe import Material
 
+CITES = ["zhang2024rtuning", "chandu2025certainlyuncertain"]
 LOADS_WITH = "hf_vlm"
 
 

@@ -17,6 +17,7 @@ from runners.finetunes import FinetuneContext, Recipe
 if TYPE_CHECKING:
     from registry.plugins import DatasetName, ModelName
 
+CITES = ["chandu2025certainlyuncertain"]
 LOADS_WITH = "hf_vlm"
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from registry.plugins import Artifact
 
+CITES = ["suvorov2022resolution"]
+
 
 def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Annotated[int, Ge(1)] = 8) -> Inpainter:
     """A local TorchScript file of LaMa. Runs the code in that file: name only one that you trust.

@@ -13,6 +13,8 @@ from runners.inpainters import Inpainter, by_opencv
 if TYPE_CHECKING:
     from runners.pairs import PairContext
 
+CITES = ["bertalmio2001navier"]
+
 
 def navier_stokes(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
     """OpenCV's INPAINT_NS.

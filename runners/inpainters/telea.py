@@ -15,6 +15,8 @@ from runners.inpainters import Inpainter, by_opencv
 if TYPE_CHECKING:
     from runners.pairs import PairContext
 
+CITES = ["telea2004image"]
+
 
 def telea(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
     """OpenCV's INPAINT_TELEA.

@@ -19,6 +19,8 @@ from runners.generators import Generator, GeneratorError, Reply, chat, open_gene
 from runners.judges import JudgeContext, JudgeError, Judgement
 from runners.prompt_files import PromptError, fill, read_prompt
 
+CITES = ["manas2024improving", "chandu2025certainlyuncertain"]
+
 ASSETS = ["../../specs/prompts/lave_refusal.md", "../../specs/prompts/lave_rating_first.md", "../../specs/prompts/lave_rationale_first.md"]
 YES_OR_NO = "The question asks for yes or no: a candidate that commits to neither, in whatever words, is rated 1."
 RARE = 0.25

@@ -7,6 +7,8 @@ import re
 from runners.judges import Judgement
 from runners.judges._refusals import is_refusal
 
+CITES = ["antol2015vqa"]
+
 
 def vqa(questions: list[str], references: list[list[str]], predictions: list[str], *, refusal: str | None = None) -> list[Judgement]:
     """Agreement with the people who answered: mean over the references of min(1, equal ones among the others / 3).

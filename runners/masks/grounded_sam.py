@@ -30,6 +30,8 @@ from runners.store import pixel_digest
 if TYPE_CHECKING:
     from registry.plugins import Artifact
 
+CITES = ["liu2024grounding", "kirillov2023segment"]
+
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -9,6 +9,7 @@ import numpy as np
 from runners.metrics import Floats, Weights, ratio
 from runners.ranking import tie_sums
 
+CITES = ["nadeem2009accuracy", "lin2024generating"]
 HIGHER_IS_BETTER = True
 
 

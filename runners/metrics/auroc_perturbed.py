@@ -7,6 +7,7 @@ import numpy as np
 from runners.metrics import Floats, Weights, ratio
 from runners.ranking import tie_sums
 
+CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
 
 

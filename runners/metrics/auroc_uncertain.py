@@ -5,6 +5,7 @@ from __future__ import annotations
 from runners.metrics import Floats, Weights, one_class
 from runners.metrics.auroc import auroc
 
+CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
 
 

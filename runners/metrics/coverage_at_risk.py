@@ -10,6 +10,7 @@ from annotated_types import Ge, Le
 from runners.metrics import Floats, Weights, ratio
 from runners.ranking import tie_sums
 
+CITES = ["geifman2017selective", "whitehead2022reliable"]
 HIGHER_IS_BETTER = True
 SLACK = 1e-9
 

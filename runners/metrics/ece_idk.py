@@ -10,6 +10,7 @@ from annotated_types import Ge
 from runners.metrics import Floats, Weights
 from runners.metrics.ece import ece
 
+CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = False
 OVER = "gt_is_idk"
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from runners.metrics import Floats, Weights, ratio
 from runners.ranking import tie_sums
 
+CITES = ["whitehead2022reliable"]
 HIGHER_IS_BETTER = True
 
 

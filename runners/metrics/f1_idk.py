@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, ratio
 
+CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = True
 
 

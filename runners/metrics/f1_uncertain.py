@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, one_class, ratio
 
+CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
 
 

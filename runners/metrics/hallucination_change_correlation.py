@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from runners.metrics import Floats, Weights, ratio
 
+CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
 OVER = {"only_clean_correct": "clean_correct"}
 COMPANIONS = ["hallucination_rate"]

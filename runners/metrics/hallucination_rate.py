@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, mean
 
+CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = False
 TEST = "exchange"
 OVER = {"only_clean_correct": "clean_correct"}

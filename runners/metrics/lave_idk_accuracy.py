@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, mean
 
+CITES = ["chandu2025certainlyuncertain", "manas2024improving"]
 HIGHER_IS_BETTER = True
 
 

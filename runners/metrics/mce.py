@@ -10,6 +10,7 @@ from annotated_types import Ge
 from runners.binning import members
 from runners.metrics import Floats, Weights, ratio
 
+CITES = ["naeini2015obtaining", "guo2017calibration"]
 HIGHER_IS_BETTER = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runners.metrics import Floats, Weights, mean
 
+CITES = ["kostumov2024uncertainty"]
 HIGHER_IS_BETTER = None
 
 

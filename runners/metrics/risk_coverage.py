@@ -9,6 +9,7 @@ import numpy as np
 from runners.metrics import Floats, Weights, ratio
 from runners.metrics.auarc import auarc
 
+CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
 HIGHER_IS_BETTER = False
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, ratio
 
+CITES = ["ye2024benchmarking", "kostumov2024uncertainty"]
 HIGHER_IS_BETTER = True
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, mean
 
+CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
 TEST = "exchange"
 COMPANIONS = ["uncertainty_tie_rate", "mean_uncertainty"]

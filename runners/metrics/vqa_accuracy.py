@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, mean
 
+CITES = ["antol2015vqa"]
 HIGHER_IS_BETTER = True
 
 

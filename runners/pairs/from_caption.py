@@ -22,6 +22,8 @@ from runners.pairs._written import Unusable, questions_of, read_pair, sections
 from runners.prompt_files import PromptError, fill, read_prompt, with_sections
 from runners.records import read_table
 
+CITES = ["chandu2025certainlyuncertain"]
+
 ASSETS = [
     "../../specs/prompts/knowledge.md",
     "../../specs/prompts/complexity.md",

@@ -27,6 +27,8 @@ from runners.pairs._two_pictures import Asking, ask_both
 from runners.removal import Removal, summary
 from runners.saliency import Target
 
+CITES = ["chandu2025certainlyuncertain"]
+
 IDK = dict(zip(("dont_know", "dont_see", "there_is_no", "cant_see"), REFUSALS["extraneous"], strict=True))
 """The paper's four ways to decline."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from PIL.Image import Image
 
+CITES = ["wang_vlmuqbench"]
 MODALITY = "cross"
 ASSETS = ["../../specs/prompts/amb_ive.md"]
 

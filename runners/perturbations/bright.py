@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from PIL.Image import Image
 
+CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
 
 

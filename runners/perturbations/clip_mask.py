@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from registry.plugins import Artifact
 
+CITES = ["wang_vlmuqbench", "radford2021learning"]
 MODALITY = "cross"
 
 

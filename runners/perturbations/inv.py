@@ -16,6 +16,7 @@ from runners.perturbations._rewriting import Asking, read_question, rewritten
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
 ASSETS = ["../../specs/prompts/inv.md"]
 

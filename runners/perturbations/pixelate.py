@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from PIL.Image import Image
 
+CITES = ["wang_vlmuqbench"]
 MODALITY = "image"
 _LARGEST = 2048
 """Beyond it Pillow's sums over a block leave 32 bits, so that blocks are averaged by columns first."""

@@ -11,6 +11,7 @@ from runners.perturbations._wording import edited
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")

@@ -19,6 +19,8 @@ from runners.tunings import Tuning
 if TYPE_CHECKING:
     from runners.models.hf_vlm import HfVlm
 
+CITES = ["hu2022lora"]
+
 ADAPTER = True
 """What it saves lies on top of the model it began from, which is needed to load it."""
 

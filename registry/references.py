@@ -1,0 +1,54 @@
+"""BibTeX of the papers that plugins and published models are from: `references.bib`, by key.
+
+A plugin names its papers by `CITES = ["key"]`. One from another package may bring its own: an item that begins with `@` is an entry
+itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+FILE = Path(__file__).with_name("references.bib")
+
+_ENTRY = re.compile(r"^@(\w+)\{([^,\s]+),.*?^\}", re.MULTILINE | re.DOTALL)
+
+
+class CitationError(Exception):
+    """A citation that cannot be printed: which key, named where."""
+
+
+def entries_of(text: str) -> dict[str, str]:
+    """The BibTeX entries of a text by key, as they stand, each ending with a `}` at the beginning of a line; the first of a key is kept."""
+    found: dict[str, str] = {}
+    for match in _ENTRY.finditer(text):
+        found.setdefault(match[2], match[0])
+    return found
+
+
+@cache
+def references(file: Path = FILE) -> dict[str, str]:
+    """All entries of the file by key."""
+    return entries_of(file.read_text(encoding="utf-8"))
+
+
+def cited(keys: Iterable[str], by: str) -> dict[str, str]:
+    """The entries that a plugin's or model's `CITES` names, by key.
+
+    Raises:
+        CitationError: a key that stands nowhere, or text that is no entry.
+    """
+    found: dict[str, str] = {}
+    for key in keys:
+        if key.lstrip().startswith("@"):
+            own = entries_of(key.strip())
+            if not own:
+                raise CitationError(f"{by}: CITES: expected BibTeX whose last line is a single '}}', got {key.strip()[:60]!r}")
+            found |= own
+        elif key in references():
+            found[key] = references()[key]
+        else:
+            raise CitationError(f"{by}: CITES names '{key}', which is not in {FILE.name}; add the entry there or write it out")
+    return found

@@ -1,0 +1,45 @@
+"""`qualm cite`: data, models, methods and software of real specs, each once and below what it is cited for."""
+
+import json
+import re
+
+from typer.testing import CliRunner
+
+from compiler.cite import bibliography
+from compiler.cli import app
+from compiler.project import Project
+
+
+def test_the_papers_of_vlm_uqbench_at_its_own_scale() -> None:
+    made = bibliography(Project(), "vlm_uqbench")
+    said = made.cited_for
+    assert said["goyal2017making"] == {"datasets": ["vqav2"]}
+    assert said["peng2023kosmos2"] == {"models": ["kosmos-2-patch14-224"]}
+    assert said["liu2024improved"] == {"models": ["llava-1.5-7b-hf"]}
+    assert said["wang2024qwen2vl"] == {"models": ["Qwen2-VL-7B-Instruct"]}
+    assert said["kuhn2023semantic"] == said["farquhar2024detecting"] == {"estimators": ["semantic_entropy"]}
+    assert said["radford2021learning"] == {"perturbations": ["clip_mask"]}
+    assert said["wang_vlmuqbench"]["perturbations"][0] == "amb" and said["wang_vlmuqbench"]["datasets"] == ["hallucination"]
+    assert "models: deberta-large-mnli" in made.without
+
+
+def test_nested_plugins_are_cited_too() -> None:
+    said = bibliography(Project(), "certainly_uncertain").cited_for
+    assert said["hu2022lora"] == {"tunings": ["lora"]}
+    assert said["suvorov2022resolution"]["inpainters"] == ["lama"]
+    assert "grounded_sam" in said["liu2024grounding"]["masks"]
+
+
+def test_it_prints_a_bib_file() -> None:
+    done = CliRunner().invoke(app, ["cite", "quickstart"], catch_exceptions=False)
+    assert done.exit_code == 0
+    keys = re.findall(r"^@\w+\{([^,]+),$", done.stdout, re.MULTILINE)
+    assert len(keys) == len(set(keys)) and {"johnson2017clevr", "kadavath2022language", "qualm"} <= set(keys)
+    assert re.search(r"% estimators: [^\n]*semantic_entropy[^\n]*\n@inproceedings\{kuhn2023semantic,", done.stdout)
+    assert all(line.startswith(("%", "@", "  ", "}")) for line in done.stdout.splitlines() if line)
+
+
+def test_json_says_the_same() -> None:
+    done = CliRunner().invoke(app, ["cite", "quickstart", "--json"], catch_exceptions=False)
+    made = bibliography(Project(), "quickstart")
+    assert json.loads(done.stdout) == made.as_json() and {e["key"] for e in json.loads(done.stdout)["entries"]} == set(made.entries)
