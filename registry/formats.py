@@ -32,6 +32,9 @@ BY_SUFFIX = {
 }
 """What a file is taken for where its card does not say."""
 
+MAX_CELL = 256 * 2**20
+"""Of a table: pictures stand in cells, as base64."""
+
 _HTML = (b"<!doctype", b"<html", b"<head", b"<?xml")
 _LFS = b"version https://git-lfs.github.com/spec/"
 
@@ -140,6 +143,7 @@ def _parquet(path: Path) -> int:
 
 def _csv(path: Path) -> int:
     rows = -1
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:
             for _ in csv.reader(handle, dialect="excel-tab" if path.suffix == ".tsv" else "excel"):

@@ -11,21 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
+from registry.adapters.seedbench import DIMENSIONS
 from registry.sample import Image, Sample
 from registry.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
-
-SEEDBENCH_TYPES = (
-    "Scene Understanding",
-    "Instance Identity",
-    "Instance Attributes",
-    "Instance Location",
-    "Instances Counting",
-    "Spatial Relation",
-    "Instance Interaction",
-    "Visual Reasoning",
-    "Text Understanding",
-)
-"""Names of SEED-Bench's `question_type_id` 1 to 9, as SEED-Bench gives them (the paper has 3 and 4 the other way round)."""
 
 
 def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:
@@ -87,8 +75,8 @@ def _meta(record: dict[str, Any]) -> dict[str, str]:
     names = ("category", "l2-category", "situation", "phase", "subject", "topic", "grade", "skill")
     meta = {name: str(record[name]) for name in names if isinstance(record.get(name), str | int)}
     kind = record.get("question_type_id")
-    if isinstance(kind, int) and 1 <= kind <= len(SEEDBENCH_TYPES):
-        meta["dimension"] = SEEDBENCH_TYPES[kind - 1]
+    if isinstance(kind, int) and 1 <= kind <= len(DIMENSIONS):
+        meta["dimension"] = DIMENSIONS[kind - 1]
     if isinstance(record.get("image_path"), str):
         meta["image_path"] = record["image_path"]
     return meta

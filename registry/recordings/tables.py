@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from registry.formats import MAX_CELL
 from registry.recordings import Fault, RecordingError
 
 SUFFIXES = (".tsv", ".xlsx", ".json")
-MAX_CELL = 256 * 2**20
-"""Pictures stand in cells, as base64."""
 MAX_UNPACKED = 2**30
 MAX_JSON = 2**30
 

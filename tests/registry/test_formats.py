@@ -110,3 +110,8 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
 def test_the_card_s_format_wins_over_the_suffix(tmp_path: Path) -> None:
     (tmp_path / "template.json").write_text("<html>{{ x }}")
     assert check_file(tmp_path / "template.json", "text") == 1
+
+
+def test_a_table_may_have_pictures_in_its_cells(tmp_path):
+    (tmp_path / "a.tsv").write_text("index\timage\n1\t" + "A" * 300_000 + '\n2\t"two\nlines"\n')
+    assert check_file(tmp_path / "a.tsv") == 2

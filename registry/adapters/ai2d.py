@@ -1,0 +1,114 @@
+"""AI2D: multiple-choice questions on diagrams of school science. Kembhavi et al., 2016 (ECCV)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image
+from registry.sample import Image, Sample
+
+META = ["abc_label"]
+KEYS = ("abcLabel", "answerTexts", "correctAnswer", "questionId")
+OPTIONS = 4
+TEST_IDS = "ai2d_test_ids.csv"
+
+
+def ai2d(context: AdapterContext, *, split: Literal["all", "train", "test"] = "all") -> Iterator[Image | Sample]:
+    """Questions by number of their diagram, then in the file's order: `questions/N.png.json`, `images/N.png`.
+
+    `sample_id` is the question's id (`N.png-K`) and questions on one diagram are a group. The category is the diagram's in
+    `categories.json`, where that is there. `meta.abc_label` is "yes" where the release's abcLabel says that options are letters in
+    the diagram; the picture is `images/N.png` all the same. In the files a question's text is its key, so of equal questions on one
+    diagram the last alone is there.
+
+    Args:
+        split: `test` is the diagrams of `ai2d_test_ids.csv`, `train` the others; `all` needs no such list, as VLM-Uncertainty-Bench.
+
+    Raises:
+        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("ai2d")
+    test = _test_ids(source / TEST_IDS) if split != "all" else frozenset()
+    categories = _categories(source / "categories.json")
+    for path in _files(source):
+        diagram = path.name.removesuffix(".json")
+        if split != "all" and (Path(diagram).stem in test) != (split == "test"):
+            continue
+        category = categories.get(diagram, "")
+        samples = [s for s in _samples(path, diagram, category, split) if context.selects(s)]
+        if samples:
+            yield read_image(source, (f"images/{diagram}",), diagram, str(path))
+        yield from samples
+
+
+def _files(source: Path) -> list[Path]:
+    """The question files by number of their diagram."""
+    found = {int(m[1]): path for path in (source / "questions").glob("*.png.json") if (m := re.fullmatch(r"(\d+)\.png\.json", path.name))}
+    if not found:
+        raise AdapterError(f"{source / 'questions'}: expected AI2D's N.png.json, found none; look at `qualm data show ai2d`")
+    return [found[n] for n in sorted(found)]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise AdapterError(f"{path}: expected JSON: {error}") from error
+    return need(found, (), str(path))
+
+
+def _samples(path: Path, diagram: str, category: str, split: str) -> Iterator[Sample]:
+    whole = need(_read(path), ("imageName", "questions"), str(path), others=())
+    if whole["imageName"] != diagram:
+        raise AdapterError(f"{path}: imageName: expected '{diagram}' as the file is called, got {whole['imageName']!r:.60}")
+    for question, record in need(whole["questions"], (), f"{path}: questions").items():
+        where = f"{path}: question {question!r:.60}"
+        yield _sample(question, need(record, KEYS, where, others=()), diagram, category, split, where)
+
+
+def _sample(question: str, record: dict[str, Any], diagram: str, category: str, split: str, where: str) -> Sample:
+    options, right = record["answerTexts"], record["correctAnswer"]
+    if not isinstance(options, list) or len(options) != OPTIONS or not all(isinstance(o, str) for o in options):
+        raise AdapterError(f"{where}: answerTexts: expected {OPTIONS} texts, got {options!r:.120}")
+    if type(right) is not int or not 0 <= right < OPTIONS:
+        raise AdapterError(f"{where}: correctAnswer: expected 0 to {OPTIONS - 1}, got {right!r:.60}")
+    if not isinstance(record["questionId"], str) or not isinstance(record["abcLabel"], bool) or not question.strip():
+        raise AdapterError(f"{where}: expected a question, its id as text and abcLabel true or false, got {record!r:.200}")
+    return Sample(
+        sample_id=record["questionId"],
+        question=question,
+        image_id=diagram,
+        choices=tuple(options),
+        answer_index=right,
+        category=category,
+        split="test" if split == "all" else split,
+        source="ai2d",
+        group=diagram,
+        meta={"abc_label": "yes" if record["abcLabel"] else "no"},
+    )
+
+
+def _categories(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    found = _read(path)
+    wrong = next((k for k, v in found.items() if not isinstance(v, str)), None)
+    if wrong is not None:
+        raise AdapterError(f"{path}: {wrong}: expected a category as text, got {found[wrong]!r:.60}")
+    return found
+
+
+def _test_ids(path: Path) -> frozenset[str]:
+    """Numbers of diagrams, one a line, with or without `.png`."""
+    if not path.is_file():
+        raise AdapterError(f"{path}: expected the numbers of the test diagrams, one a line, found none; `split: all` needs no list")
+    ids = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    wrong = next((i for i in ids if not re.fullmatch(r"\d+(\.png)?", i)), None)
+    if wrong is not None or not ids:
+        raise AdapterError(f"{path}: expected numbers of diagrams, one a line, got {wrong!r:.60}")
+    return frozenset(i.removesuffix(".png") for i in ids)

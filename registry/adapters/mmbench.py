@@ -1,0 +1,151 @@
+"""MMBench: multiple-choice questions in twenty abilities, asked once for every rotation of their options. Liu et al., 2023."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need
+from registry.recordings import Fault, RecordingError
+from registry.recordings.tables import rows
+from registry.sample import Image, Sample
+
+META = ["rotation", "options", "l2-category"]
+LETTERS = "ABCD"
+ROTATION = 1_000_000
+"""Copy k of question i, its options turned by k places, is row i + k * ROTATION."""
+KEYS = ("index", "question", "A", "B", "category", "image")
+OTHERS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split")
+POINTER = 64
+"""An image cell of at most so many characters is the index of the row that has the picture."""
+
+
+def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv", rotations: bool = True) -> Iterator[Image | Sample]:
+    """Questions of one table, in official order; pictures stand in it as base64, or as the index of the row that has it.
+
+    `sample_id` is the row's index. Rows whose indices differ by a multiple of 1,000,000 ask one question with its options
+    rotated: they are one group, and `meta.rotation` counts from 0, the question as it is. There may be fewer rotations than options:
+    an option such as "all of the above" stays where it is. An empty hint or option is none; options end at the first that is
+    empty. A hint stands above the question, a line of its own. The category is the table's; `meta` has its `l2-category`, and how
+    many options there are. A table without the column `answer` (the test split) gives samples without a right option.
+
+    `circular_accuracy` needs all rotations; `where: rotation == 0`, or `rotations: false`, is the vanilla evaluation.
+
+    Args:
+        table: Which of the source's files.
+        rotations: Take the rotated copies too; false leaves them out before their pictures are read.
+
+    Raises:
+        AdapterError: the table, a row or a picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("mmbench")
+    path = (source / table).resolve()
+    if not path.is_relative_to(source.resolve()) or not path.is_file():
+        there = ", ".join(sorted(p.name for p in source.glob("*.tsv"))) or "none"
+        raise AdapterError(f"{source}: no table '{table}'; there are: {there}")
+    pictures = _Pictures(path)
+    for where, row in _rows(path):
+        sample = _sample(row, where)
+        wanted = (rotations or sample.meta["rotation"] == "0") and context.selects(sample)
+        if not wanted and sample.sample_id not in pictures.pointed_at:
+            continue
+        image_id, image = pictures.of(sample.sample_id, row["image"], where)
+        if image is not None:
+            yield image
+        if wanted:
+            yield replace(sample, image_id=image_id)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(FILE:LINE, row) of every row, each with the columns of the release and no other."""
+    try:
+        for item in rows(path):
+            if isinstance(item, Fault):
+                raise AdapterError(f"{path.parent / item.where}: {item.reason}: {item.what}")
+            where, row = item
+            where = str(path.parent / where)
+            yield where, need(row, KEYS, where, OTHERS)
+    except RecordingError as error:
+        raise AdapterError(str(error)) from error
+
+
+def _sample(row: dict[str, Any], where: str) -> Sample:
+    index = row["index"]
+    if not (index or "").isdecimal():
+        raise AdapterError(f"{where}: index: expected a whole number, got {index!r:.60}")
+    rotation, base = divmod(int(index), ROTATION)
+    empty = [key for key in ("question", "category", "image") if not row[key]]
+    if empty:
+        raise AdapterError(f"{where}: {', '.join(empty)}: expected text, got an empty cell")
+    options = _options(row, where)
+    level = {"l2-category": row["l2-category"]} if row.get("l2-category") else {}
+    return Sample(
+        sample_id=index,
+        question=f"{row['hint']}\n{row['question']}" if row.get("hint") else row["question"],
+        choices=options,
+        answer_index=_answer(row, options, where),
+        category=row["category"],
+        split=row.get("split") or "test",
+        source="mmbench",
+        group=f"question {base}",
+        meta={"rotation": str(rotation), "options": str(len(options)), **level},
+    )
+
+
+def _options(row: dict[str, Any], where: str) -> tuple[str, ...]:
+    cells = [row.get(letter) for letter in LETTERS]
+    n = next((i for i, cell in enumerate(cells) if not cell), len(cells))
+    if n < 2 or any(cells[n:]):
+        raise AdapterError(f"{where}: A to D: expected two to four options without a gap, got {cells!r:.120}")
+    return tuple(str(cell) for cell in cells[:n])
+
+
+def _answer(row: dict[str, Any], options: tuple[str, ...], where: str) -> int | None:
+    if "answer" not in row:
+        return None
+    letters = LETTERS[: len(options)]
+    if not row["answer"] or row["answer"] not in letters:
+        raise AdapterError(f"{where}: answer: expected one of {', '.join(letters)}, got {row['answer']!r:.60}")
+    return letters.index(row["answer"])
+
+
+class _Pictures:
+    """The table's pictures, each given once; `image_id` is a digest of its bytes, so rotations share it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._given: set[str] = set()
+        self._known: dict[str, str] = {}
+        self.pointed_at = {row["image"] for _, row in _rows(path) if len(row["image"] or "") <= POINTER}
+        """Rows that have the picture of others."""
+
+    def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
+        """The id of a row's picture, and the picture where it was not given before."""
+        if len(cell) <= POINTER:
+            if cell in self._known:
+                return self._known[cell], None
+            return self.of(cell, *self._cell(cell, where))
+        try:
+            data = base64.b64decode(cell, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise AdapterError(f"{where}: image: expected base64, {error}") from error
+        image_id = hashlib.sha256(data).hexdigest()[:24]
+        if index in self.pointed_at:
+            self._known[index] = image_id
+        if image_id in self._given:
+            return image_id, None
+        self._given.add(image_id)
+        return image_id, Image(image_id, data, f"{index}.jpg")
+
+    def _cell(self, index: str, where: str) -> tuple[str, str]:
+        """The image cell of a row that comes later, and where it stands."""
+        for place, row in _rows(self.path):
+            if row["index"] == index and len(row["image"] or "") > POINTER:
+                return row["image"], place
+        raise AdapterError(f"{where}: image: points to row {index!r:.60}, which has no picture")

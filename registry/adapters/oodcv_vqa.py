@@ -1,0 +1,105 @@
+"""OODCV-VQA: counting and yes-or-no questions on pictures out of the ordinary. Tu et al., 2023 ("How Many Unicorns Are in This Image?")."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_list, text_of
+from registry.sample import Image, Sample
+
+META = ["situation", "phase", "answer_type", "count"]
+KEYS = ("image", "question", "answer", "text_answer", "options", "answer_type", "phase", "situation")
+SITUATIONS = ("iid", "occlusion", "context", "pose", "shape", "texture", "weather")
+NUMBER = "number"
+COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
+FOLDER = "ood/oodcv-vqa"
+PREFIXES = (".", FOLDER, f"safety_evaluation_benchmark_datasets/{FOLDER}")
+"""Where the files lie: by themselves, in the benchmark's folder, or in the unpacked archive."""
+
+
+def oodcv_vqa(
+    context: AdapterContext,
+    *,
+    answers: Literal["number", "yes-no", "all"] = "number",
+    counterfactual: bool = False,
+    format: Literal["choices", "open"] = "choices",
+) -> Iterator[Image | Sample]:
+    """Questions with their options, in official order: `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`.
+
+    Numbers end their options; they become words (`Zero` to `Five`), as VLM-Uncertainty-Bench writes them. Questions on one picture are
+    a group, the category is the `situation` (weather, context, ...), and `meta.count` the true number. The files have no ids:
+    `sample_id` is a digest of picture, question and options, with `-2` behind it where a record occurs a second time.
+
+    Args:
+        answers: `number` is the Digits subset; `yes-no` the other answers; `all` both.
+        counterfactual: The questions that begin from what is not the case.
+        format: `open` asks without options, and the right answer's text is the reference, as the authors' evaluation does.
+
+    Raises:
+        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("oodcv_vqa")
+    name = "oodcv-counterfactual.json" if counterfactual else "oodcv-vqa.json"
+    path = next((p for prefix in PREFIXES if (p := source / prefix / name).is_file()), source / name)
+    sent: set[str] = set()
+    met: Counter[str] = Counter()
+    for number, record in enumerate(read_list(path, "OODCV-VQA's questions")):
+        where = f"{path}: record {number}"
+        sample = _sample(need(record, KEYS, where, others=()), format, met, where)
+        if answers != "all" and (record["answer_type"] == NUMBER) != (answers == NUMBER):
+            continue
+        if not context.selects(sample):
+            continue
+        place = str(sample.image_id)
+        if place not in sent:
+            sent.add(place)
+            yield read_image(source, [(Path(prefix) / place).as_posix() for prefix in PREFIXES], place, where)
+        yield sample
+
+
+def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) -> Sample:
+    if record["situation"] not in SITUATIONS:
+        raise AdapterError(f"{where}: situation: expected one of {', '.join(SITUATIONS)}, got {record['situation']!r:.60}")
+    image, question, kind = (text_of(record, key, where) for key in ("image", "question", "answer_type"))
+    options = record["options"]
+    if not isinstance(options, list) or len(options) < 2 or not all(isinstance(o, str) and o.strip() for o in options):
+        raise AdapterError(f"{where}: options: expected a list of at least two texts, got {options!r:.120}")
+    told = str(record["text_answer"])
+    choices, right = _counted(options, told, where) if kind == NUMBER else (tuple(options), told)
+    if choices.count(right) != 1:
+        raise AdapterError(f"{where}: text_answer: expected one of the options {', '.join(choices)}, once, got {told!r:.60}")
+    name = hashlib.sha256("\0".join((image, question, *options)).encode()).hexdigest()[:16]
+    met[name] += 1
+    as_choices = form == "choices"
+    return Sample(
+        sample_id=name if met[name] == 1 else f"{name}-{met[name]}",
+        question=question,
+        image_id=image,
+        references=() if as_choices else (str(COUNTS.index(right)) if kind == NUMBER else right,),
+        choices=choices if as_choices else (),
+        answer_index=choices.index(right) if as_choices else None,
+        category=record["situation"],
+        source="oodcv_vqa",
+        group=image,
+        meta={
+            "situation": record["situation"],
+            "phase": text_of(record, "phase", where),
+            "answer_type": kind,
+            **({"count": right} if kind == NUMBER else {}),
+        },
+    )
+
+
+def _counted(options: list[str], told: str, where: str) -> tuple[tuple[str, ...], str]:
+    """Options and the answer as words, from the digits at their ends."""
+    ends = [text.split()[-1] for text in (*options, told)]
+    wrong = next((e for e in ends if e not in map(str, range(len(COUNTS)))), None)
+    if wrong is not None:
+        raise AdapterError(f"{where}: expected options and answer that end with a digit of 0 to {len(COUNTS) - 1}, got {wrong!r:.60}")
+    words = [COUNTS[int(e)] for e in ends]
+    return tuple(words[:-1]), words[-1]

@@ -1,0 +1,138 @@
+"""ScienceQA: multiple-choice questions of school science, with and without pictures. Lu et al., 2022 (NeurIPS)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, text_of
+from registry.json_stream import JsonStreamError, members
+from registry.sample import Image, Sample
+
+META = ["subject", "topic", "skill", "task", "grade", "grades", "has_text", "has_image", "no_context"]
+KEYS = (
+    *("question", "choices", "answer", "hint", "image", "task", "grade", "subject", "topic", "category", "skill"),
+    *("lecture", "solution", "split"),
+)
+SUBJECTS = ("natural science", "social science", "language science")
+TASKS = ("closed choice", "yes or no", "true-or false")
+SPLITS = ("train", "val", "test")
+VAL_TEST = "val_test"
+"""Both, validation first, as VLM-Uncertainty-Bench takes them."""
+
+
+def scienceqa(
+    context: AdapterContext,
+    *,
+    split: Literal["train", "val", "test", "minitrain", "minival", "minitest", "val_test"] = "test",
+    pictures: Literal["all", "with", "without"] = "all",
+    task: Literal["all", "closed choice", "yes or no", "true-or false"] = "all",
+) -> Iterator[Image | Sample]:
+    """Questions of one split, in the order of `pid_splits.json`: `problems.json` beside it, `images/SPLIT/ID/image.png`.
+
+    The two files may also lie in `data/scienceqa/`, as in the authors' repository. `sample_id` is the problem's id. A hint stands
+    above the question, a line of its own. The category is the subject (`natural-science`). `meta` has what the official score is
+    broken down by: `subject`, `has_text` (there is a hint), `has_image`, `no_context` (neither), `grades` ("1-6" or "7-12"), and
+    `topic`, `skill`, `task`, `grade`.
+
+    Args:
+        split: As released; `val_test` is both, validation first.
+        pictures: `with`: questions on pictures alone; `without`: those in text alone.
+        task: One kind of question alone.
+
+    Raises:
+        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("scienceqa")
+    path = _place(source, "problems.json")
+    problems = _problems(path)
+    for number in _ids(_place(source, "pid_splits.json"), split):
+        where = f"{path}: problem {number}"
+        if number not in problems:
+            raise AdapterError(f"{where}: pid_splits.json names it, and it is not there")
+        record = need(problems[number], KEYS, where, others=())
+        sample = _sample(number, record, where)
+        if not _wanted(sample, pictures, task) or not context.selects(sample):
+            continue
+        if sample.image_id is not None:
+            yield read_image(source, (f"images/{record['split']}/{number}/{record['image']}",), sample.image_id, where)
+        yield sample
+
+
+def _wanted(sample: Sample, pictures: str, task: str) -> bool:
+    return (pictures == "all" or (pictures == "with") == (sample.image_id is not None)) and task in ("all", sample.meta["task"])
+
+
+def _place(source: Path, name: str) -> Path:
+    return next((p for p in (source / name, source / "data" / "scienceqa" / name) if p.is_file()), source / name)
+
+
+def _problems(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise AdapterError(f"{path}: expected ScienceQA's problems, found none; look at `qualm data show scienceqa`")
+    try:
+        return dict(members(path))
+    except JsonStreamError as error:
+        raise AdapterError(str(error)) from error
+
+
+def _ids(path: Path, split: str) -> list[str]:
+    if not path.is_file():
+        raise AdapterError(f"{path}: expected which problem is of which split, found none")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise AdapterError(f"{path}: expected JSON: {error}") from error
+    ids: list[str] = []
+    for name in ("val", "test") if split == VAL_TEST else (split,):
+        listed = need(found, (name,), str(path))[name]
+        if not isinstance(listed, list) or not all(isinstance(i, str | int) for i in listed):
+            raise AdapterError(f"{path}: {name}: expected a list of ids, got {listed!r:.60}")
+        ids += map(str, listed)
+    return ids
+
+
+def _sample(number: str, record: dict[str, Any], where: str) -> Sample:
+    for key, known in (("subject", SUBJECTS), ("task", TASKS), ("split", SPLITS)):
+        if record[key] not in known:
+            raise AdapterError(f"{where}: {key}: expected one of {', '.join(known)}, got {record[key]!r:.60}")
+    choices, right, hint = record["choices"], record["answer"], record["hint"]
+    if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(c, str) for c in choices):
+        raise AdapterError(f"{where}: choices: expected a list of at least two texts, got {choices!r:.120}")
+    if type(right) is not int or not 0 <= right < len(choices):
+        raise AdapterError(f"{where}: answer: expected 0 to {len(choices) - 1}, got {right!r:.60}")
+    if not isinstance(hint, str) or not (record["image"] is None or isinstance(record["image"], str)):
+        raise AdapterError(f"{where}: expected hint as text and image as a name or null, got {hint!r:.60} and {record['image']!r:.60}")
+    question = text_of(record, "question", where)
+    image_id = None if record["image"] is None else f"{record['split']}/{number}"
+    return Sample(
+        sample_id=number,
+        question=f"{hint}\n{question}" if hint else question,
+        image_id=image_id,
+        choices=tuple(choices),
+        answer_index=right,
+        category=record["subject"].replace(" ", "-"),
+        split=record["split"],
+        source="scienceqa",
+        meta={
+            **{key: text_of(record, key, where) for key in ("subject", "topic", "skill", "task")},
+            **_grade(record["grade"], where),
+            "has_text": _yes(hint != ""),
+            "has_image": _yes(image_id is not None),
+            "no_context": _yes(hint == "" and image_id is None),
+        },
+    )
+
+
+def _grade(value: Any, where: str) -> dict[str, str]:
+    number = value.removeprefix("grade") if isinstance(value, str) else ""
+    if not number.isdecimal() or not 1 <= int(number) <= 12:
+        raise AdapterError(f"{where}: grade: expected grade1 to grade12, got {value!r:.60}")
+    return {"grade": number, "grades": "1-6" if int(number) <= 6 else "7-12"}
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

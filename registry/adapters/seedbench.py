@@ -1,0 +1,117 @@
+"""SEED-Bench: multiple-choice questions on pictures in nine dimensions. Li et al., 2023."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, text_of
+from registry.json_stream import JsonStreamError, members
+from registry.sample import Image, Sample
+
+META = ["type_id"]
+DIMENSIONS = (
+    "Scene Understanding",
+    "Instance Identity",
+    "Instance Attributes",
+    "Instance Location",
+    "Instances Counting",
+    "Spatial Relation",
+    "Instance Interaction",
+    "Visual Reasoning",
+    "Text Understanding",
+)
+"""Names of `question_type_id` 1 to 9, as SEED-Bench gives them."""
+LETTERS = "ABCD"
+CHOICES = tuple(f"choice_{letter.lower()}" for letter in LETTERS)
+KEYS = ("question_id", "question_type_id", "question", *CHOICES, "answer", "data_id", "data_type")
+OTHERS = ("segment",)
+SWAPPED = {3: 4, 4: 3}
+
+
+def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncertainty_bench"] = "official") -> Iterator[Image | Sample]:
+    """Questions on pictures (dimensions 1 to 9), in official order: `SEED-Bench.json`, `SEED-Bench-image/DATA_ID`.
+
+    `sample_id` is the question's id, questions on one picture are a group, the category is the dimension's name (`Spatial Relation`)
+    and `meta.type_id` its number. Questions on videos (dimensions 10 to 12) are left out.
+
+    Args:
+        labels: Names of dimensions 3 and 4: `official` is Instance Attributes and Instance Location, `vlm_uncertainty_bench` has
+            them the other way round, as the columns of that paper's tables are. Numbers stay.
+
+    Raises:
+        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("seedbench")
+    path = source / "SEED-Bench.json"
+    sent: set[str] = set()
+    for number, record in _records(path):
+        where = f"{path}: question {number}"
+        if need(record, KEYS, where, OTHERS)["data_type"] != "image":
+            if record["data_type"] != "video":
+                raise AdapterError(f"{where}: data_type: expected image or video, got {record['data_type']!r:.60}")
+            continue
+        sample = _sample(record, labels, where)
+        if not context.selects(sample):
+            continue
+        image_id = str(sample.image_id)
+        if image_id not in sent:
+            sent.add(image_id)
+            yield read_image(source, (f"SEED-Bench-image/{image_id}",), image_id, where)
+        yield sample
+
+
+def _records(path: Path) -> Iterator[tuple[int, Any]]:
+    """The questions; and the file's own names of dimensions held to those that are known."""
+    if not path.is_file():
+        raise AdapterError(f"{path}: expected SEED-Bench's questions, found none; look at `qualm data show seedbench`")
+    number = 0
+    try:
+        for key, value in members(path, {"questions"}):
+            if key == "questions":
+                yield number, value
+                number += 1
+            elif key == "question_type":
+                _check_names(value, f"{path}: question_type")
+    except JsonStreamError as error:
+        raise AdapterError(str(error)) from error
+    if not number:
+        raise AdapterError(f"{path}: expected a list of questions under 'questions', found none")
+
+
+def _check_names(given: Any, where: str) -> None:
+    ids = {number: name for name, number in given.items()} if isinstance(given, dict) else {}
+    for number, name in enumerate(DIMENSIONS, 1):
+        if ids.get(number) != name:
+            raise AdapterError(f"{where}: expected {number} to be '{name}', got {ids.get(number)!r:.60}")
+
+
+def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
+    dimension = record["question_type_id"]
+    if type(dimension) is not int or not 1 <= dimension <= len(DIMENSIONS):
+        raise AdapterError(f"{where}: question_type_id: expected 1 to {len(DIMENSIONS)} of a question on a picture, got {dimension!r:.60}")
+    if record["answer"] not in tuple(LETTERS):
+        raise AdapterError(f"{where}: answer: expected one of {', '.join(LETTERS)}, got {record['answer']!r:.60}")
+    named = SWAPPED.get(dimension, dimension) if labels == "vlm_uncertainty_bench" else dimension
+    image_id = text_of(record, "data_id", where)
+    return Sample(
+        sample_id=str(record["question_id"]),
+        question=text_of(record, "question", where),
+        image_id=image_id,
+        choices=tuple(_choice(record, key, where) for key in CHOICES),
+        answer_index=LETTERS.index(record["answer"]),
+        category=DIMENSIONS[named - 1],
+        source="seedbench",
+        group=image_id,
+        meta={"type_id": str(dimension)},
+    )
+
+
+def _choice(record: dict[str, Any], key: str, where: str) -> str:
+    """An option; the release has some that are numbers."""
+    value = record[key]
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise AdapterError(f"{where}: {key}: expected text or a number, got {value!r:.60}")
+    return str(value)

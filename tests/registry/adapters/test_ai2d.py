@@ -1,0 +1,99 @@
+import json
+
+import pytest
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters.ai2d import ai2d
+from registry.sample import Image, Sample
+
+
+def question(name, right=1, **more):
+    return {"abcLabel": False, "answerTexts": ["owl", "mouse", "grass", "fox"], "correctAnswer": right, "questionId": name, **more}
+
+
+DIAGRAMS = {
+    "10.png": {"What eats grass?": question("10.png-0")},
+    "2.png": {"What eats mice?": question("2.png-0", 0), "Which letter is the owl?": question("2.png-1", 3, abcLabel=True)},
+}
+
+
+def layout(folder, diagrams=DIAGRAMS):
+    for name in ("questions", "images"):
+        (folder / name).mkdir(exist_ok=True)
+    for diagram, questions in diagrams.items():
+        (folder / "questions" / f"{diagram}.json").write_text(json.dumps({"imageName": diagram, "questions": questions}))
+        (folder / "images" / diagram).write_bytes(diagram.encode())
+    (folder / "categories.json").write_text(json.dumps({"2.png": "foodChainsWebs"}))
+    (folder / "ai2d_test_ids.csv").write_text("2\n")
+    return folder
+
+
+def read(source, selects=lambda sample: True, **arguments):
+    return list(ai2d(AdapterContext(source, source=source, selects=selects), **arguments))
+
+
+def test_diagrams_by_number_and_their_questions(tmp_path):
+    made = read(layout(tmp_path))
+    assert [x.sample_id if isinstance(x, Sample) else x for x in made] == [
+        Image("2.png", b"2.png", "images/2.png"),
+        "2.png-0",
+        "2.png-1",
+        Image("10.png", b"10.png", "images/10.png"),
+        "10.png-0",
+    ]
+    first, letters, last = (x for x in made if isinstance(x, Sample))
+    assert first.choices[first.answer_index] == "owl" and first.question == "What eats mice?" and first.group == "2.png"
+    assert (first.category, last.category) == ("foodChainsWebs", "")
+    assert (first.meta["abc_label"], letters.meta["abc_label"]) == ("no", "yes")
+
+
+def test_splits_are_of_diagrams(tmp_path):
+    source = layout(tmp_path)
+    by_split = {s: {x.sample_id for x in read(source, split=s) if isinstance(x, Sample)} for s in ("test", "train")}
+    assert by_split == {"test": {"2.png-0", "2.png-1"}, "train": {"10.png-0"}}
+    (source / "ai2d_test_ids.csv").write_text("2.png\n")
+    assert [x.split for x in read(source, split="test") if isinstance(x, Sample)] == ["test", "test"]
+    (source / "ai2d_test_ids.csv").write_text("two\n")
+    with pytest.raises(AdapterError, match="expected numbers of diagrams, one a line, got 'two'"):
+        read(source, split="test")
+    (source / "ai2d_test_ids.csv").unlink()
+    assert len(read(source)) == 5
+    with pytest.raises(AdapterError, match="`split: all` needs no list"):
+        read(source, split="train")
+
+
+def test_a_picture_that_no_wanted_question_has_is_not_read(tmp_path):
+    source = layout(tmp_path)
+    (source / "images" / "2.png").unlink()
+    assert [type(x).__name__ for x in read(source, selects=lambda s: s.image_id == "10.png")] == ["Image", "Sample"]
+    with pytest.raises(AdapterError, match=r"expected its picture at images/2.png"):
+        read(source)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"correctAnswer": 4}, r"10\.png\.json: question 'What eats grass\?': correctAnswer: expected 0 to 3, got 4"),
+        ({"answerTexts": ["a", "b"]}, "answerTexts: expected 4 texts"),
+        ({"abcLabel": "no"}, "abcLabel true or false"),
+        ({"more": 1}, "unknown keys more"),
+    ],
+)
+def test_damaged(tmp_path, change, says):
+    with pytest.raises(AdapterError, match=says):
+        read(layout(tmp_path, {"10.png": {"What eats grass?": question("10.png-0") | change}}))
+
+
+def test_absent_and_cut_off(tmp_path):
+    with pytest.raises(AdapterError, match=r"expected AI2D's N.png.json, found none"):
+        read(tmp_path)
+    source = layout(tmp_path)
+    (source / "questions" / "2.png.json").write_text('{"imageName": "3.png", "questions": {}}')
+    with pytest.raises(AdapterError, match=r"imageName: expected '2\.png' as the file is called, got '3\.png'"):
+        read(source)
+    (source / "questions" / "2.png.json").write_text('{"imageName"')
+    with pytest.raises(AdapterError, match=r"2\.png\.json: expected JSON"):
+        read(source)
+    (source / "categories.json").write_text('{"2.png": 7}')
+    with pytest.raises(AdapterError, match=r"categories\.json: 2\.png: expected a category as text, got 7"):
+        read(source)
