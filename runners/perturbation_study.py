@@ -24,11 +24,12 @@ from runners.sweeps import sweeps
 
 REFLECTION, TIES = "uncertainty_reflection_rate", "uncertainty_tie_rate"
 CONSISTENCY, HALLUCINATION = "hallucination_change_correlation", "hallucination_rate"
+PERTURBED = "auroc_perturbed"
 ACCURACIES = ("accuracy", "vqa_accuracy", "lave_idk_accuracy")
 SWEPT = (REFLECTION, *ACCURACIES, "mean_uncertainty")
 RANKED = ("auroc", REFLECTION, CONSISTENCY)
 """What estimators are ranked by: `auroc` on clean inputs, the others by their mean over all perturbations."""
-MEANS = (REFLECTION, CONSISTENCY, HALLUCINATION, *ACCURACIES, "coverage", "set_size")
+MEANS = (PERTURBED, REFLECTION, CONSISTENCY, HALLUCINATION, *ACCURACIES, "coverage", "set_size")
 """Whose means over the perturbations of a modality are given."""
 NEEDED = frozenset({*SWEPT, *RANKED, *MEANS, TIES})
 

@@ -16,6 +16,7 @@ from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
 from runners.blame import UNDECIDED
 from runners.perturbation_study import CONSISTENCY, HALLUCINATION, REFLECTION
 from runners.reporting.answers import read_frame
+from runners.reporting.by_modality import NAMES, REACT, WARN, captured, grids, hallucinated, leaning
 from runners.reporting.data_sets import Sheet
 from runners.reporting.heat import Heat, HeatCell, grouped, shade
 from runners.reporting.load import Results
@@ -39,15 +40,22 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     urr, hcc = (results.plots.get(name, pl.DataFrame()) for name in ("urr", "hcc"))
     attributions = read_frame(results.stage.inputs.get("attributions"), ATTRIBUTIONS)
     blames = read_frame(results.stage.inputs.get("blames"), BLAMES)
+    means = read_frame(results.stage.inputs.get("modality_scores"), SCORES)
     return {
-        "answers": [*_told(urr, "tie_rate", "rises"), *_told(hcc, "hallucination_rate", "warns"), *_told_blame(attributions, blames)],
+        "answers": [
+            captured(results, means),
+            (REACT, f"{_told(urr, 'tie_rate', 'rises')} {leaning(means)}"),
+            (WARN, hallucinated(results, means) + _told(hcc, "hallucination_rate", "warns")),
+            *_told_blame(attributions, blames),
+        ],
+        "modalities": grids(means)[:MOST],
         "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),
         "hcc": _heats(hcc, order, about, "hallucination_rate", "became wrong", _widest(hcc)),
         "kinds": kinds(results, order, about),
         "blame": [_blame_grid(attributions, model) for model in attributions["model"].unique(maintain_order=True)],
         "blamed": _blame_sheet(blames),
         "stability": _stability(read_frame(results.stage.inputs.get("rank_stability"), RANK_STABILITY)),
-        "means": _means(read_frame(results.stage.inputs.get("modality_scores"), SCORES)),
+        "means": _means(means),
         "sweeps": sweeps(results),
         "coverage": coverage(results, order),
     }
@@ -96,13 +104,12 @@ def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> He
     return HeatCell(number(row["value"], 2), small, heat, tone, "; ".join(t for t in title if t), p is not None and p < SURE)
 
 
-def _told(frame: pl.DataFrame, beside: str, what: str) -> list[tuple[str, str]]:
-    """One sentence about a grid: how many cells are clear of chance, and the most extreme ones."""
-    question = {"rises": "Which perturbation makes which estimator react?", "warns": "Does the reaction warn of hallucination?"}[what]
+def _told(frame: pl.DataFrame, beside: str, what: str) -> str:
+    """Sentences about a grid: in how many cells it is clear of chance, and the most extreme ones."""
     known = [r for r in frame.iter_rows(named=True) if r["value"] is not None] if not frame.is_empty() else []
     if not known:
         missing = "the spec names no such metric" if frame.is_empty() else "every cell is undefined, with its reason below"
-        return [(question, f"Not answered: {missing}.")]
+        return f"No grid: {missing}."
 
     def middle(row: dict[str, Any]) -> float:
         return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
@@ -110,13 +117,17 @@ def _told(frame: pl.DataFrame, beside: str, what: str) -> list[tuple[str, str]]:
     clear = [r for r in known if r["p_adjusted"] is not None and r["p_adjusted"] < SURE]
     up = sum(r["value"] > middle(r) for r in clear)
     top, last = max(known, key=lambda r: r["value"]), min(known, key=lambda r: r["value"])
-    side = ("more samples rise than fall", "more fall than rise") if what == "rises" else ("it does", "uncertainty falls there instead")
+    side = (
+        ("more samples rise in uncertainty than fall", "more fall than rise")
+        if what == "rises"
+        else ("uncertainty rises where answers become wrong", "it falls there instead")
+    )
     text = f"In {up:,} of {len(known):,} cells {side[0]} (p < .05, corrected), in {len(clear) - up:,} {side[1]}"
     text += f"; {frame.height - len(known):,} are undefined. " if frame.height > len(known) else ". "
     measure = "URR" if what == "rises" else "HCC"
     note = f", ties {percent(last[beside], 0)}" if what == "rises" and last[beside] is not None else ""
     text += f"Most: {_named(top)}, {measure} {number(top['value'], 2)}. Least: {_named(last)}, {number(last['value'], 2)}{note}."
-    return [(question, text)]
+    return text
 
 
 def _named(row: dict[str, Any]) -> str:
@@ -244,7 +255,7 @@ def _ranked_by(metric: str) -> str:
 
 def _means(frame: pl.DataFrame) -> Sheet | None:
     """Metrics of the answers and of conformal sets by modality; those of estimators are in the grids."""
-    rows = frame.filter(~pl.col("metric").str.contains(f"{REFLECTION}|{CONSISTENCY}"))
+    rows = frame.filter(~pl.col("metric").str.contains("|".join(NAMES)))
     if rows.is_empty():
         return None
     cells = {(r["model"], r["dataset"], r["metric"], r["variant"]): r for r in rows.to_dicts()}

@@ -67,8 +67,30 @@ def study(fabric: Any, truth: str | None = "image", estimators: tuple[str, ...] 
     auroc = {"metric_a": "auroc", "model_a": "large", "dataset_a": "choice", "metric_b": "auroc", "model_b": "small", "dataset_b": "choice"}
     ranks = [auroc | {"n_estimators": 2, "tau_b": None}, auroc | {"n_estimators": 5, "tau_b": -0.2, "low": -0.6, "high": 0.4}]
     means = [
-        where | {"variant": v, "slice": "all", "metric": "coverage[ours/lac]", "value": 0.8, "n": 60, "n_unscored": 0}
-        for v in ("clean", "image")
+        where
+        | {
+            "variant": v,
+            "slice": "all",
+            "metric": metric,
+            "value": value,
+            "low": value - 0.05,
+            "high": value + 0.05,
+            "n": 60,
+            "n_unscored": 0,
+        }
+        for v, metric, value in (
+            ("clean", "coverage[ours/lac]", 0.8),
+            ("image", "coverage[ours/lac]", 0.8),
+            ("image", "auroc_perturbed[perplexity]", 0.7),
+            ("image", f"auroc_perturbed[{HOSTILE}]", 0.4),
+            ("text", "auroc_perturbed[perplexity]", 0.5),
+            ("text", f"auroc_perturbed[{HOSTILE}]", 0.55),
+            ("image", "uncertainty_reflection_rate[perplexity]", 0.6),
+            ("text", "uncertainty_reflection_rate[perplexity]", 0.5),
+            ("image", f"uncertainty_reflection_rate[{HOSTILE}]", 0.9),
+            ("text", f"uncertainty_reflection_rate[{HOSTILE}]", 0.1),
+            ("image", "hallucination_rate", 0.25),
+        )
     ]
     for name, rows, schema in (
         ("attributions", attributions, ATTRIBUTIONS),
@@ -107,11 +129,37 @@ def test_a_spec_without_perturbations_has_no_such_section(fabricate: Callable[..
 
 
 def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> None:
-    reacts, warns, blame = (text for _, text in section["answers"])
-    assert reacts.startswith("In 4 of 6 cells more samples rise than fall (p < .05, corrected), in 2 more fall than rise.")
+    captured, reacts, warns, blame = (text for _, text in section["answers"])
+    assert "image: perplexity of large, 0.70 (0.65 – 0.75); text: " in captured and captured.endswith("of large, 0.55 (0.50 – 0.60).")
+    assert "Mean URR over estimators: image 0.75, text 0.30." in reacts and reacts.endswith("(large on choice), image 0.90, text 0.10.")
+    assert warns.startswith("Answers that were right become wrong: image 25.0%; by kind of question: counting 25.0% (means over pert")
+    assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")
     assert "perplexity under blur@radius=10.0 (large on choice), URR 0.90" in reacts and "0.10, ties 20%" in reacts
-    assert warns.startswith("In 2 of 4 cells it does (p < .05, corrected), in 2 uncertainty falls there instead; 2 are undefined.")
+    assert "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected), in 2 it falls there instead; 2 are" in warns
     assert "image 50%, text 25%, undecided 25%" in blame and "50.0% (25.0% – 75.0%) of 4" in blame
+
+
+def test_estimators_against_modalities(section: dict[str, Any]) -> None:
+    perturbed_from_clean, urr = section["modalities"]
+    assert perturbed_from_clean.caption == "AUROC, perturbed from clean · large · choice" and urr.caption == "URR · large · choice"
+    assert [c[0] for c in urr.columns] == ["image", "text"]
+    values = [[c.value for c in cells] for _, cells in perturbed_from_clean.rows]
+    assert values == [["0.70", "0.50"], ["0.40", "0.55"]]
+    tones = [[(c.tone, c.heat > 0) for c in cells] for _, cells in perturbed_from_clean.rows]
+    assert tones == [[("up", True), ("up", False)], [("down", True), ("up", True)]], "half is chance"
+
+
+def test_labelled_questions_answer_the_first_question_before_perturbed_ones_do(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    row = {"model": "large", "dataset": "choice", "variant": "clean", "slice": "all", "n": 40, "n_unscored": 0, "low": None, "high": None}
+    fabric.scores += [row | {"metric": f"auroc_uncertain[{e}]", "value": v} for e, v in (("perplexity", 0.61), ("luq", 0.66))]
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS)))
+    assert found is not None
+    assert (
+        found["answers"][0][1]
+        == "Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: on choice: luq of large, 0.66."
+    )
 
 
 def test_negative_is_red_undefined_has_a_reason_and_ties_stand_below(section: dict[str, Any]) -> None:
@@ -141,7 +189,7 @@ def test_the_confusion_is_by_what_is_known(section: dict[str, Any]) -> None:
 def test_without_labels_shares_are_shown_and_called_unchecked(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_results(study(fabricate(), truth=None)))
     assert found is not None and found["blamed"] is None
-    assert found["blame"][0].groups == [("unknown: choice", 3)] and "cannot be checked" in found["answers"][2][1]
+    assert found["blame"][0].groups == [("unknown: choice", 3)] and "cannot be checked" in found["answers"][3][1]
 
 
 def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
@@ -157,7 +205,7 @@ def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
 def test_perturbations_without_such_metrics_say_what_is_missing(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_results(fabricate().stage(variants=VARIANTS)))
     assert found is not None and not found["urr"] and found["coverage"]
-    assert all("Not answered" in text for _, text in found["answers"])
+    assert all("Not answered" in text or "No grid: the spec names no such metric." in text for _, text in found["answers"])
 
 
 def test_shades_and_groups() -> None:
