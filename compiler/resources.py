@@ -15,6 +15,7 @@ from typing import Any
 
 from compiler.machines import Card
 from compiler.sizes import BYTES, Size
+from registry import SHOWN_DRAWS
 
 PROMPT = 64
 """Tokens of a question with what the template writes around it."""
@@ -31,7 +32,7 @@ EFFICIENCY = 0.4
 LAUNCH = 0.7e-3
 """Seconds that launching a layer's kernels takes in PyTorch, whatever they compute: what a small model's time is made of."""
 PRIORS = ("logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence")
-ASKED = ("p_yes", "p_true", "said_confidence")
+ASKED = ("p_yes", "p_true", "p_true_sampling", "said_confidence")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,12 @@ class Work:
     @property
     def follow(self) -> int:
         """Tokens that are read after the prompt, for signals about the answer."""
-        return self.priors * (self.max_new_tokens + PROMPT) + self.asked * (self.max_new_tokens + FOLLOWED)
+        return self.priors * (self.max_new_tokens + PROMPT) + self.asked * (self.max_new_tokens + FOLLOWED) + self.shown
+
+    @property
+    def shown(self) -> int:
+        """Tokens of the sampled answers, where a question about the answer shows them."""
+        return self.draws * self.max_new_tokens if SHOWN_DRAWS & self.needs else 0
 
     @property
     def passes(self) -> int:
@@ -93,7 +99,7 @@ def memory(size: Size, work: Work, batch: int, dtype: str, quantisation: str = "
     x 3 at float32.
     """
     copies = 2 if work.follow else 1
-    row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens if work.follow else 0)
+    row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens + work.shown if work.follow else 0)
     return Memory(
         size.weight_bytes(dtype, quantisation),
         copies * batch * row * size.cache_bytes(dtype),

@@ -12,6 +12,9 @@ DRAWS = "draws"
 ASKED = "asked"
 """Key of a sample's `meta`: the question it is about, where models are asked whether that is uncertain."""
 
+SHOWN_DRAWS = frozenset({"p_true_sampling"})
+"""Columns that hold what a model says of its answer when its sampled answers are shown to it: whoever wants one wants draws."""
+
 MODALITIES = ("image", "text", "cross")
 """What a perturbation changes, and what a question's uncertainty can come from: the picture, the words, the match of the two."""
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from registry import DRAWS
+from registry import DRAWS, SHOWN_DRAWS
 from registry.plugins import Plugin, PluginError
 
 CONTEXT = "context"
@@ -54,7 +54,7 @@ def signals(read: Iterable[str]) -> frozenset[str]:
         if column in DRAWN:
             found |= {DRAWS, DRAWN[column]}
         elif column != QUESTION:
-            found.add(column)
+            found |= {column, DRAWS} if column in SHOWN_DRAWS else {column}
     return frozenset(found)
 
 

@@ -99,6 +99,7 @@ GENERATIONS = pa.schema(
         ("image_divergence", pa.list_(pa.float32())),  # nats per token: KL of what could come next with the image from that without it
         ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
         ("p_true", pa.float64()),  # of "True", when asked whether the answer is true or false
+        ("p_true_sampling", pa.float64()),  # the same, its sampled answers being shown to it before it is asked
         ("p_yes", pa.float64()),  # P(yes) / (P(yes) + P(no)), when asked whether the answer is right
         ("said_confidence", pa.string()),  # the reply, when asked how sure it is of the answer
         ("input_digest", pa.string()),  # rendered prompt and pixels: what the model really saw

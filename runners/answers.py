@@ -19,7 +19,7 @@ from runners import plans
 from runners.asking import Asker
 from runners.code import engine_digest
 from runners.inputs import Dataset, Variant
-from runners.models import ANSWER, OPTIONS, Remote, draw_of
+from runners.models import ANSWER, OPTIONS, Remote, draw_of, is_signal
 from runners.predict import answer_all, follow
 from runners.remote import ask_all
 from runners.settings import is_first
@@ -108,7 +108,7 @@ def _count(stage: Stage, found: plans.Found) -> None:
 _KINDS: dict[str, Callable[[str], bool]] = {
     "answers": lambda part: part in (ANSWER, OPTIONS),
     "draws": lambda part: draw_of(part) > 0,
-    "signals": lambda part: part not in (ANSWER, OPTIONS) and not draw_of(part),
+    "signals": is_signal,
 }
 
 

@@ -6,14 +6,14 @@ import copy
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from runners.ahead import ahead
 from runners.inputs import BrokenSample, Dataset, Item, Variant
-from runners.models import ANSWER, DRAWS, OPTIONS, PARTS, Decoding, Part, Request, draw_of, draw_part
+from runners.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, Decoding, Part, Request, draw_of, draw_part, is_signal
 from runners.progress import progress
 from runners.prompts import messages
 from runners.seen import Seen, Sight
@@ -119,29 +119,33 @@ class Asker:
         """What is wanted of one question."""
         if options:
             return (OPTIONS,)
-        signals = [name for name, columns in PARTS.items() if name not in (ANSWER, OPTIONS) and self.needs.intersection(columns)]
+        signals = [name for name, columns in PARTS.items() if is_signal(name) and self.needs.intersection(columns)]
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
 
     def key(self, place: Place, part: str) -> bytes:
         """The key of one part of the answer."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._manners.get((part, options)) or self._manners.setdefault((part, options), self._manner(part, options))
-        return part_key(place.base, how, self._stream(place) if draw_of(part) else 0)
+        return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0)
 
     def _manner(self, part: str, options: int) -> bytes:
         how = self.decoding
         if part == OPTIONS:
             return manner(part, {"method": "choice", "options": options})
         greedy = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
-        return manner(part, {**greedy, "method": "sample", "temperature": how.temperature, "top_p": how.top_p} if draw_of(part) else greedy)
+        drawn = {"temperature": how.temperature, "top_p": how.top_p}
+        if draw_of(part):
+            return manner(part, {**greedy, "method": "sample", **drawn})
+        return manner(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy)
 
-    def request(self, place: Place, parts: Sequence[str], given: Part | None = None) -> Request:
+    def request(self, place: Place, parts: Sequence[str], given: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
         """The request for some parts of an answer, made anew and held to its key.
 
         Args:
             place: of the sample and variant.
             parts: what is wanted.
             given: the greedy answer, where it is known.
+            drawn: sampled answers by number, likewise.
 
         Raises:
             StageError: it is not the one that was surveyed, so its answer would be stored under a wrong key.
@@ -160,7 +164,7 @@ class Asker:
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: twice perturbed, it came out differently; "
                 "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
             )
-        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, given)
+        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, given, drawn or {})
 
     def _examine(self, place: tuple[int, int]) -> list[Cell | str] | BrokenSample:
         number, row = place

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from runners.asking import Place
-from runners.models import ANSWER
+from runners.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_part, is_signal
 from runners.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ class Batch:
     """Places that are asked for the same parts at once."""
 
     parts: tuple[str, ...]
-    given: bool
-    """Whether the greedy answer is stored already and what is wanted is about it."""
     places: tuple[Place, ...]
 
     @property
@@ -46,7 +44,7 @@ class Batch:
 
     def cut(self, size: int) -> list[Batch]:
         """The same in pieces of at most so many places."""
-        return [Batch(self.parts, self.given, self.places[at : at + size]) for at in range(0, len(self.places), size)]
+        return [Batch(self.parts, self.places[at : at + size]) for at in range(0, len(self.places), size)]
 
 
 @dataclass
@@ -98,16 +96,36 @@ def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
         wanted = [(cell, part) for cell in some for part in asker.parts(cell.options)]
         keys = [asker.key(cell.place, part) for cell, part in wanted]
         lacking: dict[int, list[str]] = {}
+        again: dict[int, list[str]] = {}
         for (cell, part), key, here in zip(wanted, keys, store.has(keys), strict=True):
             if here:
                 found.stored[part] = found.stored.get(part, 0) + 1
             elif key in taken:
-                found.repeats += 1
+                again.setdefault(id(cell), []).append(part)
             else:
                 taken.add(key)
                 lacking.setdefault(id(cell), []).append(part)
-        found.missing += [Task(cell, tuple(lacking[id(cell)])) for cell in some if id(cell) in lacking]
+        for cell in some:
+            own, others = lacking.get(id(cell), []), again.get(id(cell), [])
+            if ANSWER in others and any(map(is_signal, own)):  # made once more, so that no batch has to wait for another
+                own.insert(0, ANSWER)
+                others.remove(ANSWER)
+            found.repeats += len(others)
+            if own:
+                found.missing.append(Task(cell, tuple(own)))
     return found
+
+
+def requests(asker: Asker, store: Store, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
+    """What is to be asked at these places, with what is stored of the answers that signals among the parts are about."""
+    given: Sequence[Part | None] = [None] * len(places)
+    if ANSWER not in parts and any(map(is_signal, parts)):
+        given = store.parts([asker.key(place, ANSWER) for place in places])
+    shown = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
+    known = [draw for draw in shown if draw_part(draw) not in parts]
+    texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in known])]
+    drawn = [dict(zip(known, texts[at * len(known) :], strict=False)) for at in range(len(places))]
+    return [asker.request(place, parts, answer, own) for place, answer, own in zip(places, given, drawn, strict=True)]
 
 
 Sizes = Callable[[Sequence[Task]], int]
@@ -123,12 +141,11 @@ def make(tasks: Iterable[Task], sizes: Sizes) -> list[Batch]:
     for task in tasks:
         kinds.setdefault((bool(task.cell.pixels), task.cell.options > 0, task.parts), []).append(task)
     batches = []
-    for (_, options, parts), alike in kinds.items():
-        given = not options and ANSWER not in parts
+    for (_, _, parts), alike in kinds.items():
         size = sizes(alike)
         for start in range(0, len(alike), WINDOW * size):
             for some in _packed(alike[start : start + WINDOW * size], size):
-                batches.append(Batch(parts, given, tuple(task.cell.place for task in some)))
+                batches.append(Batch(parts, tuple(task.cell.place for task in some)))
     return batches
 
 
@@ -180,9 +197,7 @@ class PlanFile:
     def _read(self) -> list[Batch]:
         try:
             raw = json.loads(self.path.read_text(encoding="utf-8"))
-            return [
-                Batch(tuple(b["parts"]), b["given"], tuple(Place(d, r, v, bytes.fromhex(key)) for d, r, v, key in b["places"])) for b in raw
-            ]
+            return [Batch(tuple(b["parts"]), tuple(Place(d, r, v, bytes.fromhex(key)) for d, r, v, key in b["places"])) for b in raw]
         except FileNotFoundError:
             return []
         except (ValueError, KeyError, TypeError) as error:  # it was written whole or not at all
@@ -193,9 +208,7 @@ class PlanFile:
         for other in self.folder.iterdir() if self.folder.is_dir() else ():
             if other not in (self.path, self.notes):
                 other.unlink()
-        rows = [
-            {"parts": b.parts, "given": b.given, "places": [[p.dataset, p.row, p.variant, p.base.hex()] for p in b.places]} for b in batches
-        ]
+        rows = [{"parts": b.parts, "places": [[p.dataset, p.row, p.variant, p.base.hex()] for p in b.places]} for b in batches]
         _write(self.path, rows)
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from runners import sharing
 from runners.ahead import ahead
 from runners.devices import out_of_memory
-from runners.models import ANSWER, Encoded, Part
-from runners.plans import Batch, Work, stored
+from runners.models import Encoded, Part
+from runners.plans import Batch, Work, requests, stored
 from runners.progress import progress
 from runners.stage import StageError
 from runners.store import Store
@@ -195,11 +195,7 @@ class Loader:
         return [(piece, self.encoded(piece)) for piece in pieces]
 
     def encoded(self, batch: Batch) -> Encoded:
-        given: Sequence[Part | None] = [None] * len(batch.places)
-        if batch.given:
-            given = self.store.parts([self.asker.key(place, ANSWER) for place in batch.places])
-        requests = [self.asker.request(place, batch.parts, part) for place, part in zip(batch.places, given, strict=True)]
-        made: Encoded = self.asker.model.encode(requests)
+        made: Encoded = self.asker.model.encode(requests(self.asker, self.store, batch.places, batch.parts))
         if not self.pinned:
             return made
         return replace(made, tensors={n: t.pin_memory() if hasattr(t, "pin_memory") else t for n, t in made.tensors.items()})

@@ -62,7 +62,30 @@ def verbalisation(question: str, answer: str, image: bool = True) -> list[dict[s
 
 def p_true(question: str, answer: str) -> str:
     """Another way to ask the same, in one turn: is the possible answer (A) True or (B) False? (Kadavath et al., 2022)"""
-    return f"Question: {question}\nPossible answer: {answer}\nIs the possible answer:\n(A) True\n(B) False\nThe possible answer is:"
+    return f"Question: {question}\n{_true_or_false(answer)}"
+
+
+def p_true_sampling(question: str, answer: str, drawn: Sequence[str]) -> str:
+    """The same, with sampled answers before it, each on a line of its own (Kadavath et al., 2022).
+
+    >>> print(p_true_sampling("What color is it?", "red", ["red", "dark red", "blue"]))
+    Question: What color is it?
+    Here are some things that may be the answer:
+    red
+    dark red
+    blue
+    Possible answer: red
+    Is the possible answer:
+    (A) True
+    (B) False
+    The possible answer is:
+    """
+    lines = [" ".join(text.split()) for text in drawn]
+    return "\n".join([f"Question: {question}", "Here are some things that may be the answer:", *lines, _true_or_false(answer)])
+
+
+def _true_or_false(answer: str) -> str:
+    return f"Possible answer: {answer}\nIs the possible answer:\n(A) True\n(B) False\nThe possible answer is:"
 
 
 def _after(question: str, answer: str, asked: str, image: bool) -> list[dict[str, object]]:

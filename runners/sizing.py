@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from runners import sharing
 from runners.devices import out_of_memory, torch_device
 from runners.keeping import Kept
-from runners.models import ANSWER
+from runners.plans import requests
 from runners.predict import module_of
 from runners.progress import progress
 
@@ -139,9 +139,5 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
 
 def _answer(asker: Asker, store: Store, tasks: Sequence[Task]) -> None:
     """Answer for nothing but to see what it takes."""
-    requests = []
-    for task in tasks:
-        about = ANSWER not in task.parts and not task.cell.options
-        given = store.parts([asker.key(task.cell.place, ANSWER)])[0] if about else None
-        requests.append(asker.request(task.cell.place, task.parts, given))
-    asker.model.answer(asker.model.encode(requests), asker.decoding)
+    asked = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
+    asker.model.answer(asker.model.encode(asked), asker.decoding)

@@ -21,7 +21,7 @@ _FIELD = {
     "option_logits": "numbers",
 }
 """Which field of a part fills a column; of any other it is `logprobs`."""
-_ONE_NUMBER = frozenset({"p_true", "p_yes"})
+_ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
 _CHUNK = 2048
 
 

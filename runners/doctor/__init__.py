@@ -85,11 +85,12 @@ class Patient:
         return self.model.answer(self.model.encode(requests), self.decoding)
 
     def part(self, *parts: str) -> list[dict[str, Part]]:
-        """These parts of all cases, from one batch, the greedy answers being made once."""
+        """These parts of all cases, from one batch, all answers being made once."""
         from dataclasses import replace
 
-        asked = [replace(r, given=said[ANSWER]) for r, said in zip(self.requests(parts), self.said, strict=True)]
-        return self.answers(asked)
+        drawn = [{k: said[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for said in self.said]
+        known = zip(self.requests(parts), self.said, drawn, strict=True)
+        return self.answers([replace(request, given=said[ANSWER], drawn=texts) for request, said, texts in known])
 
     @cached_property
     def said(self) -> list[dict[str, Part]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runners.doctor import DRAWS, Check, Finding, Patient, judge
 from runners.models import ANSWER, OPTIONS, ModelError, Part, draw_part
-from runners.prompts import messages, p_true, verbalisation, verification
+from runners.prompts import messages, p_true, p_true_sampling, verbalisation, verification
 
 if TYPE_CHECKING:
     import torch
@@ -237,14 +237,16 @@ def said_confidence(patient: Patient) -> Finding:
 
 
 def own_answer(patient: Patient) -> Finding:
-    """P(yes) and P(True) by continuation equal those of the whole prompt read alone."""
+    """P(yes) and P(True), with and without sampled answers before it, by continuation equal those of the whole prompt read alone."""
     from runners.models._own_answer import true_share, yes_share
 
     worst = 0.0
-    for name in ("p_yes", "p_true"):
+    for name in ("p_yes", "p_true", "p_true_sampling"):
         for case, said, parts in zip(patient.cases, patient.said, patient.part(name), strict=True):
             shown, answer = case.image is not None, said[ANSWER].text or ""
-            turns = verification(case.question, answer, shown) if name == "p_yes" else messages(p_true(case.question, answer), image=shown)
+            drawn = [said[draw_part(draw)].text or "" for draw in range(1, DRAWS + 1)]
+            asked = p_true_sampling(case.question, answer, drawn) if name == "p_true_sampling" else p_true(case.question, answer)
+            turns = verification(case.question, answer, shown) if name == "p_yes" else messages(asked, image=shown)
             prompt = patient.model.render(turns)
             logits = patient.plain.logits(prompt, case.image)
             share = (yes_share if name == "p_yes" else true_share)(patient.model, logits, prompt)[0]

@@ -31,6 +31,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from registry import DRAWS as DRAWS
+from registry import SHOWN_DRAWS as SHOWN_DRAWS
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -49,6 +50,7 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "without_both": ("logprobs_without_both",),
         "image_divergence": ("image_divergence",),
         "p_true": ("p_true",),
+        "p_true_sampling": ("p_true_sampling",),
         "p_yes": ("p_yes",),
         "said_confidence": ("said_confidence",),
     }
@@ -69,6 +71,11 @@ def draw_part(draw: int) -> str:
 def draw_of(part: str) -> int:
     """The number of a sampled answer; 0 for every other part."""
     return int(part.removeprefix("draw ")) if part.startswith("draw ") else 0
+
+
+def is_signal(part: str) -> bool:
+    """Whether a part is about the greedy answer, which must then be known."""
+    return part not in (ANSWER, OPTIONS) and not draw_of(part)
 
 
 class ModelError(Exception):
@@ -102,7 +109,7 @@ class Part:
     entropies: list[float] | None = None
     """Nats, over the full vocabulary, one per token."""
     numbers: list[float] | None = None
-    """Raw logits of the options' letters at the answer's first position; or the one number of p_yes or p_true, none where undefined."""
+    """Raw logits of the options' letters at the answer's first position; or the one number of p_yes or a P(True), none where undefined."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,8 @@ class Request:
     """Digest of the picture: equal digests are one picture, whose work is shared. Empty: unknown."""
     given: Part | None = None
     """The greedy answer, where it is known and only signals about it are wanted."""
+    drawn: Mapping[int, str] = field(default_factory=dict)
+    """Sampled answers that are known, by number, where a signal that shows them is wanted; those in `parts` are shown as well."""
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ every question about the answer from the end of its prompt, or from wherever it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from runners.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part
+from runners.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part, is_signal
 from runners.models._layout import Layout, common, followed
 from runners.models._own_answer import true_share, yes_share
 from runners.models._rows import Network, Rows, divergences, token_logprobs
 from runners.models._sampling import Chooser
-from runners.prompts import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
+from runners.prompts import CONFIDENCE_TOKENS, messages, p_true, p_true_sampling, verbalisation, verification
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +27,23 @@ Parts = list[dict[str, Part]]
 PRIORS = ("without_image", "without_question", "without_both")
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a model answered to one question."""
+
+    greedy: Part
+    drawn: tuple[str, ...]
+    """The sampled answers that are made or known, in order."""
+
+    @property
+    def text(self) -> str:
+        return self.greedy.text or ""
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.greedy.tokens or []
+
+
 def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
     """The wanted parts of every request of a batch, all of which want the same parts."""
     requests, layout = encoded.requests, encoded.notes
@@ -34,11 +51,11 @@ def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
     if OPTIONS in requests[0].parts:
         return _options(model, requests, trunk)
     made = _decoded(model, requests, trunk, decoding)
-    about = [name for name in requests[0].parts if name != ANSWER and not draw_of(name)]
+    about = [name for name in requests[0].parts if is_signal(name)]
     if not about:
         return made
-    said = [parts.get(ANSWER) or _given(request) for parts, request in zip(made, requests, strict=True)]
-    answers = [part.tokens or [] for part in said]
+    said = [_said(request, parts) for request, parts in zip(requests, made, strict=True)]
+    answers = [own.tokens for own in said]
     blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read it
     for name in about:
         found = _signal(model, name, requests, layout, trunk, said, blind)
@@ -53,11 +70,11 @@ def _signal(
     requests: Sequence[Request],
     layout: Layout,
     trunk: Rows,
-    said: Sequence[Part],
+    said: Sequence[Said],
     blind: Callable[[], torch.Tensor],
 ) -> list[Part]:
     """One signal about every answer; `blind` gives the logits of its tokens without the image."""
-    answers = [part.tokens or [] for part in said]
+    answers = [own.tokens for own in said]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
         return [Part(logprobs=values) for values in token_logprobs(logits, answers)]
@@ -118,10 +135,12 @@ def _generated(model: HfVlm, requests: Sequence[Request], draws: Sequence[int], 
     return [Part(text, ids, known, spread) for text, ids, known, spread in found]
 
 
-def _given(request: Request) -> Part:
-    if request.given is None or not request.given.tokens:
+def _said(request: Request, made: dict[str, Part]) -> Said:
+    greedy = made.get(ANSWER) or request.given
+    if greedy is None or not greedy.tokens:
         raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
-    return request.given
+    drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in made.items() if draw_of(name)}}
+    return Said(greedy, tuple(drawn[number] for number in sorted(drawn)))
 
 
 def _prior(
@@ -154,12 +173,12 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     return made
 
 
-_SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share}
+_SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
 
 
-def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Part]) -> tuple[Rows, str]:
+def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Said]) -> tuple[Rows, str]:
     """The model at the end of a question about its own answers, and the first of these prompts."""
-    texts = [model.render(_about(name, request, part.text or "")) for request, part in zip(requests, said, strict=True)]
+    texts = [model.render(_about(name, request, own)) for request, own in zip(requests, said, strict=True)]
     if layout.apart:
         return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)]), texts[0]
     ids, starts = [], []
@@ -170,8 +189,14 @@ def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout,
     return trunk.extend(ids, starts)[0], texts[0]
 
 
-def _about(name: str, request: Request, answer: str) -> list[dict[str, object]]:
+def _about(name: str, request: Request, said: Said) -> list[dict[str, object]]:
     image = request.image is not None
     if name == "p_true":
-        return messages(p_true(request.question, answer), image=image)
-    return (verification if name == "p_yes" else verbalisation)(request.question, answer, image)
+        return messages(p_true(request.question, said.text), image=image)
+    if name == "p_true_sampling":
+        if not said.drawn:
+            raise ModelError(
+                f"P(True) over samples is wanted, but neither sampled answers nor leave to draw them: {request.prompt[-80:]!r}"
+            )
+        return messages(p_true_sampling(request.question, said.text, said.drawn), image=image)
+    return (verification if name == "p_yes" else verbalisation)(request.question, said.text, image)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import PIL
 
 from runners.chats import data_url
-from runners.models import ANSWER, OPTIONS, Decoding, Part, Request, Told, draw_of, draw_part
+from runners.models import ANSWER, OPTIONS, Decoding, Part, Request, Told, draw_of, draw_part, is_signal
 from runners.models._completions import (
     Choice,
     Completion,
@@ -80,7 +80,7 @@ class OpenAIModel:
 
     def parts(self, request: Request, decoding: Decoding) -> Iterator[Told]:
         url = None if request.image is None else self._url(request.image)
-        signals = [part for part in request.parts if part not in (ANSWER, OPTIONS) and not draw_of(part)]
+        signals = [part for part in request.parts if is_signal(part)]
         draws = [draw_of(part) for part in request.parts if draw_of(part)]
         said = request.given
         if OPTIONS in request.parts:

@@ -49,6 +49,13 @@ def test_sizes_are_those_of_the_model(family, tmp_path):
     assert size.cache_bytes("float32") * tokens * len(whole) / size.layers == kept and len(cache.layers) == size.layers
 
 
+def test_draws_that_are_shown_are_read_once_more():
+    plain = Work(frozenset({"p_true"}), 10, 16, 391)
+    shown = Work(frozenset({"p_true", "p_true_sampling"}), 10, 16, 391)
+    assert shown.follow - plain.follow == (16 + 48) + 10 * 16 and shown.passes == plain.passes + 1
+    assert memory(QWEN, shown, 4, "bfloat16").cache - memory(QWEN, plain, 4, "bfloat16").cache == 2 * 4 * 160 * 57344
+
+
 def test_the_table_says_which_output_layers_are_embeddings():
     """Where it is one matrix, an embedding's worth of parameters is counted once."""
     for name in ("google/gemma-3-4b-it", "Qwen/Qwen2-VL-2B-Instruct", "microsoft/kosmos-2-patch14-224"):

@@ -37,6 +37,7 @@ def test_what_does_not_exist(tmp_path):
 
 def test_what_a_model_must_give():
     assert signals(["text", "p_true", "question"]) == {"text", "p_true"}
+    assert signals(["p_true_sampling"]) == {"p_true_sampling", "draws"}
     assert signals(["draw_texts"]) == {"draws", "text"}
     assert signals(["draw_entropies", "draw_logprobs"]) == {"draws", "token_entropies", "token_logprobs"}
     assert signals([]) == frozenset()

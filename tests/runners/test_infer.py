@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from registry.sample import GENERATIONS, IMAGES
+from registry.sample import GENERATIONS, IMAGES, SAMPLES
 from runners.records import read_table, write_table
 from runners.stage import StageError
 from tests.tiny_models import tiny_llava
@@ -114,6 +114,43 @@ def test_more_draws_compute_only_those(project):
     assert [r for r in project.rows("open") if r["draw"] < 4] == before
     project.stage(["open", "mc"], needs=[*NEEDS, "draws"], draws=5, temperature=0.8)
     assert project.run().counters == {"answers computed": 0, "answers stored": 17, "draws computed": 10 * 5, "draws stored": 0}
+
+
+def test_p_true_over_samples_is_about_all_draws(project):
+    wanted = [*NEEDS, "draws", "p_true_sampling"]
+    project.stage(["open", "mc"], needs=wanted, draws=2)
+    first = {"answers computed": 17, "answers stored": 0, "draws computed": 20, "draws stored": 0}
+    assert project.run().counters == {**first, "signals computed": 10, "signals stored": 0}
+    values = [r["p_true_sampling"] for r in project.rows("open") if r["draw"] == 0]
+    assert all(0 <= p <= 1 for p in values) and all(r["p_true_sampling"] is None for r in project.rows("mc"))
+    project.stage(["open", "mc"], needs=wanted, draws=3)  # one more draw is another prompt
+    more = {"answers computed": 0, "answers stored": 17, "draws computed": 10, "draws stored": 20}
+    assert project.run().counters == {**more, "signals computed": 10, "signals stored": 0}
+    assert [r["p_true_sampling"] for r in project.rows("open") if r["draw"] == 0] != values
+    project.stage(["open", "mc"], needs=wanted, draws=2)
+    assert project.run().counters["signals computed"] == 0
+    assert [r["p_true_sampling"] for r in project.rows("open") if r["draw"] == 0] == values
+    project.stage(["open", "mc"], needs=wanted, draws=2, temperature=2.0)
+    found = project.run().counters
+    assert (found["answers computed"], found["draws computed"], found["signals computed"]) == (0, 20, 10)
+
+
+def test_the_same_question_under_two_names_has_draws_of_its_own(project):
+    """And what is said of them: no batch waits for an answer that another is to bring."""
+    path = project.folder / "results" / "t" / "data" / "open" / "samples.parquet"
+    rows = read_table(path, SAMPLES).to_pylist()
+    twins = [{**row, "sample_id": f"{row['sample_id']}-twin"} for row in rows[:6]]
+    write_table(path, [*rows, *twins], SAMPLES)
+    project.stage(["open"], needs=[*NEEDS, "draws", "p_true", "p_true_sampling"], draws=2)
+    found = project.run(batch_size=2, workers=4).counters
+    assert found == {
+        "answers computed": 16, "answers stored": 0, "draws computed": 32, "draws stored": 0, "signals computed": 26, "signals stored": 0,
+        "same as another": 6,
+    }  # fmt: skip
+    greedy = {r["sample_id"]: r for r in project.rows("open") if r["draw"] == 0}
+    for twin in twins:
+        own, other = greedy[twin["sample_id"]], greedy[twin["sample_id"].removesuffix("-twin")]
+        assert (own["text"], own["p_true"]) == (other["text"], other["p_true"]) and own["p_true_sampling"] is not None
 
 
 def test_equal_questions_are_answered_once(project):

@@ -106,7 +106,7 @@ def test_only_what_is_missing_is_asked_each_once(store):
     asker.draws = 4
     more = look_up(asker, [one, two, same], store)
     assert [t.parts for t in more.missing] == [("draw 3", "draw 4")] * 2 and more.stored["answer"] == 3
-    assert [b.given for b in make(more.missing, lambda _: 8)] == [True]
+    assert [b.parts for b in make(more.missing, lambda _: 8)] == [("draw 3", "draw 4")]
 
 
 def test_another_wish_has_another_plan(store):

@@ -27,6 +27,7 @@ COLUMNS = {
     "option_logits": [RNG.normal(size=4) for _ in LENGTHS],
     "text": ["a", "b c", "", "d", "e"],
     "p_true": RNG.random(5),
+    "p_true_sampling": RNG.random(5),
     "p_yes": RNG.random(5),
     "image_divergence": [RNG.random(n) for n in LENGTHS],
     "said_confidence": ["85", "about 7%", "", "sure", "100"],

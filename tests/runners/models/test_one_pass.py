@@ -139,6 +139,19 @@ def test_p_true_and_p_yes(model, said):
         assert parts["p_yes"].numbers == [pytest.approx(yes / (yes + no), abs=LIMIT)]
 
 
+def test_p_true_with_all_draws_shown(model, said):
+    plain = Plain(model)
+    for request, parts in zip(*said, strict=True):
+        drawn = "".join(" ".join(parts[draw_part(draw)].text.split()) + "\n" for draw in (1, 2, 3))
+        frame = (
+            f"Question: {request.question}\nHere are some things that may be the answer:\n{drawn}Possible answer: {parts['answer'].text}\n"
+        )
+        frame += "Is the possible answer:\n(A) True\n(B) False\nThe possible answer is:"
+        prompt = plain.render([turn("user", frame, True)])
+        assert parts["p_true_sampling"].numbers == [pytest.approx(plain.probability(prompt, request.image, ["True"]), abs=LIMIT)]
+        assert parts["p_true_sampling"].numbers != parts["p_true"].numbers
+
+
 def test_image_divergence(model, said):
     plain = Plain(model)
     for request, parts in zip(*said, strict=True):
@@ -197,6 +210,17 @@ def test_a_known_answer_is_not_made_again(model, said):
         assert set(parts) == {"p_true", "without_question", "draw 4"}
         assert parts["p_true"].numbers == pytest.approx(known["p_true"].numbers, abs=LIMIT)
         assert parts["without_question"].logprobs == pytest.approx(known["without_question"].logprobs, abs=LIMIT)
+
+
+def test_draws_that_are_known_are_shown_beside_those_that_are_made(model, said):
+    asked, before = said
+    for wanted in (("p_true_sampling",), ("draw 2", "draw 3", "p_true_sampling")):
+        known = [{k: parts[draw_part(k)].text for k in (3, 1, 2) if draw_part(k) not in wanted} for parts in before]
+        later = [replace(r, parts=wanted, given=p["answer"], drawn=d) for r, p, d in zip(asked, before, known, strict=True)]
+        for parts, expected in zip(answers(model, later), before, strict=True):
+            assert parts["p_true_sampling"].numbers == pytest.approx(expected["p_true_sampling"].numbers, abs=LIMIT)
+    with pytest.raises(ModelError, match="neither sampled answers nor leave to draw them"):
+        answers(model, [replace(asked[0], parts=("answer", "p_true_sampling"))])
 
 
 def test_draws_are_draws(model):
