@@ -92,8 +92,9 @@ def _open_answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, 
     answers: list[Answered | None] = []
     for row, i in zip(table.filter(pa.array(is_open)).to_pylist(), place[is_open], strict=True):
         fact, text = facts[i], row.pop("text")
-        references = tuple(fact["references"] or ()) if fact["answerable"] else ()
+        given = tuple(fact["references"] or ())
+        references, people = (given, ()) if fact["answerable"] else ((), given)
         rows.append({**row, "gt_is_idk": not fact["answerable"]})
         fits = text is not None and (references or not fact["answerable"])
-        answers.append(Answered(fact["question"], references, text) if fits else None)
+        answers.append(Answered(fact["question"], references, text, people) if fits else None)
     return rows, answers

@@ -20,6 +20,8 @@ class Answered:
     references: tuple[str, ...]
     """Empty where declining is right."""
     prediction: str
+    people: tuple[str, ...] = ()
+    """The question's references where declining is right: what people answered, or how declining may be put."""
 
 
 def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
@@ -37,7 +39,9 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     plugin = plugins.get("judges", ref["plugin"])
     function = plugins.load("judges", plugin.name)
     unique = list(dict.fromkeys(answers))
-    columns = [[a.question for a in unique], [list(a.references) for a in unique], [a.prediction for a in unique]]
+    enough = plugin.declares.get("PEOPLE")
+    known = [list(a.references or (a.people if enough is not None and len(a.people) >= enough else ())) for a in unique]
+    columns = [[a.question for a in unique], known, [a.prediction for a in unique]]
     context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
     judged = function(*context, *columns, **ref["args"])
     if len(judged) != len(unique):

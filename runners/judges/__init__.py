@@ -6,6 +6,8 @@ The contract of a plugin `NAME.py`, the second form for one that needs the run's
     def NAME(context: JudgeContext, questions, references, predictions, *, ...) -> list[Judgement]
 
 - One judgement per question, in order. No references means that declining is the right answer.
+- A module that declares `PEOPLE = n` is handed the references of a question that cannot be answered too, where there are at least n:
+  then they are what people said of it ("unanswerable" among it), and not how declining may be put.
 - `rating` is 1 right, 0.5 partly right, 0 wrong; None where the judge could not tell, which is counted and never guessed.
 - An answer that declines is right (1) where declining is right and wrong (0) elsewhere; any other answer is wrong (0) where
   declining is right.

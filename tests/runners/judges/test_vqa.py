@@ -24,10 +24,45 @@ def test_agreement_with_ten_people(same, expected):
         ("a", ""),
         ("yes,it is", "yes it is"),
         ("it's", "it's"),
+        ("Im", "im"),  # the table's "Im" has a capital and is never met
+        ("couldnt've", "couldn't've"),
+        ("couldn'tve", "couldn't've"),
+        ("somebody'd", "somebodyd"),
+        ("yalld've", "yalld've"),  # one apostrophe is put back, not two
+        ("y'alld've", "y'all'd've"),
+        ("'ow'sat", "'ow's'at"),
+        ("hed", "he'd"),
+        ("a.b" * 34, "ab" * 32 + "a.ba.b"),  # re.UNICODE stands where the count belongs, and is 32
     ],
 )
 def test_normalisation(text, expected):
     assert normalise(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "official", "evalai", "reliable"),
+    [
+        ("yes,it is", "yes it is", "yesit is", "yes it is"),
+        ("it's", "it's", "it 's", "it's"),
+        ("red/white", "red white", "red white", "red white"),
+        ("red / white", "red white", "red white", "red white"),
+        ("--no--", "no", "no", "no"),
+        ("is it?", "is it", "is it", "is it"),
+        ("1,000-2,000", "10002000", "1000 2000", "1000-2000"),
+        ("10-20", "10 20", "10 20", "10-20"),
+        ("yes! (maybe)", "yes maybe", "yes maybe", "yes maybe"),
+        ("t-shirt, a", "t shirt", "t shirt", "t shirt"),
+        ("..5", ".5", ".5", ".5"),
+    ],
+)
+def test_three_rules_in_circulation(text, official, evalai, reliable):
+    """What the three evaluators give, run on these texts."""
+    assert (normalise(text), normalise(text, "evalai"), normalise(text, "reliable")) == (official, evalai, reliable)
+
+
+def test_the_evalai_rule_is_always_applied():
+    asked = (["?"], [["yes"] * 10], ["Yes"])
+    assert [vqa(*asked, rule=rule)[0].rating for rule in ("official", "reliable", "evalai")] == [0, 0, 1]
 
 
 def test_normalised_only_where_the_references_differ():

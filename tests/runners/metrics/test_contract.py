@@ -34,6 +34,8 @@ def columns():
         "uncertainty_change": rng.normal(size=N),
         "rated_by_vqa": rng.integers(0, 11, N) / 10,
         "group_of_group": np.arange(N) // 3 * 1.0,
+        "code_of_category": np.arange(N) % 2 * 1.0,
+        "code_of_references": np.arange(N) % 5 * 1.0,
     }
 
 

@@ -1,0 +1,40 @@
+from collections import Counter
+
+import pyarrow as pa
+
+from registry.sample import GENERATIONS, SAMPLES
+from runners.frames import Samples
+from runners.judge import _open_answers
+from runners.judging import Answered, judge
+from runners.settings import Settings
+
+PEOPLE = ("unanswerable",) * 7 + ("soup",) * 3
+
+
+def judged(plugin, answers, **args):
+    made = judge({"label": plugin, "plugin": plugin, "args": args}, answers, Settings(progress=False), Counter())
+    return [None if j.rating is None else round(j.rating, 6) for j in made]
+
+
+def test_what_people_said_of_a_question_that_cannot_be_answered():
+    answers = [Answered("What is in the can?", (), said, PEOPLE) for said in ("unanswerable", "soup", "I can't tell", "beans")]
+    assert judged("vqa", answers) == [1, 0.9, 0, 0]
+    assert judged("vqa", answers, refusal="unanswerable") == [1, 0.9, 1, 0]
+    assert judged("rules", answers) == [1, 0, 1, 0]  # says nothing of PEOPLE: any way of declining is right
+
+
+def test_one_way_to_decline_is_nobody_s_answer():
+    answers = [Answered("What color is the cat?", (), said, ("There is no cat.",)) for said in ("I don't know.", "black")]
+    assert judged("vqa", answers) == [1, 0]
+
+
+def test_the_stage_hands_both_over():
+    rows = [
+        {"sample_id": "a", "question": "?", "references": PEOPLE, "answerable": False, "group": ""},
+        {"sample_id": "b", "question": "?", "references": ["red"], "answerable": True, "group": ""},
+    ]
+    said = [{"sample_id": name, "variant": "clean", "draw": 0, "text": "soup"} for name in "ab"]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    made, answers = _open_answers(samples, pa.Table.from_pylist(said, schema=GENERATIONS), "here")
+    assert answers == [Answered("?", (), "soup", PEOPLE), Answered("?", ("red",), "soup")]
+    assert [row["gt_is_idk"] for row in made] == [True, False]
