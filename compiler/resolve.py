@@ -48,7 +48,7 @@ class DatasetUse:
     missing: str = ""
     """What will read it, where nothing does yet."""
     select: Mapping[str, Any] = field(default_factory=dict)
-    """`where`, `uncertain`, `disjoint` and `ask` as the data stage is told, where the spec has them."""
+    """`where`, `uncertain`, `disjoint`, `ask` and `skip_bad` as the data stage is told, where the spec has them."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,8 @@ class _Resolver:
             if apart := subsets.disjoint(name, self.spec.datasets, selected, self._problem):
                 select["disjoint"] = apart
             select |= subsets.asked(entry, path, self._problem)
+            if entry.skip_bad:
+                select["skip_bad"] = True
             given = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
             source = entry.source or (card.name if card.layout else None)
             limit = entry.limit if entry.limit is not None else self.run_wide.limit

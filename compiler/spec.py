@@ -65,6 +65,9 @@ class Dataset(BaseModel):
         None,
         description="A prompt of specs/prompts/ with the place {question}: models are asked by it whether the question is uncertain.",
     )
+    skip_bad: bool = Field(
+        False, description="Leave out records that cannot be read, listed and counted, instead of ending the run at the first."
+    )
     disjoint: list[Name] | None = Field(
         None, min_length=1, description="Data sets of the same source whose `where:` may select none of this one's samples; checked."
     )

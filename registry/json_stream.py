@@ -1,92 +1,250 @@
-"""The members of one huge JSON object, one at a time, and where asked for the items of a member that is a huge list.
+"""Huge JSON files a value at a time: the members of one object, the items of one list, or the lines of JSON Lines.
 
-GQA's files are objects of a gigabyte, keyed by picture or question; an Inspect log in JSON is an object whose `samples` are.
+GQA's files are objects of a gigabyte, keyed by picture or question; VQA's are objects with a list of millions of answers; POPE's are
+JSON Lines under the name `.json`. Read whole, such a file takes ten times its size in memory.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
 CHUNK = 1 << 20
 _SPACE = " \t\r\n"
 _ENDS = _SPACE + ",:}]"
+_CUT = 16
+"""What is wrong so close to the end of the text at hand may be a word that is cut in two; what is wrong before is wrong."""
+_HTML = ("<!doctype", "<html", "<head", "<?xml")
 
 
 class JsonStreamError(Exception):
-    """A file that is no JSON object, or stops in the middle. The message says where."""
+    """A file that is not the JSON it was taken for, or stops in the middle. The message says which and, where lines help, at which line."""
 
 
-def members(path: Path, spread: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
-    """Key and value of every member, in order, with little more than one value in memory.
+def members(path: Path, spread: Collection[str] | None = ()) -> Iterator[tuple[str, Any]]:
+    """Key and value of every member of an object, in order, with little more than one value in memory.
 
     Args:
         path: the file.
-        spread: members of which each item of their list is given alone, as (key, item). One that is no list comes whole.
+        spread: members of which each item of their list is given alone, as (key, item); None = all. One that is no list comes whole.
 
     Raises:
         JsonStreamError: the file is not an object, or is cut off.
     """
-    decoder = json.JSONDecoder()
-    with path.open(encoding="utf-8") as handle:
-        text, at = "", 0
-
-        def more(wrong: int | None = None, said: str = "the file stops in the middle") -> None:
-            nonlocal text, at
-            chunk = handle.read(max(CHUNK, len(text) - at))
-            if not chunk:
-                near = text[at:][-60:] if wrong is None else text[max(at, wrong - 30) : wrong + 30]
-                raise JsonStreamError(f"{path}: expected a whole JSON object: {said}: {near!r}")
-            text, at = text[at:] + chunk, 0
-
-        def peek() -> str:
-            nonlocal at
-            while True:
-                while at < len(text) and text[at] in _SPACE:
-                    at += 1
-                if at < len(text):
-                    return text[at]
-                more()
-
-        def value() -> Any:
-            """The value that begins here; read again with more text until something follows that ends it."""
-            nonlocal at
-            while True:
-                try:
-                    found, end = decoder.raw_decode(text, at)
-                    if text[end : end + 1] and text[end] in _ENDS:
-                        at = end
-                        return found
-                    more(end)  # a number that is cut in two, perhaps
-                except json.JSONDecodeError as error:
-                    more(error.pos, error.msg)
-
-        def entries(opening: str, closing: str, what: str) -> Iterator[None]:
-            """Stops before every entry of the object or list that begins here, and after its end."""
-            nonlocal at
-            if peek() != opening:
-                raise JsonStreamError(f"{path}: expected {what}, it begins with {text[at : at + 20]!r}")
-            at += 1
-            first = True
-            while (sign := peek()) != closing:
-                if not first:
-                    if sign != ",":
-                        raise JsonStreamError(f"{path}: expected ',' or '{closing}', got {text[at : at + 20]!r}")
-                    at += 1
-                    peek()
-                first = False
-                yield
-            at += 1
-
-        for _ in entries("{", "}", "a JSON object"):
-            key = value()
-            if not isinstance(key, str) or peek() != ":":
-                raise JsonStreamError(f"{path}: expected a key and ':', got {key!r} and {text[at : at + 20]!r}")
-            at += 1
-            if peek() == "[" and key in spread:
-                for _ in entries("[", "]", "a list"):
-                    yield key, value()
+    with _opened(path) as handle:
+        reader = _Reader(path, handle, "object")
+        for _ in reader.entries("{", "}", "a JSON object"):
+            key = reader.key()
+            if (spread is None or key in spread) and reader.peek() == "[":
+                for _ in reader.entries("[", "]", "a list"):
+                    yield key, reader.value()
             else:
-                yield key, value()
+                yield key, reader.value()
+        reader.end()
+
+
+def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
+    """Line and value of every record of a file, in order, with little more than one in memory.
+
+    Args:
+        path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
+        under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
+        bad: told of lines of JSON Lines that are none, which are then left out; None raises. A broken list has nothing behind its
+            break, so it is always raised.
+
+    Raises:
+        JsonStreamError: the file is something else, is cut off, is not UTF-8, or has no such key.
+    """
+    if under is None and _begins_with(path) == b"{":
+        yield from _lines(path, bad)
+        return
+    with _opened(path) as handle:
+        reader = _Reader(path, handle, "list" if under is None else "object")
+        if under is not None:
+            yield from _members(reader, under)
+        else:
+            yield from _items(reader)
+
+
+def _members(reader: _Reader, under: str) -> Iterator[tuple[int, Any]]:
+    found, keys = under == "*", list[str]()
+    for _ in reader.entries("{", "}", "a JSON object"):
+        line, key = reader.line(), reader.key()
+        if under == "*":
+            yield line, (key, reader.value())
+        elif key == under:
+            found = True
+            for _ in reader.entries("[", "]", f"a list under '{key}'"):
+                yield reader.line(), reader.value()
+        else:
+            keys.append(key)
+            reader.skip()
+    if not found:
+        raise JsonStreamError(f"{reader.path}: expected a list under '{under}', found the keys {', '.join(map(repr, keys[:20])) or 'none'}")
+    reader.end()
+
+
+def _items(reader: _Reader) -> Iterator[tuple[int, Any]]:
+    if reader.peek("is empty") != "[":
+        reader.fail(f"expected a JSON list or lines of JSON objects, it begins with {reader.here()!r}")
+    for _ in reader.entries("[", "]", "a list"):
+        yield reader.line(), reader.value()
+    reader.end()
+
+
+def _begins_with(path: Path) -> bytes:
+    """The first byte behind a byte order mark and spaces."""
+    with path.open("rb") as handle:
+        return handle.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+
+def _lines(path: Path, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:
+    with path.open("rb") as handle:
+        for number, line in enumerate(handle, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except (ValueError, RecursionError) as error:
+                fault = JsonStreamError(f"{path}: line {number}: expected one JSON value: {error}; it begins with {line[:40]!r}")
+                if bad is None:
+                    raise fault from error
+                bad(fault)
+            else:
+                yield number, value
+
+
+class _Reader:
+    """A place in a file that only moves forward, with no more of the text in memory than the value at hand needs."""
+
+    def __init__(self, path: Path, handle: TextIO, what: str) -> None:
+        self.path, self._handle, self._what = path, handle, what
+        self._text, self._at = "", 0
+        self._lines, self._counted = 1, 0
+        self._decoder = json.JSONDecoder()
+
+    def line(self) -> int:
+        """The line, from 1, on which the reader stands."""
+        self._lines += self._text.count("\n", self._counted, self._at)
+        self._counted = self._at
+        return self._lines
+
+    def here(self) -> str:
+        """What stands here, for a message."""
+        return self._text[self._at : self._at + 20]
+
+    def fail(self, said: str) -> NoReturn:
+        web = self._text[self._at : self._at + 20].lower().startswith(_HTML)
+        hint = "; it is a web page: the download met a login or error page, fetch it again" if web else ""
+        raise JsonStreamError(f"{self.path}: line {self.line()}: {said}{hint}")
+
+    def peek(self, none: str = "the file stops in the middle") -> str:
+        """The next character that is no space; the reader stands on it then."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self._at += 1
+            if self._at < len(self._text):
+                return self._text[self._at]
+            self._more(none)
+
+    def value(self) -> Any:
+        """The value that begins here; read again with more text until something follows that ends it."""
+        self.peek()
+        while True:
+            try:
+                found, end = self._decoder.raw_decode(self._text, self._at)
+                if self._text[end : end + 1] and self._text[end] in _ENDS:
+                    self._at = end
+                    return found
+                self._more("the file stops in the middle", end)  # a number that is cut in two, perhaps
+            except json.JSONDecodeError as error:
+                if error.pos < len(self._text) - _CUT and not error.msg.startswith("Unterminated string"):
+                    self._broken(error.msg, error.pos)
+                self._more(error.msg, error.pos)
+            except RecursionError:
+                self.fail("nested too deeply")
+
+    def skip(self) -> None:
+        """Move past a value; items of a list one by one."""
+        if self.peek() == "[":
+            for _ in self.entries("[", "]", "a list"):
+                self.value()
+        else:
+            self.value()
+
+    def key(self) -> str:
+        key = self.value()
+        if not isinstance(key, str) or self.peek() != ":":
+            self.fail(f"expected a key and ':', got {key!r} and {self.here()!r}")
+        self._at += 1
+        self.peek()
+        return key
+
+    def entries(self, opening: str, closing: str, what: str) -> Iterator[None]:
+        """Stops before every entry of the object or list that begins here, and after its end."""
+        if self.peek() != opening:
+            self.fail(f"expected {what}, it begins with {self.here()!r}")
+        self._at += 1
+        first = True
+        while (sign := self.peek()) != closing:
+            if not first:
+                if sign != ",":
+                    self.fail(f"expected ',' or '{closing}', got {self.here()!r}")
+                self._at += 1
+                self.peek()
+            first = False
+            yield
+        self._at += 1
+
+    def end(self) -> None:
+        """Nothing but space may follow."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self._at += 1
+            if self._at < len(self._text):
+                self.fail(f"expected the end of the file behind the JSON {self._what}, got {self.here()!r}")
+            self.line()
+            self._text, self._at, self._counted = self._read(CHUNK), 0, 0
+            if not self._text:
+                return
+
+    def _more(self, said: str, wrong: int | None = None) -> None:
+        self.line()
+        chunk = self._read(max(CHUNK, len(self._text) - self._at))
+        if not chunk:
+            self._broken(said, wrong)
+        self._text, self._at, self._counted = self._text[self._at :] + chunk, 0, 0
+
+    def _broken(self, said: str, wrong: int | None) -> NoReturn:
+        near = self._text[self._at :][-60:] if wrong is None else self._text[max(self._at, wrong - 30) : wrong + 30]
+        if wrong is not None:
+            self._at = max(self._at, wrong)
+        self.fail(f"expected a whole JSON {self._what}: {said}: {near!r}")
+
+    def _read(self, size: int) -> str:
+        try:
+            return self._handle.read(size)
+        except UnicodeDecodeError as error:
+            raise JsonStreamError(f"{self.path}: {not_utf8(self.path)}") from error
+
+
+def not_utf8(path: Path) -> str:
+    """Where a file stops being UTF-8, and what it may be."""
+    with path.open("rb") as handle:
+        if handle.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            return "not UTF-8 but UTF-16; `iconv -f UTF-16 -t UTF-8` makes it so"
+        handle.seek(0)
+        for number, line in enumerate(handle, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                near = line[max(0, error.start - 10) : error.start + 10]
+                hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
+                return f"line {number}: not UTF-8: byte 0x{line[error.start]:02x} in {near!r}; {hint}"
+    return "not UTF-8"
+
+
+def _opened(path: Path) -> TextIO:
+    return path.open(encoding="utf-8-sig", newline="")

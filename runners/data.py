@@ -18,8 +18,10 @@ from typing import Any
 import pyarrow as pa
 
 from registry.adapters import AdapterContext, AdapterError, cores
+from registry.faults import Fault
 from registry.plugins import load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
+from runners import left_out
 from runners.progress import progress
 from runners.records import ShardWriter, iterate
 from runners.selection import Selection
@@ -42,19 +44,36 @@ def run(stage: Stage) -> None:
     folder.mkdir()
     source = stage.inputs.get("source")
     selection = Selection(stage.params["dataset"], stage.params)
-    context = AdapterContext(folder, stage.seed, Path(source) if source else None, cores(stage.settings.workers), selection.selects)
+    bad = Bad(stage.params.get("skip_bad", False))
+    context = AdapterContext(
+        folder, stage.seed, Path(source) if source else None, cores(stage.settings.workers), selection.selects, bad.note
+    )
     adapter = load("datasets", stage.params["adapter"])
     try:
-        _write(stage, folder, adapter(context, **stage.params["args"]), selection)
+        _write(stage, folder, adapter(context, **stage.params["args"]), selection, bad)
     except AdapterError as error:
         raise StageError(str(error)) from error
+    left_out.report(stage.params["dataset"], bad.faults, stage)
     limit = stage.params["limit"]
     if limit is not None and limit < stage.counters["samples"]:
         _cut(stage, folder, limit)
     stage.publish(folder, stage.outputs["dataset"])
 
 
-def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection: Selection) -> None:
+class Bad:
+    """Records that cannot be taken: the first ends the run, or with `skip` all are noted and left out."""
+
+    def __init__(self, skip: bool) -> None:
+        self.skip = skip
+        self.faults: list[Fault] = []
+
+    def note(self, error: AdapterError) -> None:
+        if not self.skip:
+            raise error
+        self.faults.append(Fault(str(error), "bad records"))
+
+
+def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection: Selection, bad: Bad) -> None:
     """Stream what the spec selects of an adapter's output into tables, checking what every reader relies on."""
     images: set[str] = set()
     needed: set[str | None] = set()
@@ -73,7 +92,9 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
                 images.add(item.image_id)
                 pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
                 continue
-            _check(item, name, images, samples)
+            if problem := _problem(item, images, samples):
+                bad.note(AdapterError(f"dataset {name}: sample '{item.sample_id}'{problem}"))
+                continue
             samples.add(item.sample_id)
             if selection.selects(item):
                 needed.add(item.image_id)
@@ -82,8 +103,9 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
     (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
     (folder / ".samples").rmdir()
     if not samples:
+        worst = f"; all {len(bad.faults):,} are bad, the first: {bad.faults[0].where}" if bad.faults else ""
         raise StageError(
-            f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}"
+            f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}{worst}"
         )
     stage.count(samples=rows.rows, images=len(images), **selection.finish(rows.rows))
     if selection.leaves_out and images - needed:
@@ -95,14 +117,15 @@ def as_row(sample: Sample) -> dict[str, Any]:
     return {**{f.name: getattr(sample, f.name) for f in fields(sample)}, "meta": list(sample.meta.items())}
 
 
-def _check(sample: Sample, name: str, images: Set[str], samples: Set[str]) -> None:
-    where = f"dataset {name}: sample '{sample.sample_id}'"
+def _problem(sample: Sample, images: Set[str], samples: Set[str]) -> str:
+    """What is wrong with a sample, to follow its name; empty for a good one."""
     if sample.sample_id in samples:
-        raise StageError(f"{where} comes twice; sample ids must be unique within a dataset")
+        return " comes twice; sample ids must be unique within a dataset"
     if sample.image_id is not None and sample.image_id not in images:
-        raise StageError(f"{where}: its image '{sample.image_id}' has not come before it")
+        return f": its image '{sample.image_id}' has not come before it"
     if sample.answer_index is not None and not 0 <= sample.answer_index < len(sample.choices):
-        raise StageError(f"{where}: answer_index {sample.answer_index} is not one of its {len(sample.choices)} choices")
+        return f": answer_index {sample.answer_index} is not one of its {len(sample.choices)} choices"
+    return ""
 
 
 def _cut(stage: Stage, folder: Path, limit: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runners.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
-    from registry.recordings import Fault
+    from registry.faults import Fault
 
 SHOWN = 5
 """Rows of one reason that are printed; all are in the list."""

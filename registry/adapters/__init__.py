@@ -13,7 +13,9 @@ What the `data` stage relies on, and every adapter keeps:
 - Where a parameter is a number of samples, raising it only adds: the earlier samples stay as they were.
 - Randomness comes from `context.seed` and stable ids alone.
 - What is missing or malformed in the source ends the run with an `AdapterError` that names the file, what was expected
-  there, what came, and what to do. Nothing is skipped in silence.
+  there, what came, and what to do. Nothing is skipped in silence. What is done with one record stands in `with context.record():`,
+  so that a spec's `skip_bad: true` can leave that record out, listed and counted; `_official.read_records` and `read_rows` say where
+  each stands and hand bad lines on likewise.
 - Keys of `meta` that all its samples may have are declared, `META = ["level", "kind"]`, so that a spec's `where:` is checked
   against them before anything runs.
 - Where reading a picture is dear, `context.selects(sample)` says beforehand whether the spec wants its sample; one that it
@@ -24,7 +26,8 @@ What the `data` stage relies on, and every adapter keeps:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
 
 class AdapterError(Exception):
     """A source that is not what the adapter reads. The message names the file, what was expected, what came, what to do."""
+
+
+def _end(error: AdapterError) -> None:
+    raise error
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,16 @@ class AdapterContext:
     """Processes that may be used, at least 1. Changes speed, never content."""
     selects: Callable[[Sample], bool] = field(default=lambda sample: True)
     """Whether the spec's `where:` selects a sample."""
+    bad: Callable[[AdapterError], None] = field(default=_end)
+    """Told what is wrong with one record: ends the run, or, where the spec says `skip_bad: true`, notes it and returns."""
+
+    @contextmanager
+    def record(self) -> Iterator[None]:
+        """Around all that is done with one record, its `yield`s too: an `AdapterError` in it is told to `bad`."""
+        try:
+            yield
+        except AdapterError as error:
+            self.bad(error)
 
     def need_source(self, adapter: str) -> Path:
         """The source folder of an adapter that cannot do without one.

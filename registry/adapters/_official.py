@@ -2,32 +2,107 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Sequence
+import csv
+import io
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from registry.adapters import AdapterError
+from registry.adapters import AdapterContext, AdapterError
+from registry.json_stream import JsonStreamError, not_utf8, values
 from registry.sample import Image
+
+FIELD = 256 * 2**20
+"""The longest field of a table that is read, in characters: a picture of 190 MB in base64."""
 
 
 def read_list(path: Path, what: str) -> list[Any]:
-    """A JSON file that is one list of records.
+    """A JSON file that is one list of records, whole in memory.
 
     Raises:
         AdapterError: it is not there, not JSON, no list, or empty.
     """
+    return [record for _, record in read_records(path, what)]
+
+
+def read_records(path: Path, what: str, under: str | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, Any]]:
+    """Records of a JSON file in official order, each with the place it stands at ("FILE: line 3, record 2"), one at a time in memory.
+
+    A gigabyte takes ten to twenty seconds. Records are counted from 0.
+
+    Args:
+        path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
+        what: what it should be, for messages.
+        under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
+        context: told of lines that are no JSON; None = they end the run.
+
+    Raises:
+        AdapterError: it is not there, not JSON (with the line), has no list under that key, or is empty.
+    """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {what}, found none")
+    number = -1
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise AdapterError(f"{path}: expected {what} as JSON: {error}") from error
-    if not isinstance(found, list) or not found:
-        raise AdapterError(
-            f"{path}: expected a list of records, got {type(found).__name__ if not isinstance(found, list) else 'an empty one'}"
-        )
-    return found
+        bad = None if context is None else lambda error: context.bad(AdapterError(str(error)))
+        for number, (line, record) in enumerate(values(path, under, bad)):
+            yield f"{path}: line {line}, record {number}", record
+    except JsonStreamError as error:
+        raise AdapterError(f"{error} (expected {what})") from error
+    if number < 0:
+        raise AdapterError(f"{path}: expected {what}, got an empty {'list' if under is None else f'{under!r}'}")
+
+
+def read_rows(
+    path: Path, what: str, columns: Collection[str] = (), context: AdapterContext | None = None
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows of a CSV or TSV file (by its suffix) with a header, each with the place it stands at ("FILE: line 3"), one at a time in memory.
+
+    Args:
+        path: UTF-8, with or without a byte order mark.
+        what: what it should be, for messages.
+        columns: those it must have; others may stand beside them.
+        context: told of rows that have more or fewer fields than the header; None = they end the run.
+
+    Raises:
+        AdapterError: it is not there, is no table of text, lacks a column or is empty.
+    """
+    if not path.is_file():
+        raise AdapterError(f"{path}: expected {what}, found none")
+    csv.field_size_limit(max(FIELD, csv.field_size_limit()))
+    line = 1
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as handle:
+            rows = csv.reader(handle, dialect="excel-tab" if path.suffix.lower() == ".tsv" else "excel", strict=True)
+            head = next(rows, [])
+            _header(path, what, head, columns)
+            line = rows.line_num + 1
+            for row in rows:
+                where = f"{path}: line {line}"
+                line = rows.line_num + 1
+                if len(row) == len(head):
+                    yield where, dict(zip(head, row, strict=True))
+                elif row:
+                    fault = AdapterError(
+                        f"{where}: expected {len(head)} fields as the header has, got {len(row)}; is the row cut or unquoted?"
+                    )
+                    if context is None:
+                        raise fault
+                    context.bad(fault)
+    except UnicodeDecodeError as error:
+        raise AdapterError(f"{path}: {not_utf8(path)} (expected {what})") from error
+    except csv.Error as error:
+        raise AdapterError(f"{path}: line {line}: not a table of text: {error} (expected {what})") from error
+
+
+def _header(path: Path, what: str, head: list[str], columns: Collection[str]) -> None:
+    if head and head[0].lstrip().lower().startswith(("<!doctype", "<html")):
+        raise AdapterError(f"{path}: expected {what}, got a web page: the download met a login or error page, fetch it again")
+    twice = sorted({name for name in head if head.count(name) > 1})
+    if not head or twice:
+        got = f"columns twice: {', '.join(twice)}" if twice else "an empty file"
+        raise AdapterError(f"{path}: expected {what} with a header, got {got}")
+    if missing := [name for name in columns if name not in head]:
+        raise AdapterError(f"{path}: expected the columns {', '.join(columns)}; missing {', '.join(missing)}; it has: {', '.join(head)}")
 
 
 def need(record: Any, keys: Collection[str], where: str, others: Collection[str] | None = None) -> dict[str, Any]:
@@ -74,3 +149,26 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
         if path.is_relative_to(inside) and path.is_file():
             return Image(image_id, path.read_bytes(), place)
     raise AdapterError(f"{where}: expected its picture at {' or '.join(places)} within {source}, found none")
+
+
+def whole_picture(data: bytes, where: str) -> bytes:
+    """The bytes of a picture that came out of a table, looked at and not decoded: a known format, not too large, not cut short.
+
+    Raises:
+        AdapterError: it is something else.
+    """
+    from PIL import Image as Pillow
+    from PIL import UnidentifiedImageError
+
+    if data[:64].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise AdapterError(f"{where}: expected a picture, got a web page; fetch it again")
+    try:
+        with Pillow.open(io.BytesIO(data)) as picture:
+            kind = picture.format
+    except Pillow.DecompressionBombError as error:
+        raise AdapterError(f"{where}: a picture too large to be shown to a model: {error}") from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise AdapterError(f"{where}: expected a picture, got {len(data):,} bytes that are none: {data[:16]!r}") from error
+    if (kind == "JPEG" and b"\xff\xd9" not in data[-4096:]) or (kind == "PNG" and b"IEND" not in data[-4096:]):
+        raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")
+    return data

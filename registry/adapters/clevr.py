@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, text_of
-from registry.json_stream import JsonStreamError, members
+from registry.adapters._official import need, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
 META = ["function", "family"]
@@ -40,31 +39,16 @@ def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "
     _keep_scenes(source / "scenes" / f"CLEVR_{split}_scenes.json", context.folder / "scenes")
     path = source / "questions" / f"CLEVR_{split}_questions.json"
     sent: set[str] = set()
-    for number, record in _records(path):
-        where = f"{path}: question {number}"
-        name = text_of(record, "image_filename", where)
-        sample = _sample(record, split, Path(name).stem, where)
-        if not context.selects(sample):
-            continue
-        if name not in sent:
-            sent.add(name)
-            yield read_image(source, (f"images/{split}/{name}",), Path(name).stem, where)
-        yield sample
-
-
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    if not path.is_file():
-        raise AdapterError(f"{path}: expected the questions of CLEVR v1.0, found none; look at `qualm data show clevr`")
-    number = 0
-    try:
-        for key, record in members(path, {"questions"}):
-            if key == "questions":
-                yield number, need(record, ("image_filename", "question", "question_index"), f"{path}: question {number}")
-                number += 1
-    except JsonStreamError as error:
-        raise AdapterError(str(error)) from error
-    if not number:
-        raise AdapterError(f"{path}: expected a list of questions under 'questions', found none")
+    for where, record in read_records(path, "the questions of CLEVR v1.0 (`qualm data show clevr`)", "questions", context):
+        with context.record():
+            name = text_of(need(record, ("image_filename", "question", "question_index"), where), "image_filename", where)
+            sample = _sample(record, split, Path(name).stem, where)
+            if not context.selects(sample):
+                continue
+            if name not in sent:
+                yield read_image(source, (f"images/{split}/{name}",), Path(name).stem, where)
+                sent.add(name)
+            yield sample
 
 
 def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sample:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_list, text_of
+from registry.adapters._official import need, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
 META = ["answer_type", "said_unanswerable"]
@@ -34,16 +34,16 @@ def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = 
     path = source / "Annotations" / f"{split}.json"
     labelled = ("answers", "answer_type", "answerable") if split != "test" else ()
     sent: set[str] = set()
-    for number, record in enumerate(read_list(path, f"VizWiz-VQA's annotations of {split}")):
-        where = f"{path}: record {number}"
-        sample = _sample(need(record, ("image", "question", *labelled), where, others=()), split, where)
-        if not context.selects(sample):
-            continue
-        name = record["image"]
-        if name not in sent:
-            sent.add(name)
-            yield read_image(source, (f"{split}/{name}",), str(sample.image_id), where)
-        yield sample
+    for where, record in read_records(path, f"VizWiz-VQA's annotations of {split}", context=context):
+        with context.record():
+            sample = _sample(need(record, ("image", "question", *labelled), where, others=()), split, where)
+            if not context.selects(sample):
+                continue
+            name = record["image"]
+            if name not in sent:
+                yield read_image(source, (f"{split}/{name}",), str(sample.image_id), where)
+                sent.add(name)
+            yield sample
 
 
 def _sample(record: dict[str, Any], split: str, where: str) -> Sample:

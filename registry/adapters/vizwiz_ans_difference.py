@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_list, text_of
+from registry.adapters._official import need, read_image, read_records, text_of
 from registry.adapters.vizwiz import said_unanswerable
 from registry.sample import Image, Sample
 
@@ -55,15 +55,15 @@ def vizwiz_ans_difference(
     path = _annotations(source, dataset, split)
     names = _names(source / NAMES) if images else {}
     sent: set[str] = set()
-    for number, record in enumerate(read_list(path, "answer-difference annotations")):
-        where = f"{path}: record {number}"
-        sample = _sample(need(record, KEYS, where, others=()), dataset, split, images, where)
-        if not context.selects(sample):
-            continue
-        if sample.image_id is not None and sample.image_id not in sent:
-            sent.add(sample.image_id)
-            yield _image(source, record["image"], sample.image_id, names, where)
-        yield sample
+    for where, record in read_records(path, "answer-difference annotations", context=context):
+        with context.record():
+            sample = _sample(need(record, KEYS, where, others=()), dataset, split, images, where)
+            if not context.selects(sample):
+                continue
+            if sample.image_id is not None and sample.image_id not in sent:
+                yield _image(source, record["image"], sample.image_id, names, where)
+                sent.add(sample.image_id)
+            yield sample
 
 
 def _annotations(source: Path, dataset: str, split: str) -> Path:

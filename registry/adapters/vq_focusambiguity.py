@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_list, text_of
+from registry.adapters._official import need, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
 META: list[str] = ["file"]
@@ -49,27 +49,27 @@ def vq_focusambiguity(
     for split in splits or ("train", "val"):
         path = source / f"{split}_gt.json"
         repeated: Counter[str] = Counter()
-        for number, record in enumerate(read_list(path, "VQ-FocusAmbiguity's records")):
-            where = f"{path}: record {number}"
-            need(record, [question, image, ambiguous, *([id] if id else [])], where)
-            name = text_of(record, image, where)
-            sample = Sample(
-                sample_id=_name(record, split, name, record[question], id, repeated, where),
-                question=text_of(record, question, where),
-                image_id=Path(name).stem,
-                category="ambiguous" if _label(record[ambiguous], ambiguous, where) else "unambiguous",
-                answerable=not _label(record[ambiguous], ambiguous, where),
-                split=split,
-                source="vq_focusambiguity",
-                group=Path(name).stem,
-                meta={"file": path.name},
-            )
-            if not context.selects(sample):
-                continue
-            if name not in sent:
-                sent.add(name)
-                yield read_image(source, (f"images/{name}", f"images/{split}/{name}", f"{split}/{name}"), Path(name).stem, where)
-            yield sample
+        for where, record in read_records(path, "VQ-FocusAmbiguity's records", context=context):
+            with context.record():
+                need(record, [question, image, ambiguous, *([id] if id else [])], where)
+                name = text_of(record, image, where)
+                sample = Sample(
+                    sample_id=_name(record, split, name, record[question], id, repeated, where),
+                    question=text_of(record, question, where),
+                    image_id=Path(name).stem,
+                    category="ambiguous" if _label(record[ambiguous], ambiguous, where) else "unambiguous",
+                    answerable=not _label(record[ambiguous], ambiguous, where),
+                    split=split,
+                    source="vq_focusambiguity",
+                    group=Path(name).stem,
+                    meta={"file": path.name},
+                )
+                if not context.selects(sample):
+                    continue
+                if name not in sent:
+                    yield read_image(source, (f"images/{name}", f"images/{split}/{name}", f"{split}/{name}"), Path(name).stem, where)
+                    sent.add(name)
+                yield sample
 
 
 def _label(value: Any, key: str, where: str) -> bool:

@@ -26,6 +26,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from registry.faults import Fault as Fault
+
 FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "inspect")
 """What a spec calls them."""
 
@@ -44,20 +46,6 @@ ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, Recu
 
 class RecordingError(Exception):
     """A recording that cannot be read at all. The message names the file, what was expected, what came, what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One row that is left out."""
-
-    where: str
-    """FILE:LINE, or FILE, and the member of an archive."""
-    reason: str
-    """A few words, the same for every row of its kind; rows are counted by them."""
-    what: str = ""
-    """What this row has."""
-    harmless: bool = False
-    """Nothing is lost without it: it says again what another row says."""
 
 
 @dataclass(slots=True)

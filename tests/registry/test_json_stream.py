@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import registry.json_stream as json_stream
-from registry.json_stream import JsonStreamError, members
+from registry.json_stream import JsonStreamError, members, values
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -61,3 +61,72 @@ def test_a_list_is_spread_over_its_items(tmp_path_factory, items, chunk):
         assert list(members(path, {"b", "c"})) == [("a", items), *(("b", item) for item in items), ("c", 1)]
     finally:
         json_stream.CHUNK = 1 << 20
+
+
+@settings(deadline=None)
+@given(st.lists(VALUES, min_size=1, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]))
+def test_records_of_every_shape(tmp_path_factory, items, chunk, indent):
+    path = tmp_path_factory.mktemp("json") / "a.json"
+    json_stream.CHUNK = chunk
+    try:
+        path.write_text(json.dumps(items, indent=indent), encoding="utf-8")
+        assert [value for _, value in values(path)] == items
+        path.write_text(json.dumps({"info": [{}, []], "q": items, "z": {"a": 1}}, indent=indent), encoding="utf-8-sig")
+        assert [value for _, value in values(path, "q")] == items
+        path.write_text(json.dumps({str(i): item for i, item in enumerate(items)}, indent=indent), encoding="utf-8")
+        assert [value for _, value in values(path, "*")] == [(str(i), item) for i, item in enumerate(items)]
+        path.write_text("\n\n".join(json.dumps({"a": item}, ensure_ascii=False) for item in items), encoding="utf-8")
+        assert list(values(path)) == [(2 * i + 1, {"a": item}) for i, item in enumerate(items)]
+    finally:
+        json_stream.CHUNK = 1 << 20
+
+
+def test_every_record_knows_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "CHUNK", 7)
+    path = tmp_path / "a.json"
+    path.write_text('[\r\n {"a": 1},\r\n\r\n {"a":\r\n 2}, 3\r\n]\r\n', newline="")
+    assert list(values(path)) == [(2, {"a": 1}), (4, {"a": 2}), (5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("data", "under", "said"),
+    [
+        (b"", None, "line 1: expected a whole JSON list: is empty"),
+        (b"<!DOCTYPE html><html>", None, "line 1: .*it is a web page: the download met a login or error page"),
+        (b"  <html>", "q", "line 1: expected a JSON object, it begins with '<html>'; it is a web page"),
+        (b'[\n{"a": 1},\n{"a": "cut', None, "line 3: expected a whole JSON list: Unterminated string"),
+        (b'[\n{"a": 1},\n{"a": 1}', None, "line 3: expected a whole JSON list: the file stops"),
+        (b'[{"a": 1}]\nx', None, "line 2: expected the end of the file behind the JSON list, got 'x'"),
+        (b'[\n1,\n"\xe9"]', None, r"line 3: not UTF-8: byte 0xe9 in .*iconv -f LATIN1"),
+        ("[1]".encode("utf-16"), None, "not UTF-8 but UTF-16"),
+        (b'{"a": 1}\n{"a": ', None, "line 2: expected one JSON value"),
+        (b'{"questions": [], "info": 1}', "annotations", "expected a list under 'annotations', found the keys 'questions', 'info'"),
+        (b'{"annotations": {}}', "annotations", "expected a list under 'annotations', it begins with '{}}'"),
+        (b"[" + b"[" * 100_000, None, "nested too deeply"),
+    ],
+)
+def test_what_is_wrong_and_where(tmp_path, data, under, said):
+    (tmp_path / "a.json").write_bytes(data)
+    with pytest.raises(JsonStreamError, match=f"a.json: .*{said}"):
+        list(values(tmp_path / "a.json", under))
+
+
+def test_broken_lines_may_be_left_out_and_broken_lists_may_not(tmp_path):
+    path, told = tmp_path / "a.json", []
+    path.write_bytes(b'{"a": 1}\n{"a": \n{"a": "\xff"}\n{"a": 3}\n')
+    assert list(values(path, bad=told.append)) == [(1, {"a": 1}), (4, {"a": 3})]
+    assert ["line 2" in str(told[0]), "line 3" in str(told[1])] == [True, True]
+    path.write_text('[{"a": 1}, {"a": }]')
+    with pytest.raises(JsonStreamError):
+        list(values(path, bad=told.append))
+
+
+def test_what_is_broken_at_the_beginning_is_not_read_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "CHUNK", 1000)
+    path = tmp_path / "a.json"
+    path.write_text('[{"a": nonsense' + " " * 100_000 + "}]")
+    read = []
+    monkeypatch.setattr(json_stream._Reader, "_read", lambda self, size: read.append(size) or self._handle.read(size))
+    with pytest.raises(JsonStreamError, match="line 1: expected a whole JSON list: Expecting value"):
+        list(values(path))
+    assert sum(read) <= 2000

@@ -235,3 +235,44 @@ def test_only_open_questions_are_asked_about(monkeypatch, tmp_path):
     (tmp_path / "p.md").write_text("{question}")
     with pytest.raises(StageError, match="ask: sample 'a' has options"):
         data.run(stage(select={"ask": "p.md"}))
+
+
+def bad_source(folder):
+    """VizWiz's layout with a record of another kind, one twice, and one without its picture."""
+    answers = [{"answer": "red", "answer_confidence": "yes"}] * 10
+    good = {"question": "?", "answers": answers, "answer_type": "other", "answerable": 1}
+    records = [{**good, "image": f"VizWiz_val_{i:08d}.jpg"} for i in (0, 1, 1, 2, 3)]
+    records[4]["answerable"] = 7
+    (folder / "Annotations").mkdir(parents=True)
+    (folder / "Annotations/val.json").write_text("[" + ",\n".join(map(json.dumps, records)) + "]")
+    (folder / "val").mkdir()
+    for i in (0, 1, 3):
+        (folder / f"val/VizWiz_val_{i:08d}.jpg").write_bytes(b"jpg")
+    return folder
+
+
+def vizwiz(source, **more):
+    params = {"dataset": "v", "card": "vizwiz", "adapter": "vizwiz", "args": {"split": "val"}, "limit": None, **more}
+    return Stage("s/v", "s", "v", "data", params, {"source": str(source)}, {"dataset": "out"}, 7, Settings(progress=False))
+
+
+def test_bad_records_end_the_run_or_are_listed_and_counted(tmp_path, capsys):
+    source = bad_source(tmp_path / "source")
+    with pytest.raises(StageError, match="'VizWiz_val_00000001' comes twice"):
+        data.run(vizwiz(source))
+    assert not (tmp_path / "out").exists()
+    one = vizwiz(source, skip_bad=True)
+    data.run(one)
+    assert read_table(tmp_path / "out/samples.parquet", SAMPLES)["sample_id"].to_pylist() == ["VizWiz_val_00000000", "VizWiz_val_00000001"]
+    assert one.counters == {"samples": 2, "images": 2, "left out (bad records)": 3}
+    said = capsys.readouterr().err
+    assert "3 x bad records" in said and "comes twice" in said
+    assert "val.json: line 4, record 3: expected its picture at val/VizWiz_val_00000002.jpg" in said
+    assert "val.json: line 5, record 4: answerable: expected 0 or 1, got 7" in said
+
+
+def test_where_all_records_are_bad_nothing_is_made(tmp_path):
+    source = bad_source(tmp_path / "source")
+    (source / "Annotations/val.json").write_text('[{"a": 1}, {"b": 2}]')
+    with pytest.raises(StageError, match=r"gave no samples.*all 2 are bad, the first: .*record 0: missing image"):
+        data.run(vizwiz(source, skip_bad=True))

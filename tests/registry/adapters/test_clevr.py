@@ -70,10 +70,10 @@ def test_answers_and_programs_as_the_generator_writes_them(source, tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"answer": None}, r"questions.json: question 1: answer: expected text, got None"),
-        ({"program": []}, "question 1: program: expected its last step to be one of count, "),
+        ({"answer": None}, r"questions.json: line 1, record 1: answer: expected text, got None"),
+        ({"program": []}, "record 1: program: expected its last step to be one of count, "),
         ({"program": [{"function": "guess"}]}, "got 'guess'"),
-        ({"question": ""}, "question 1: question: expected text, got ''"),
+        ({"question": ""}, "record 1: question: expected text, got ''"),
         ({"question_index": "7"}, "question_index: expected a whole number"),
         ({"image_filename": "../../etc/passwd"}, "expected its picture at images/val/../../etc/passwd"),
         ({"image_filename": "gone.png"}, "expected its picture at images/val/gone.png within"),
@@ -100,8 +100,8 @@ def test_absent_and_cut_off(tmp_path):
     record = json.loads(text)["questions"][0]
     del record["question_index"]
     path.write_text(json.dumps({"questions": [record]}))
-    with pytest.raises(AdapterError, match="question 0: missing question_index; it has: image_index, image_filename"):
+    with pytest.raises(AdapterError, match="record 0: missing question_index; it has: image_index, image_filename"):
         read(root, tmp_path)
     path.write_text('{"questions": []}')
-    with pytest.raises(AdapterError, match="expected a list of questions"):
+    with pytest.raises(AdapterError, match="got an empty 'questions'"):
         read(root, tmp_path)

@@ -71,7 +71,7 @@ def test_pictures_that_are_not_wanted_are_not_read(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"surprise": 1}, r"val.json: record 0: unknown keys surprise; expected image, question, answers, answer_type, answerable"),
+        ({"surprise": 1}, r"val.json: line 1, record 0: unknown keys surprise; expected image, question, answers, answer_type, answerable"),
         ({"answer_type": "maybe"}, "answer_type: expected one of yes/no, number, other, unanswerable, got 'maybe'"),
         ({"answerable": 2}, "answerable: expected 0 or 1, got 2"),
         ({"answers": []}, "answers: expected a list of 10, got 0 of them"),
@@ -95,9 +95,9 @@ def test_missing_keys_and_files(tmp_path):
     with pytest.raises(AdapterError, match=r"Annotations/train\.json: expected VizWiz-VQA's annotations of train, found none"):
         read(tmp_path, split="train")
     for text, says in (
-        ("{}", "expected a list of records, got dict"),
-        ("[]", "got an empty one"),
-        ("[1", "as JSON"),
+        ("{}", "record 0: missing image, question"),
+        ("[]", "got an empty list"),
+        ("[1", "a whole JSON list"),
         ("[3]", "record of keys"),
     ):
         (tmp_path / "Annotations/val.json").write_text(text)

@@ -56,7 +56,9 @@ def test_keys_are_parameters(tmp_path):
     keys = {"question": "q", "image": "file", "ambiguous": "is_ambiguous", "id": "uid"}
     (_, sample) = read(folder(tmp_path, train=renamed), splits=["train"], **keys)
     assert (sample.sample_id, sample.answerable) == ("train/17", False)
-    with pytest.raises(AdapterError, match=r"json: record 0: missing question, image, ambiguous; it has: q, file, is_ambiguous, uid"):
+    with pytest.raises(
+        AdapterError, match=r"json: line 1, record 0: missing question, image, ambiguous; it has: q, file, is_ambiguous, uid"
+    ):
         read(tmp_path, splits=["train"])
 
 

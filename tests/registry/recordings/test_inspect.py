@@ -119,7 +119,7 @@ def test_files_that_are_no_logs(tmp_path):
     path = inspect_json(tmp_path / "cut.json", *SAMPLES)
     path.write_text(path.read_text()[:-400])
     assert names(path)
-    with pytest.raises(RecordingError, match=r"^[^:]*cut\.json: expected a whole JSON object"):
+    with pytest.raises(RecordingError, match=r"^[^:]*cut\.json: line \d+: expected a whole JSON object"):
         list(read(path, How()))
 
 

@@ -1,0 +1,19 @@
+"""What is wrong with one record of a source, where it is left out: listed and counted, never dropped in silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row that is left out."""
+
+    where: str
+    """FILE:LINE, or FILE, and the member of an archive."""
+    reason: str
+    """A few words, the same for every row of its kind; rows are counted by them."""
+    what: str = ""
+    """What this row has."""
+    harmless: bool = False
+    """Nothing is lost without it: it says again what another row says."""
