@@ -23,10 +23,10 @@ from compiler.refs import OWN, Ref, artifact_path, located, slug
 from compiler.spec import About, RunWide, Spec
 from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models, way_out
 from registry import cards, plugins
+from registry.columns import judge_of
 from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
 
 SET_COLUMNS = {"covered", "set_size"}
-RATED_BY = "rated_by_"
 PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change"}
 """Of a perturbed variant's rows beside the clean ones."""
 UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}
@@ -315,7 +315,7 @@ class _Resolver:
                 reads = set(ref.reads)
                 if reads & SET_COLUMNS and not resolved.conformal:
                     self._problem(("metrics", i), f"{ref_name} reads conformal sets, and this spec has none", "add a `conformal:` section")
-                judges = {c.removeprefix(RATED_BY) for c in reads if c.startswith(RATED_BY)}
+                judges = {judge for c in reads if (judge := judge_of(c)) is not None}
                 if absent := judges - {j.label for j in resolved.judges}:
                     name = min(absent)
                     self._problem(

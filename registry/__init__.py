@@ -15,6 +15,9 @@ ASKED = "asked"
 SHOWN_DRAWS = frozenset({"p_true_sampling"})
 """Columns that hold what a model says of its answer when its sampled answers are shown to it: whoever wants one wants draws."""
 
+EVIDENCE = "evidence"
+"""Key of a sample's `meta`: what is known of its picture in words, for judges that ask for it."""
+
 MODALITIES = ("image", "text", "cross")
 """What a perturbation changes, and what a question's uncertainty can come from: the picture, the words, the match of the two."""
 

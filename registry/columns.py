@@ -29,6 +29,21 @@ QUESTION = "question"
 """The sample's own question, as its data set has it."""
 
 
+RATED_BY, MARKED_BY = "rated_by_", "marked_by_"
+"""Columns of metrics: `rated_by_JUDGE`, the ratings of the judge of that label; `marked_by_JUDGE/NAME`, one of its marks."""
+
+
+def judge_of(column: str) -> str | None:
+    """The judge whose word a metric's column is; None for any other column.
+
+    >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("correct")
+    ('vqa', 'pope', None)
+    """
+    if column.startswith(MARKED_BY):
+        return column.removeprefix(MARKED_BY).rpartition("/")[0]
+    return column.removeprefix(RATED_BY) if column.startswith(RATED_BY) else None
+
+
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
     """The column that each positional parameter of a plugin reads with these arguments; None for one that is then not read.
 

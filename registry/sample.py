@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from registry import ASKED as ASKED
 from registry import CLEAN as CLEAN
+from registry import EVIDENCE as EVIDENCE
 from registry import GREEDY as GREEDY
 from registry import UNCERTAIN as UNCERTAIN
 
@@ -116,9 +117,10 @@ JUDGEMENTS = pa.schema(
         ("judge", pa.string()),
         ("pred_is_idk", pa.bool_()),
         ("gt_is_idk", pa.bool_()),
-        ("rating", pa.float64()),  # 0, .5 or 1; null = could not be scored
+        ("rating", pa.float64()),  # 0..1; null = could not be scored
         ("reply", pa.string()),  # what the judge said, where a model is the judge
         ("parse_ok", pa.bool_()),
+        ("marks", pa.map_(pa.string(), pa.float64())),  # what else the judge measured, by name: `said`, `sentences`...
     ]
 )
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from registry import abstaining
+from registry.columns import MARKED_BY, RATED_BY, judge_of
 from registry.sample import ABSTENTIONS, CLEAN, CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
 from runners.frames import Floats, Samples, flat, greedy_by_variant, option_probabilities
 from runners.records import read_table
@@ -24,8 +26,6 @@ Key = tuple[str, str, str]
 CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
 OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
-RATED_BY = "rated_by_"
-"""A column of this prefix holds the ratings of the judge of that label; it is of open answers only."""
 GROUP_OF, CODE_OF = "group_of_", "code_of_"
 """Columns of these prefixes number the values of a field of the samples: of what stands or falls together, and of kinds."""
 FINAL_ANSWER = "final_answer"
@@ -99,7 +99,7 @@ class Tables:
         """`datasets` are those of which only some rows are wanted."""
         self._datasets = {d.name: d for d in datasets}
         judge = stage.params["judge"]
-        self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "gt_is_idk", "judge", "draw"])
+        self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "gt_is_idk", "judge", "draw", "marks"])
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"])
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
         self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
@@ -178,7 +178,7 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
             "correct": np.where(abstains == 1, cell.columns["gt_is_idk"][rows], cell.columns["correct"][rows]),
             "pred_is_idk": np.where(abstains == 1, 1.0, cell.columns["pred_is_idk"][rows]),
         }
-        columns = {name: values for name, values in cell.columns.items() if not name.startswith(RATED_BY)}
+        columns = {name: values for name, values in cell.columns.items() if judge_of(name) is None}
         for name, values in changed.items():
             columns[name] = np.where(cell.samples.n_options == 0, np.nan, columns[name])
             columns[name][rows] = np.where(scored, values, np.nan)
@@ -231,6 +231,7 @@ def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correc
         rows = samples.rows_of(part["sample_id"], f"judgements by '{label}' of {where}")
         columns[RATED_BY + label] = np.full(samples.n, np.nan)
         columns[RATED_BY + label][rows] = numbers(part["rating"])
+        columns |= _marks(samples, part["marks"], rows, f"{MARKED_BY}{label}/")
         if label != judge:
             continue
         correct[rows] = numbers(part["rating"])
@@ -238,6 +239,15 @@ def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correc
         columns["pred_is_idk"][rows] = numbers(part["pred_is_idk"])
         # known of every open question, answered or not, so that what was not answered counts as unscored in the right place
         columns["gt_is_idk"] = np.where(samples.n_options == 0, 1 - samples.answerable, np.nan)
+    return columns
+
+
+def _marks(samples: Samples, given: pa.ChunkedArray, rows: NDArray[np.int64], prefix: str) -> dict[str, Floats]:
+    """A column for each name that any answer was marked with."""
+    columns: dict[str, Floats] = {}
+    for row, marks in zip(rows, given.to_pylist() if given.null_count < len(given) else (), strict=False):
+        for name, value in marks or ():
+            columns.setdefault(prefix + name, np.full(samples.n, np.nan))[row] = value
     return columns
 
 

@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry import columns, plugins
-from runners.cells import CHOICE_ONLY, CODE_OF, GROUP_OF, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, RATED_BY, SET_COLUMNS, Cell
+from registry.columns import MARKED_BY, RATED_BY
+from runners.cells import CHOICE_ONLY, CODE_OF, GROUP_OF, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
 from runners.frames import Floats
 from runners.resampling import Recorder, Replay, Resamples
 from runners.stage import StageError
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
-PREFIXES = (RATED_BY, GROUP_OF, CODE_OF)
+PREFIXES = (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)
 DIGITS = 12
 """Decimals of interval ends: the last bits of a matrix product depend on its shape and the machine, and mean nothing."""
 
@@ -60,7 +61,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
         if not reads or reads[-1] != "weights" or not {c for c in reads[:-1] if not c.startswith(PREFIXES)} <= known:
             raise StageError(
                 f"{plugin.path}: {plugin.name} reads {', '.join(reads) or 'nothing'}; expected columns of "
-                f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
+                f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
             )
         function = plugins.load("metrics", ref["plugin"])
         why = getattr(sys.modules[function.__module__], "why_undefined", None)
@@ -131,7 +132,7 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[T
         universe = part.rows
         if reads & CHOICE_ONLY:
             universe = universe[cell.samples.n_options[universe] > 0]
-        if reads & OPEN_ONLY or any(c.startswith(RATED_BY) for c in reads):
+        if reads & OPEN_ONLY or any(columns.judge_of(c) is not None for c in reads):
             universe = universe[cell.samples.n_options[universe] == 0]
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():

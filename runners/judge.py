@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
+from registry.sample import EVIDENCE, GENERATIONS, GREEDY, JUDGEMENTS
 from runners.frames import Samples, read_samples
 from runners.judges import JudgeError
 from runners.judging import Answered, judge
@@ -75,7 +75,8 @@ def _judged(stage: Stage, ref: dict[str, Any], blocks: list[tuple[Rows, list[Ans
         for row, answer in zip(rows, answers, strict=True):
             one = next(judgements) if answer is not None else None
             said = {name: getattr(one, name, None) for name in ("rating", "pred_is_idk", "reply", "parse_ok")}
-            block.append({**row, "judge": ref["label"], **said})
+            marks = list(one.marks.items()) if one and one.marks else None
+            block.append({**row, "judge": ref["label"], **said, "marks": marks})
         made.append(block)
     return made
 
@@ -88,6 +89,7 @@ def _open_answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, 
     place = found.to_numpy().astype(np.int64)
     is_open = samples.n_options[place] == 0
     facts = samples.table.select(["question", "references", "answerable"]).to_pylist()
+    evidence = samples.values(EVIDENCE)
     rows: Rows = []
     answers: list[Answered | None] = []
     for row, i in zip(table.filter(pa.array(is_open)).to_pylist(), place[is_open], strict=True):
@@ -96,5 +98,5 @@ def _open_answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, 
         references, people = (given, ()) if fact["answerable"] else ((), given)
         rows.append({**row, "gt_is_idk": not fact["answerable"]})
         fits = text is not None and (references or not fact["answerable"])
-        answers.append(Answered(fact["question"], references, text, people) if fits else None)
+        answers.append(Answered(fact["question"], references, text, people, evidence[i] or "") if fits else None)
     return rows, answers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from registry import plugins
+from registry import EVIDENCE, plugins
 from runners.judges import JudgeContext, JudgeError, Judgement
 from runners.settings import Settings
 
@@ -22,6 +22,8 @@ class Answered:
     prediction: str
     people: tuple[str, ...] = ()
     """The question's references where declining is right: what people answered, or how declining may be put."""
+    evidence: str = ""
+    """What is known of the picture, for judges that ask for it."""
 
 
 def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
@@ -38,10 +40,13 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     """
     plugin = plugins.get("judges", ref["plugin"])
     function = plugins.load("judges", plugin.name)
-    unique = list(dict.fromkeys(answers))
+    told = EVIDENCE in plugin.reads
+    keys = [answer if told or not answer.evidence else replace(answer, evidence="") for answer in answers]
+    unique = list(dict.fromkeys(keys))
     enough = plugin.declares.get("PEOPLE")
     known = [list(a.references or (a.people if enough is not None and len(a.people) >= enough else ())) for a in unique]
     columns = [[a.question for a in unique], known, [a.prediction for a in unique]]
+    columns += [[a.evidence for a in unique]] if told else []
     context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
     judged = function(*context, *columns, **ref["args"])
     if len(judged) != len(unique):
@@ -49,4 +54,4 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     found = dict(zip(unique, judged, strict=True))
     if len(unique) < len(answers):
         counters["same as another"] += len(answers) - len(unique)
-    return [found[answer] for answer in answers]
+    return [found[key] for key in keys]

@@ -1,26 +1,34 @@
 """Judges: how right an open answer is, and whether it declines to answer. Multiple-choice answers need no judge.
 
-The contract of a plugin `NAME.py`, the second form for one that needs the run's settings:
+The contract of a plugin `NAME.py`; the second form is for one that needs the run's settings, `evidence` (with or without these) for one
+that is told what is known of the picture, the samples' `meta.evidence`, empty where there is none:
 
     def NAME(questions: list[str], references: list[list[str]], predictions: list[str], *, ...) -> list[Judgement]
     def NAME(context: JudgeContext, questions, references, predictions, *, ...) -> list[Judgement]
+    def NAME(context: JudgeContext, questions, references, predictions, evidence: list[str], *, ...) -> list[Judgement]
 
 - One judgement per question, in order. No references means that declining is the right answer.
 - A module that declares `PEOPLE = n` is handed the references of a question that cannot be answered too, where there are at least n:
   then they are what people said of it ("unanswerable" among it), and not how declining may be put.
-- `rating` is 1 right, 0.5 partly right, 0 wrong; None where the judge could not tell, which is counted and never guessed.
+- `rating` is 1 right, 0 wrong, between them partly right; None where the judge could not tell, which is counted and never guessed.
 - An answer that declines is right (1) where declining is right and wrong (0) elsewhere; any other answer is wrong (0) where
   declining is right.
-- A judgement depends on its own question, references and prediction alone: equal ones are given to the judge once
+- `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`: what the answer says, how many of its sentences are wrong.
+  All answers of which the judge can tell something have the same marks.
+- A judgement depends on its own question, references, prediction and evidence alone: equal ones are given to the judge once
   (`runners.judging`). What costs money or hours is kept by content, so that a killed run goes on.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from runners.settings import Settings
+
+_NO_MARKS: Mapping[str, float] = MappingProxyType({})
 
 
 class JudgeError(Exception):
@@ -38,6 +46,8 @@ class Judgement:
     """What a model that judges said."""
     parse_ok: bool = True
     """False if that could not be read."""
+    marks: Mapping[str, float] = field(default_factory=lambda: _NO_MARKS)
+    """What else was measured, by name."""
 
 
 @dataclass

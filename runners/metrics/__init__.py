@@ -32,6 +32,7 @@ The contract of a plugin `NAME.py`:
   | uncertainty_change | uncertainty - clean_uncertainty; lacking where that is not finite |
   | pred_is_idk, gt_is_idk | 1 where the answer declines, where declining is right (open answers only) |
   | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
+  | marked_by_NAME/MARK | what that judge measured beside its rating, where it did (`Judgement.marks`; open answers only) |
   | group_of_FIELD | a number for each value of a field or meta key of the samples: rows of one value stand or fall together |
   | code_of_FIELD | the same, of values that are kinds (a subtask) and not groups |
 
@@ -79,6 +80,18 @@ def mean(column: Floats, chosen: Floats, weights: Weights) -> Floats:
     """Weighted mean of a column over the rows where `chosen` is 1."""
     sums = weights @ np.column_stack([column * chosen, chosen])
     return ratio(sums[:, 0], sums[:, 1])
+
+
+def whole_groups(right: Floats, groups: Floats) -> tuple[Floats, Floats]:
+    """For each row: 1 where all rows of its group are right, and how many rows its group has.
+
+    >>> whole_groups(np.array([1.0, 1, 0]), np.array([7.0, 7, 3]))
+    (array([1., 1., 0.]), array([2., 2., 1.]))
+    """
+    place = np.unique(groups, return_inverse=True)[1]
+    size = np.bincount(place)
+    failed = np.bincount(place, right < 1)
+    return (failed == 0)[place].astype(np.float64), size[place].astype(np.float64)
 
 
 def one_class(uncertain: Floats) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from runners.metrics import Floats, Weights, mean
+from runners.metrics import Floats, Weights, mean, whole_groups
 
 HIGHER_IS_BETTER = True
 NEEDS = {"right": "{of}", "groups": "group_of_{by}"}
@@ -23,15 +21,3 @@ def group_accuracy(right: Floats, groups: Floats, weights: Weights, *, by: str =
     """
     whole, size = whole_groups(right, groups)
     return mean(whole, 1 / size, weights)
-
-
-def whole_groups(right: Floats, groups: Floats) -> tuple[Floats, Floats]:
-    """For each row: 1 where all rows of its group are right, and how many rows its group has.
-
-    >>> whole_groups(np.array([1.0, 1, 0]), np.array([7.0, 7, 3]))
-    (array([1., 1., 0.]), array([2., 2., 1.]))
-    """
-    place = np.unique(groups, return_inverse=True)[1]
-    size = np.bincount(place)
-    failed = np.bincount(place, right < 1)
-    return (failed == 0)[place].astype(np.float64), size[place].astype(np.float64)

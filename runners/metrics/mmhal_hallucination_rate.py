@@ -1,0 +1,24 @@
+"""MMHal-Bench's rate of hallucination. Sun, Shen, Cao et al., 2023 (LLaVA-RLHF)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.metrics import Floats, Weights, mean
+
+HIGHER_IS_BETTER = False
+NEEDS = {"points": "marked_by_{judge}/points"}
+CLEAN_FROM = 3
+"""The least rating of an answer without hallucination."""
+
+
+def mmhal_hallucination_rate(points: Floats, weights: Weights, *, judge: str = "mmhal") -> Floats:
+    """Share of answers that are rated as inventing something.
+
+    mean 1[points < 3], in [0, 1], lower is better. Answers whose rating could not be read are unscored, unless the judge gives them
+    the official 0, which counts as a hallucination. Undefined without rows.
+
+    Args:
+        judge: Label of the judge `mmhal`.
+    """
+    return mean((points < CLEAN_FROM).astype(np.float64), np.ones_like(points), weights)

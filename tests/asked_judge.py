@@ -1,0 +1,19 @@
+"""A judge that asks a language model, asked against a small server."""
+
+from registry import plugins
+from runners.judges import JudgeContext
+from runners.settings import Settings
+from tests.small_server import IMPATIENT
+
+SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
+
+
+def ask(server, name, *columns, **args):
+    """Its judgements of columns of answers, and its context."""
+    context = JudgeContext(SETTINGS)
+    by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
+    return plugins.load("judges", name)(context, *columns, by=by, **args), context
+
+
+def prompt_of(body):
+    return body["messages"][0]["content"]

@@ -1,0 +1,56 @@
+"""What judges measure beside their ratings, from the judge to the scores."""
+
+import pytest
+
+from registry.sample import Sample
+from runners.judging import Answered, judge
+from runners.settings import Settings
+from tests.asked_judge import prompt_of
+from tests.scored import asking, judgements, ref, scored
+from tests.small_server import serving
+
+METRICS = [
+    ref("yes_no_f1", judge="pope", positive="yes", convention="exact"),
+    ref("yes_rate", judge="amber"),
+    ref("group_accuracy", by="group", of="rated_by_amber"),
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_marks_of_every_judge_are_columns():
+    samples = [Sample(f"s{i}", "Is it?", references=("yes" if i < 3 else "no",), group=f"g{i // 2}") for i in range(6)]
+    texts = dict(zip((s.sample_id for s in samples), ["Yes", "no", "Yes.", "Yes", "No"], strict=False))
+    found = scored(samples, texts, [ref("pope"), ref("amber", match="exact")], METRICS)
+    assert found["all", "yes_no_f1"]["value"] == pytest.approx(2 * 2 / (3 + 3))
+    assert (found["all", "yes_no_f1"]["n"], found["all", "yes_no_f1"]["n_unscored"]) == (5, 1), "one was not answered"
+    assert found["all", "yes_rate"]["value"] == pytest.approx(2 / 5)
+    assert (found["all", "group_accuracy"]["value"], found["all", "group_accuracy"]["n_unscored"]) == (0, 2)
+    assert dict(judgements()["amber", "s1"]["marks"]) == {"said": -1, "truth": 1}
+
+
+def test_a_data_set_that_is_not_of_yes_and_no_has_no_such_score():
+    samples = [Sample("s", "What?", references=("red",))]
+    assert ("all", "yes_no_f1") not in scored(samples, {"s": "red"}, [ref("pope")], METRICS[:1])
+
+
+def test_evidence_reaches_the_judge_that_asks_for_it():
+    samples = [Sample(f"s{i}", "What?", references=("A cat.",), meta={"evidence": seen}) for i, seen in enumerate(["Cat", "Lynx"])]
+    with serving(lambda body, nth: f"Rating: {5 if 'picture: Cat' in prompt_of(body) else 2}") as server:
+        metrics = [ref("mmhal_score", judge="mmhal"), ref("mmhal_hallucination_rate", judge="mmhal")]
+        found = scored(samples, {"s0": "A cat.", "s1": "A cat."}, [asking(server, "mmhal"), ref("rules")], metrics)
+    assert found["all", "mmhal_score"]["value"] == 3.5
+    assert found["all", "mmhal_hallucination_rate"]["value"] == 0.5
+    assert judgements()["rules", "s0"]["rating"] == 1 and judgements()["rules", "s0"]["marks"] is None
+
+
+def test_equal_answers_are_given_once_unless_their_evidence_is_read():
+    from collections import Counter
+
+    answers = [Answered("What?", ("red",), "red", evidence=seen) for seen in ("a", "b")]
+    counters = Counter()
+    judge(ref("rules"), answers, Settings(), counters)
+    assert counters["same as another"] == 1

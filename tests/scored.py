@@ -1,0 +1,46 @@
+"""Answers to samples, judged and scored by the real stages in the current folder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from runners import judge, score
+from runners.data import as_row
+from runners.records import read_table, write_table
+from runners.settings import Settings
+from runners.stage import Stage
+from tests.small_server import IMPATIENT
+
+SETTINGS = replace(Settings(), progress=False, servers=IMPATIENT)
+
+
+def ref(plugin, label=None, **args):
+    return {"label": label or plugin, "plugin": plugin, "args": args}
+
+
+def asking(server, plugin, **args):
+    """A judge that asks the small server."""
+    return ref(plugin, by={"plugin": "openai", "args": {"model": "m", "base_url": server.url}}, **args)
+
+
+def scored(samples, texts, judges, metrics, slices=(), models=None):
+    """Scores by slice and metric: value, n, n_unscored. `texts` are one model's answers by sample id."""
+    write_table(Path("data/d/samples.parquet"), [as_row(s) for s in samples], SAMPLES)
+    rows = [{"sample_id": s.sample_id, "variant": "clean", "draw": 0, "text": texts[s.sample_id]} for s in samples if s.sample_id in texts]
+    write_table(Path("generations/m/d.parquet"), rows, GENERATIONS)
+    inputs = {"datasets": {"d": "data/d"}, "generations": {"m": {"d": "generations/m/d.parquet"}}}
+    _run(judge, "judge", {"judges": judges}, inputs, ["judgements"])
+    params = {"metrics": metrics, "slices": list(slices), "interval": {"bootstrap": 20, "level": 0.9}}
+    params |= {"judge": judges[0]["label"], "confidence": "sequence"}
+    outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
+    _run(score, "score", params, inputs | {"judgements": "results/judgements"}, outputs)
+    return {(r["slice"], r["metric"]): r for r in read_table(Path("results/scores"), SCORES).to_pylist()}
+
+
+def judgements():
+    """What the judges said, by judge and sample."""
+    return {(r["judge"], r["sample_id"]): r for r in read_table(Path("results/judgements"), JUDGEMENTS).to_pylist()}
+
+
+def _run(module, kind, params, inputs, outputs):
+    module.run(Stage(f"s/{kind}", "s", kind, kind, params, inputs, {o: f"results/{o}" for o in outputs}, 7, SETTINGS))
