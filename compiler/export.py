@@ -14,14 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from compiler.errors import nearest
 from compiler.plan import Plan, PlannedStage
 from compiler.project import Project, ProjectError
 from compiler.resolve import Resolved
 from registry import CLEAN, cards, plugins
-from registry.plugins import Plugin, PluginError
+from registry.plugins import Plugin, PluginError, options
 
 if TYPE_CHECKING:
     from runners.exports import About, ExportContext, Part
@@ -57,7 +55,10 @@ def export_results(project: Project, wanted: Wanted) -> None:
     from runners.stage import StageError
 
     plugin = _plugin(wanted.to)
-    args = _options(plugin, wanted.options)
+    try:
+        args = options(plugin, wanted.options)
+    except PluginError as error:
+        raise ProjectError(str(error)) from None
     resolved, plan = project.resolve(wanted.spec), project.plan(wanted.spec)
     out = wanted.out.absolute()
     if out.exists() and not out.is_dir():
@@ -95,21 +96,6 @@ def _plugin(to: str) -> Plugin:
         known = [name.replace("_", "-") for name in plugins.names("exports")]
         hint = nearest(to, known)
         raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(known)}") from None
-
-
-def _options(plugin: Plugin, given: Sequence[str]) -> dict[str, Any]:
-    known = {p.name: p for p in plugin.parameters}
-    args: dict[str, Any] = {}
-    for item in given:
-        name, _, value = item.partition("=")
-        if name not in known or "=" not in item:
-            there = ", ".join(f"{p.name} ({p.text})" for p in plugin.parameters) or "none"
-            raise ProjectError(f"-O {item}: expected NAME=VALUE of {plugin.name}'s options, which are: {there}")
-        try:
-            args[name] = TypeAdapter(known[name].annotation).validate_strings(value)
-        except ValidationError as error:
-            raise ProjectError(f"-O {item}: {error.errors()[0]['msg']}; {name} is of type {known[name].text}") from None
-    return args
 
 
 def _parts(plan: Plan, wanted: Wanted) -> tuple[Part, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from registry.printing import complain, facts, human, plain, print_json, progress_line, report, row
+from registry.printing import complain, counting, facts, human, plain, print_json, progress_line, report, row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 
 @app.command("ls")
 def list_entries(as_json: JsonOption = False) -> None:
-    """List entries and cards: version, size, licence, and where the bytes are.
+    """List entries and cards: version, size, splits with their official number of records, licence, and where the bytes are.
 
     here: in the working tree. cache: `dvc checkout` brings it. remote: `dvc pull` brings it. missing: in none of these.
     not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
@@ -48,8 +48,8 @@ def list_entries(as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("name", "kind", "version", "size", "files", "where", "licence"):
-        table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column != "licence")
+    for column in ("name", "kind", "version", "size", "files", "where", "splits", "licence"):
+        table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column not in ("splits", "licence"))
     colours = {"here": "green", "missing": "red", "not added": "dim", "generated": "dim"}
     for line in rows:
         where = f"[{colours.get(line['where'], 'yellow')}]{line['where']}[/]"
@@ -60,6 +60,7 @@ def list_entries(as_json: JsonOption = False) -> None:
             human(line["bytes"]),
             "-" if line["files"] is None else f"{line['files']:,}",
             where,
+            plain(", ".join(f"{name} {n:,}" if n else name for name, n in line["splits"].items())),
             plain(line["licence"] or "?"),
         )
     Console().print(table)
@@ -146,6 +147,52 @@ def add(
         )
     else:
         report(added)
+
+
+@app.command()
+def diff(
+    old: Annotated[str, typer.Argument(help="The first version: NAME, NAME@REVISION, NAME@DIGEST, or a data set's path likewise.")],
+    new: Annotated[
+        str | None, typer.Argument(help="The second version; what lies in the working tree if left out.", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, such as split=train.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything differs.")] = False,
+) -> None:
+    """Compare two versions of data: files and samples that were added, removed, changed, and what of them changed.
+
+    `qualm data diff pope@v1.0` compares the entry at the git tag with what lies here, `qualm data diff pope@1a2b3c4d5e pope@HEAD` two
+    recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a data set that a stage made.
+
+    Samples of official files are those that the card's adapter reads. Old versions are read from DVC's cache.
+    """
+    from registry.adapters import AdapterError
+    from registry.differences import compare
+    from registry.plugins import PluginError
+    from registry.printing import difference
+    from registry.versions import find_version
+
+    with _errors(), counting(not as_json) as told:
+        root = _root()
+        if new is None and "@" not in old:
+            complain(f"{old} is what lies here; name a version to compare it with, such as {old}@HEAD")
+            raise typer.Exit(2)
+        versions = find_version(root, old), find_version(root, new if new is not None else old.rpartition("@")[0])
+        try:
+            found = compare(*versions, option or [], root / ".qualm" / "staging-diff", told)
+        except (PluginError, AdapterError) as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+    if as_json:
+        samples = found.samples.as_json() if found.samples is not None else None
+        print_json({"old": versions[0].md5, "new": versions[1].md5, "files": found.files.as_json(), "samples": samples, "why": found.why})
+    else:
+        difference(*versions, found)
+    if exit_code and found.files:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -83,11 +83,21 @@ def read_yaml(path: str | Path) -> Any:
         DvcStateError: it is not YAML.
     """
     try:
-        return yaml.load(Path(path).read_bytes(), Loader=_loader())  # noqa: S506 - a safe loader with YAML 1.2's scalars
+        return parse_yaml(Path(path).read_bytes(), str(path))
     except FileNotFoundError:
         return None
+
+
+def parse_yaml(text: str | bytes, where: str) -> Any:
+    """The same of a text; `where` it is from goes into the message.
+
+    Raises:
+        DvcStateError: it is not YAML.
+    """
+    try:
+        return yaml.load(text, Loader=_loader())  # noqa: S506 - a safe loader with YAML 1.2's scalars
     except yaml.YAMLError as error:
-        raise DvcStateError(f"{path}: not YAML: {error}; restore it with `git checkout {path}` or delete it and run again") from error
+        raise DvcStateError(f"{where}: not YAML: {error}; restore it with `git checkout {where}` or delete it and run again") from error
 
 
 def run_cache_key(cmd: str, deps: Iterable[Mapping[str, Any]], params: Mapping[str, Mapping[str, Any]], outs: Iterable[str]) -> str:
@@ -231,7 +241,7 @@ class Checkout:
 def listing(store: Path, md5: str) -> dict[str, str] | None:
     """The files of a folder, relative path -> hash, as a cache or a remote on disk lists them; None where it does not."""
     try:
-        entries = json.loads(_object(store, md5).read_bytes())
+        entries = json.loads(object_path(store, md5).read_bytes())
         return {e["relpath"]: e["md5"] for e in entries}
     except (OSError, ValueError, TypeError, KeyError):
         return None  # DVC too takes a damaged listing for a missing one
@@ -240,12 +250,13 @@ def listing(store: Path, md5: str) -> dict[str, str] | None:
 def holds(store: Path, md5: str) -> bool:
     """Whether a cache or a remote on disk has a file, or a folder with all that it lists."""
     if not md5.endswith(".dir"):
-        return _object(store, md5).is_file()
+        return object_path(store, md5).is_file()
     files = listing(store, md5)
-    return files is not None and all(_object(store, h).is_file() for h in files.values())
+    return files is not None and all(object_path(store, h).is_file() for h in files.values())
 
 
-def _object(store: Path, md5: str) -> Path:
+def object_path(store: Path, md5: str) -> Path:
+    """Where a cache or a remote on disk keeps a file or a folder's listing."""
     return store / "files" / "md5" / md5[:2] / md5[2:]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from registry.adding import Added, Progress
+    from registry.differences import Difference
     from registry.entries import Entry
+    from registry.versions import Version
 
 
 def row(entry: Entry) -> dict[str, Any]:
@@ -23,6 +25,7 @@ def row(entry: Entry) -> dict[str, Any]:
         "bytes": entry.size,
         "files": entry.nfiles,
         "where": entry.where,
+        "splits": {name: split.records for name, split in card.splits.items()} if card else {},
         "licence": card.licence if card else None,
         "verified": card.verified if card else None,
         "card_name": entry.card,
@@ -89,6 +92,54 @@ def progress_line(shown: bool) -> Iterator[Progress]:
             bar.update(task, description=f"{what} {plain(file)[:60]}  ({counts[0]:,} files, {human(counts[1])})")
 
         yield tell
+
+
+@contextmanager
+def counting(shown: bool) -> Iterator[Callable[[str, int], None]]:
+    """One line on standard error that counts samples as they are read."""
+    from rich.console import Console
+    from rich.status import Status
+
+    console = Console(stderr=True)
+    with Status("comparing files", console=console) if shown and console.is_terminal else nullcontext() as status:
+
+        def tell(what: str, n: int) -> None:
+            if status is not None:
+                status.update(f"reading {plain(what)[:60]}: {n:,} samples")
+
+        yield tell
+
+
+SHOWN = 10
+"""Ids that are named; `--json` names all."""
+
+
+def difference(old: Version, new: Version, found: Difference) -> None:
+    """What two versions of data have not in common."""
+    print(f"{old.said} ({old.md5[:10]}) -> {new.said} ({new.md5[:10]})")
+    for what, changes in (("files", found.files), ("samples", found.samples)):
+        if changes is None:
+            print(f"  {what}: not compared: {found.why}")
+            continue
+        counts = f"{len(changes.added):,} added, {len(changes.removed):,} removed, {len(changes.changed):,} changed"
+        kept = found.why or f"{changes.same:,} the same"
+        print(f"  {what}: {counts}, {kept}" if changes or not found.why else f"  {what}: {found.why}")
+        by_field = changes.by_field()
+        if by_field:
+            print(f"    changed: {', '.join(f'{name} of {n:,}' for name, n in by_field.items())}")
+        named = [("+", n, "") for n in changes.added] + [("-", n, "") for n in changes.removed]
+        named += [("~", n, ", ".join(of)) for n, of in changes.changed.items()]
+        for sign in "+-~":
+            of = [(n, why) for s, n, why in named if s == sign]
+            for name, why in of[:SHOWN]:
+                print(f"    {sign} {printable(name)}" + (f"  ({why})" if why else ""))
+            if len(of) > SHOWN:
+                print(f"    {sign} and {len(of) - SHOWN:,} more (--json names all)")
+
+
+def printable(text: str) -> str:
+    """A name of somebody else's as it can be shown on a terminal."""
+    return text if text.isprintable() else repr(text)
 
 
 def human(n: int | None) -> str:

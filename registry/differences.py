@@ -1,0 +1,139 @@
+"""What changed between two versions of data: files, and the samples and pictures in them."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.cards import load_card
+from registry.plugins import get, load, options
+from registry.sample import IMAGES, SAMPLES, Image, Sample
+from registry.versions import Version
+
+Told = Callable[[str, int], None]
+"""Told (which version, samples read so far) now and then."""
+
+PICTURE = "picture"
+"""Beside the fields of a sample: its picture's bytes."""
+
+_EVERY = 1000
+
+
+@dataclass
+class Changes:
+    """What is only in the second version, only in the first, and in both but not the same."""
+
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    changed: dict[str, list[str]] = field(default_factory=dict)
+    """Id -> what of it changed; empty for files."""
+    same: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def by_field(self) -> dict[str, int]:
+        """How many changed in what, most first."""
+        return dict(Counter(name for names in self.changed.values() for name in names).most_common())
+
+    def as_json(self) -> dict[str, Any]:
+        return {"added": self.added, "removed": self.removed, "changed": self.changed, "same": self.same}
+
+
+@dataclass
+class Difference:
+    """The whole answer."""
+
+    files: Changes
+    samples: Changes | None
+    """None where nothing reads samples from these files."""
+    why: str = ""
+    """Why there are none."""
+
+
+def compare(old: Version, new: Version, chosen: Sequence[str], beneath: Path, told: Told = lambda version, n: None) -> Difference:
+    """Compare two versions.
+
+    Samples are those of a data set that a stage made, by its tables; of official files, what their adapter reads from them.
+
+    Args:
+        old: the first version.
+        new: the second.
+        chosen: parameters of the adapter, `NAME=VALUE`, over the card's own.
+        beneath: folder, made if need be, for laying out old versions.
+        told: progress.
+
+    Raises:
+        EntryError: a file of a version is in no store here.
+        PluginError: the adapter has no such parameter.
+    """
+    beneath.mkdir(parents=True, exist_ok=True)
+    files = _changes({n: {"": h} for n, h in old.files.items()}, {n: {"": h} for n, h in new.files.items()})
+    for names in files.changed.values():
+        names.clear()
+    if not files:
+        return Difference(files, Changes(same=0), "the files are the same")
+    try:
+        return Difference(files, _changes(_samples(old, chosen, beneath, told), _samples(new, chosen, beneath, told)))
+    except AdapterError as error:
+        return Difference(files, None, str(error))
+
+
+def _changes(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> Changes:
+    changed = {k: [f for f in new[k] if new[k][f] != old[k].get(f)] for k in old if k in new and old[k] != new[k]}
+    return Changes([k for k in new if k not in old], [k for k in old if k not in new], changed, len(old.keys() & new.keys()) - len(changed))
+
+
+def _samples(version: Version, chosen: Sequence[str], beneath: Path, told: Told) -> dict[str, dict[str, bytes]]:
+    """Sample id -> a short digest of every field and of its picture."""
+    with ExitStack() as stack:
+        items = _made(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
+        pictures: dict[str | None, bytes] = {None: b""}
+        found: dict[str, dict[str, bytes]] = {}
+        for item in items:
+            if isinstance(item, Image):
+                pictures[item.image_id] = _short(item.data)
+                continue
+            row = {f.name: _short(repr(getattr(item, f.name)).encode()) for f in fields(item) if f.name != "sample_id"}
+            found[item.sample_id] = row | {PICTURE: pictures.get(item.image_id, b"")}
+            if len(found) % _EVERY == 0:
+                told(version.said, len(found))
+    return found
+
+
+def _made(version: Version) -> Iterator[Image | Sample]:
+    """What a stage wrote: pictures first, then samples."""
+    import pyarrow.parquet as pq
+
+    for name in sorted(n for n in version.files if n.startswith("images/") and n.endswith(".parquet")):
+        with pq.ParquetFile(version.file(name)) as file:
+            for batch in file.iter_batches(64, columns=IMAGES.names):
+                for row in batch.to_pylist():
+                    yield Image(row["image_id"], row["image"]["bytes"] or b"")
+    with pq.ParquetFile(version.file("samples.parquet")) as file:
+        for batch in file.iter_batches(4096, columns=[n for n in SAMPLES.names if n in file.schema_arrow.names]):
+            for row in batch.to_pylist():
+                yield Sample(**{**row, "meta": dict(row.get("meta") or ())})
+
+
+def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: ExitStack) -> Iterator[Image | Sample]:
+    """What the adapter reads from official files."""
+    card = load_card(version.card) if version.card else None
+    if card is None or card.adapter is None:
+        kind = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"
+        raise AdapterError(f"samples are not compared: {kind}")
+    folder = stack.enter_context(version.laid_out(beneath))
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=beneath, prefix="adapter-")))
+    given = options(get("datasets", card.adapter), chosen)
+    yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **given})
+
+
+def _short(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=8).digest()
