@@ -274,35 +274,45 @@ def compare(
 @app.command()
 def verify(
     spec: SpecArgument = None,
-    pairs: Annotated[str | None, typer.Option("--set", help="The pair set to review, where the spec has several.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[SET]", help="The pair set or data set to review; by default the only one.", show_default=False)
+    ] = None,
     reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose decisions these are; your login by default.")] = None,
     page: Annotated[bool, typer.Option("--page", help="Review on a browser page of this machine (needs the extra `pages`).")] = False,
-    sample: Annotated[int | None, typer.Option("--sample", min=1, help="Only so many pairs, the same for every reviewer.")] = None,
-    category: Annotated[str | None, typer.Option("--category", help="Only this category, or all of a main kind (epistemic).")] = None,
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=1, help="Only so many pairs or questions, the same for every reviewer.")
+    ] = None,
+    category: Annotated[
+        str | None, typer.Option("--category", help="Only this category or subset, or all of a main kind (epistemic).")
+    ] = None,
     skipped: Annotated[bool, typer.Option("--skipped", help="Ask those questions again that you skipped.")] = False,
     merge: Annotated[list[Path] | None, typer.Option("--merge", help="Ask nothing: take in another reviewer's decisions.csv.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
     browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
 ) -> None:
-    """Show a person the test questions of a pair set and keep what they say.
+    """Show a person the scored questions of a data set or pair set and keep what they say.
 
     A question is valid if its picture answers it and the answer is right; one
-    that should have no answer is valid if the picture gives none. Look at the
-    other member of the pair and at the recipe's proof; skip what you cannot tell.
+    that should have no answer is valid if the picture gives none. Of pairs, look
+    at the other member and at the recipe's proof. Where a data set has subsets
+    (an uncertain picture, uncertain words...), say too of a question that is
+    in the wrong one. Skip what you cannot tell.
 
-    Keys in the terminal: v valid, i invalid, s skip, u undo, n note, p proof,
-    o other member, q quit. Stop whenever you like: the next `qualm verify` goes
-    on from there, and a kill loses nothing that you decided.
+    Keys in the terminal: v valid, i invalid, w wrong subset, s skip, u undo,
+    n note, p proof, o other member, q quit. Stop whenever you like: the next
+    `qualm verify` goes on from there, and a kill loses nothing that you decided.
 
-    Decisions go to registry/data/NAME/decisions.csv, where NAME is what the pair
-    set names as `curated`; DVC tracks it. The test split then keeps the pairs both
-    of whose members are valid by majority. A decision holds as long as question,
-    answer and picture are what you saw. More in docs/verify.md.
+    Decisions go to registry/data/NAME/decisions.csv, where NAME is what the set
+    names as `curated`; DVC tracks it. What models are scored on then keeps the
+    questions that are valid by majority, of pairs those both of whose members
+    are. A decision holds as long as question, answer, picture and subset are
+    what you saw. More in docs/verify.md.
 
     [bold]Examples[/]
 
       qualm verify                          the default spec, in the terminal
       qualm verify SPEC --page -r ann       on a browser page, as ann
+      qualm verify SPEC image               the data set `image` of the spec
       qualm verify SPEC --sample 100        100 pairs, the same ones for everyone
       qualm verify SPEC --category epistemic
       qualm verify SPEC --merge bob.csv     bob reviewed on another machine
@@ -311,9 +321,9 @@ def verify(
 
     project = Project()
     if merge:
-        typer.echo(reviewing.merge(project, spec, pairs, merge))
+        typer.echo(reviewing.merge(project, spec, name, merge))
         return
-    reviewing.verify(project, spec, reviewing.Wanted(pairs, reviewer, category, sample, skipped, page, port, browse))
+    reviewing.verify(project, spec, reviewing.Wanted(name, reviewer, category, sample, skipped, page, port, browse))
 
 
 @app.command()

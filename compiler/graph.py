@@ -12,6 +12,7 @@ _COLOURS = {
     "data": "#4c78a8",
     "pair": "#e377c2",
     "assemble": "#17becf",
+    "curate": "#86bcb6",
     "finetune": "#b279a2",
     "perturb": "#ff9da6",
     "infer": "#f58518",

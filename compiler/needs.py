@@ -106,8 +106,8 @@ def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: b
     if name in card_names():
         card = load_card(name)
         return f"`qualm data add {name} --from PATH`; {card.title}: {card.source}"
-    if stage.kind == "assemble" and reviewed:
-        return f"`qualm verify {_spec(stage)}`, by which people decide on the test split"
+    if reviewed:
+        return f"`qualm verify {_spec(stage)} {stage.params['dataset']}`, by which people decide on its questions"
     return f"`qualm data add {name} --from PATH --card {'CARD' if stage.kind == 'data' else 'transformers_model'}`"
 
 

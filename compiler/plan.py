@@ -127,6 +127,9 @@ class _Planner:
         self.r, self.root = resolved, root
         self.evaluated = resolved.evaluated
         self.data = {d.label: _place(resolved, "data", d.label) for d in resolved.data}
+        curated = [d for d in resolved.datasets if d.reviews is not None]
+        self.whole = {d.label: self.data[d.label] for d in curated}
+        self.data |= {d.label: _place(resolved, "curated", d.label) for d in curated}
         self.generations = {
             m.ref.label: {d.label: f"{_place(resolved, 'generations', m.ref.label, d.label)}.parquet" for d in self.evaluated}
             for m in resolved.models
@@ -136,14 +139,14 @@ class _Planner:
             for p in resolved.perturbations
             if p.is_stage
         }
-        makes = len(self.data) + sum(len(s.recipes) for s in resolved.pairs) + len(resolved.finetunes) + len(self.made)
+        makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in resolved.pairs) + len(resolved.finetunes) + len(self.made)
         self.coarse = makes + len(resolved.models) * len(self.evaluated) + LATER_STAGES > MAX_STAGES
         places = {_place(resolved, "generations", m.ref.label) for m in resolved.models}
         self.folders = frozenset(places if self.coarse else ())
 
     def stages(self) -> list[PlannedStage]:
         r = self.r
-        found = [*map(self._data, r.datasets)]
+        found = [*map(self._data, r.datasets), *(self._curate(d) for d in r.datasets if d.label in self.whole)]
         for pairs in r.pairs:
             found += [*(self._pair(pairs, recipe) for recipe in pairs.recipes), self._assemble(pairs)]
         found += map(self._finetune, r.finetunes)
@@ -241,9 +244,16 @@ class _Planner:
             f"Samples of {d.label}",
             params,
             inputs,
-            {"dataset": self.data[d.label]},
+            {"dataset": self.whole.get(d.label, self.data[d.label])},
             [d.adapter] if d.adapter else [],
         )
+
+    def _curate(self, d: DatasetUse) -> PlannedStage:
+        params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, **self._splits([d])}
+        params |= {"subsets": dict(d.subsets)} if d.subsets else {}
+        inputs = {"dataset": self.whole[d.label], "reviews": d.reviews}
+        outputs = {"dataset": self.data[d.label]}
+        return self._stage(f"curate-{slug(d.label)}", "curate", f"What people kept of {d.label}", params, inputs, outputs)
 
     def _pair(self, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
         ref = recipe.ref

@@ -49,6 +49,11 @@ class DatasetUse:
     """What will read it, where nothing does yet."""
     select: Mapping[str, Any] = field(default_factory=dict)
     """`where`, `uncertain`, `disjoint`, `ask` and `skip_bad` as the data stage is told, where the spec has them."""
+    reviews: str | None = None
+    """Path of people's decisions."""
+    unreviewed: str = "drop"
+    subsets: Mapping[str, str] = field(default_factory=dict)
+    """The card's subsets as expressions, by name."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +204,23 @@ class _Resolver:
             for swept, args in self._combinations(adapter, given, path) if adapter else [({}, {})]:
                 splits = tuple(sorted(set(entry.splits))) if entry.splits is not None else None
                 label = check.label(name, swept)
-                found.append(DatasetUse(label, card.name, adapter, args, limit, source, evaluate, splits, card.missing, select))
+                found.append(
+                    DatasetUse(
+                        label,
+                        card.name,
+                        adapter,
+                        args,
+                        limit,
+                        source,
+                        evaluate,
+                        splits,
+                        card.missing,
+                        select,
+                        artifact_path(entry.curated) if entry.curated else None,
+                        entry.unreviewed,
+                        subsets.named(card, adapter),
+                    )
+                )
         return tuple(sorted(found, key=lambda d: d.label))
 
     def _card(self, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:

@@ -71,6 +71,10 @@ class Dataset(BaseModel):
     disjoint: list[Name] | None = Field(
         None, min_length=1, description="Data sets of the same source whose `where:` may select none of this one's samples; checked."
     )
+    curated: Name | None = Field(
+        None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the splits that models are scored on."
+    )
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="What becomes of such questions that nobody has decided on.")
 
 
 class NearDuplicates(_Strict):

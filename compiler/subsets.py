@@ -35,6 +35,12 @@ def expressions(entry: Dataset, path: Path_, card: Card, adapter: Plugin | None,
     return found
 
 
+def named(card: Card, adapter: Plugin | None) -> dict[str, str]:
+    """The card's subsets in the fixed spelling, each without the names of others."""
+    declared = adapter.declares.get("META") if adapter else None
+    return {name: str(parse(name, declared, card.subsets)) for name in sorted(card.subsets)}
+
+
 def asked(entry: Dataset, path: Path_, problem: Callable[[Path_, str, str], None]) -> dict[str, str]:
     """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
     if entry.ask is None:

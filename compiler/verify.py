@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from compiler.plan import Plan, PlannedStage, leaves
 from compiler.project import Project, ProjectError
 from compiler.resolve import Resolved
 from compiler.serving import own_name, until_stopped
+from runners.splits import Rule
 
 if TYPE_CHECKING:
     from runners.verifying.pool import Pool
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 class Wanted:
     """What the reviewer asked for on the command line."""
 
-    pairs: str | None = None
+    name: str | None = None
     reviewer: str | None = None
     category: str | None = None
     sample: int | None = None
@@ -34,15 +36,23 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Target:
-    """A pair set of a spec, and the entry that its decisions go to."""
+    """A data set or pair set of a spec, and the entry that its decisions go to."""
 
     spec: str
-    pairs: str
+    section: str
+    """`datasets` or `pairs`, where it stands in the spec."""
+    name: str
     entry: str
     curated: bool
     """Whether the spec names the entry already."""
-    recipes: tuple[PlannedStage, ...]
-    sources: tuple[Path, ...]
+    makers: tuple[PlannedStage, ...]
+    """The stages whose outputs are reviewed: of a pair set its recipes, else the data set's own."""
+    sources: tuple[Path, ...] = ()
+    """Folders of the data sets that a pair set was made of."""
+    rule: Rule = field(default_factory=Rule)
+    """Which splits of a data set are scored."""
+    subsets: Mapping[str, str] = field(default_factory=dict)
+    """Of a data set's card: name -> expression."""
 
 
 def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
@@ -60,13 +70,13 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     from runners.verifying.session import Session
     from runners.verifying.terminal import NoTerminal
 
-    target = find_target(project.resolve(spec), project.plan(spec), wanted.pairs, project.root)
+    target = find_target(project.resolve(spec), project.plan(spec), wanted.name, project.root)
     try:
         publish(project.root, target.entry)  # what a killed session left
         pool = _pool(project, target, wanted)
         journal = Journal(project.root, target.entry, wanted.reviewer or own_name())
         try:
-            _review(Session(pool, journal, wanted.skipped), f"{target.pairs} ({target.spec})", wanted)
+            _review(Session(pool, journal, wanted.skipped), f"{target.name} ({target.spec})", wanted)
         finally:
             journal.close()
         _finish(project.root, target)
@@ -77,7 +87,7 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
         raise ProjectError(str(error)) from error
 
 
-def merge(project: Project, spec: str | None, pairs: str | None, tables: list[Path]) -> str:
+def merge(project: Project, spec: str | None, name: str | None, tables: list[Path]) -> str:
     """Take other reviewers' tables in; gives the line to print.
 
     Raises:
@@ -88,7 +98,7 @@ def merge(project: Project, spec: str | None, pairs: str | None, tables: list[Pa
     from runners.curation import CurationError, read_decisions
     from runners.verifying.journal import JournalError, publish
 
-    target = find_target(project.resolve(spec), project.plan(spec), pairs, project.root)
+    target = find_target(project.resolve(spec), project.plan(spec), name, project.root)
     try:
         for table in tables:
             if not table.is_file():
@@ -99,39 +109,49 @@ def merge(project: Project, spec: str | None, pairs: str | None, tables: list[Pa
     return f"registry/data/{target.entry}: {'nothing new' if added is None else f'{added.outcome}, version {added.entry.version}'}"
 
 
-def find_target(resolved: Resolved, plan: Plan, pairs: str | None, root: Path) -> Target:
-    """The pair set that is asked for, or the only one.
+def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> Target:
+    """The data set or pair set that is asked for; if none is, the only pair set, or the only data set of a spec without.
 
     Raises:
-        ProjectError: the spec has none, has several, or not that one.
+        ProjectError: the spec has several, or not that one.
     """
-    name = resolved.spec.name
-    known = list(resolved.spec.pairs)
-    if not known:
-        raise ProjectError(f"{name} has no pair sets to verify; they stand under `pairs:` (docs/pairs.md)")
-    if pairs is None and len(known) > 1:
-        raise ProjectError(f"{name} has several pair sets; say which with --set: {', '.join(known)}")
-    chosen = pairs or known[0]
-    if chosen not in known:
-        hint = nearest(chosen, known)
-        raise ProjectError(f"{name} has no pair set '{chosen}'" + (f"; {hint}" if hint else f"; there are: {', '.join(known)}"))
-    curated = resolved.spec.pairs[chosen].curated
-    entry = curated or re.sub(r"[^a-z0-9_-]+", "-", f"{name}-{chosen}-reviews".lower())[:64]
-    stage = next(s for s in plan.stages if s.kind == "assemble" and s.params["dataset"] == chosen)
+    spec, datasets = resolved.spec, {d.label: d for d in resolved.datasets}
+    known = [*spec.pairs, *datasets]
+    if name is None:
+        likely = list(spec.pairs) or list(datasets)
+        if len(likely) != 1:
+            told = f"several data sets; say which: {', '.join(known)}" if known else "no data to verify; it stands under `datasets:`"
+            raise ProjectError(f"{spec.name} has {told}")
+        name = likely[0]
+    if name not in known:
+        hint = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+        raise ProjectError(f"{spec.name} has no data set '{name}'; {hint}")
+    own = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
+    if name in datasets:
+        d = datasets[name]
+        curated = spec.datasets[name.partition("@")[0]].curated
+        maker = next(s for s in plan.stages if s.kind == "data" and s.params["dataset"] == name)
+        return Target(spec.name, "datasets", name, curated or own, curated is not None, (maker,), (), Rule(d.splits), d.subsets)
+    curated = spec.pairs[name].curated
+    stage = next(s for s in plan.stages if s.kind == "assemble" and s.params["dataset"] == name)
     folders = set(leaves(stage.inputs["recipes"]))
     recipes = tuple(s for s in plan.stages if s.kind == "pair" and set(leaves(s.outputs)) & folders)
     sources = tuple(root / p for p in leaves(stage.inputs["datasets"]))
-    return Target(name, chosen, entry, curated is not None, recipes, sources)
+    return Target(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
 
 
 def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
-    from runners.verifying.pool import read_pool
+    from runners.verifying.pool import read_pool, read_whole
 
-    folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.recipes}
+    folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
     if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
         command = " ".join(f"specs/{target.spec}/dvc.yaml:{n}" for n in missing)
-        raise ProjectError(f"the pairs of '{target.pairs}' are not made yet; make them: dvc repro --pull {command}")
-    pool = read_pool(list(folders.values()), target.sources)
+        what = "pairs" if target.section == "pairs" else "questions"
+        raise ProjectError(f"the {what} of '{target.name}' are not made yet; make them: dvc repro --pull {command}")
+    if target.section == "pairs":
+        pool = read_pool(list(folders.values()), target.sources)
+    else:
+        pool = read_whole(target.name, next(iter(folders.values())), target.rule, target.subsets)
     return pool.only(wanted.category, wanted.sample, 0)
 
 
@@ -159,4 +179,5 @@ def _finish(root: Path, target: Target) -> None:
     print(f"registry/data/{target.entry}: {added.outcome}, version {added.entry.version}")
     print(f"next: git add registry/data/{target.entry}.dvc registry/data/.gitignore, commit")
     if not target.curated:
-        print(f"to filter the test split by it, write `curated: {target.entry}` under pairs.{target.pairs} of the spec")
+        where = f"{target.section}.{target.name.partition('@')[0]}"
+        print(f"to filter what is scored by it, write `curated: {target.entry}` under {where} of the spec")

@@ -126,7 +126,7 @@ def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]
         raise StageError(str(error)) from error
     before = merged.samples
     merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(found.kept), pa.string())))
-    for reason, n in found.facts["pairs"]["dropped"].items():
+    for reason, n in found.facts["units"]["dropped"].items():
         merged.dropped[f"review: {reason}"] += n
     return found.facts
 

@@ -1,17 +1,18 @@
-"""People's decisions about contrastive pairs: reading them, settling them among reviewers, and filtering the test split by them.
+"""People's decisions about questions: reading them, settling them among reviewers, and filtering what is scored by them.
 
-A decision is about content (question, answer, picture), not about an id: when a recipe makes something else under the same id,
-what people said of the old question is counted as stale and says nothing of the new one. Lost without it: a test set of pairs
-that nobody looked at, or one "verified" by decisions on questions that are no longer in it.
+A decision is about content (question, answer, picture, and the subset it was put in), not about an id: when something else lies
+under the same id, what people said of the old question is counted as stale and says nothing of the new one. Lost without it: a
+test set that nobody looked at, or one "verified" by decisions on questions that are no longer in it.
 
 The rules, in one place:
 
-- Several reviewers of one question: the majority of `valid` and `invalid` decides; `skip` is no vote; a tie is `unresolved`.
+- Several reviewers of one question: it is `valid` if more called it so than did not; `skip` is no vote; a tie is `unresolved`. Of
+  those that are not valid, the more frequent reason stands: `invalid`, or `misplaced` (good, but of another subset); `invalid` if equal.
 - A pair stays when both its members are valid. A member alone is dropped with its partner: the pair measures whether a model
   tells the two apart, and a split with lone members would reward answering, or declining, always.
-- `unreviewed: drop` (as the paper does: only what a person confirmed is kept) or `keep`, for members that nobody has decided.
-  Unresolved members are dropped under both.
-- Only one split is filtered (test); training data stays as it is.
+- `unreviewed: drop` (as the papers do: only what a person confirmed is kept) or `keep`, for questions that nobody has decided.
+  Unresolved ones are dropped under both.
+- Only what is scored is filtered (of pair sets the test split); training data stays as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import io
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +36,9 @@ FILE = "decisions.csv"
 """The one file of a reviews entry."""
 
 COLUMNS = ("sample_id", "content", "reviewer", "decision", "note")
-CHOICES = ("valid", "invalid", "skip")
+CHOICES = ("valid", "invalid", "misplaced", "skip")
+REASONS = ("invalid", "misplaced")
+"""Why a question does not stay."""
 Unreviewed = Literal["drop", "keep"]
 
 
@@ -113,20 +116,22 @@ def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
         partial.unlink(missing_ok=True)
 
 
-def content_of(sample: Mapping[str, Any], picture: str) -> str:
-    """Digest of what a reviewer is shown of a sample: question, answers, options, whether it can be answered, and the pixels.
+def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = ()) -> str:
+    """Digest of what a reviewer is shown of a sample: question, answers, options, whether it can be answered, pixels and subset.
 
     Args:
         sample: a row of SAMPLES.
         picture: `pixels_of` its picture; empty where it has none.
+        claims: `runners.claims` of it, where its data set makes any.
     """
-    shown = [
+    shown: list[Any] = [
         sample["question"],
         list(sample["references"] or ()),
         list(sample["choices"] or ()),
         sample["answer_index"],
         sample["answerable"] is not False,
         picture,
+        *([list(claims)] if claims else []),
     ]
     return hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode()).hexdigest()[:20]
 
@@ -149,14 +154,19 @@ def pixels_of(data: bytes | None) -> str:
 
 
 def settle(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
-    """(sample, content) -> `valid`, `invalid` or `unresolved` by majority; questions with no vote but skips are absent."""
+    """(sample, content) -> `valid`, one of REASONS or `unresolved` by majority; questions with no vote but skips are absent."""
     votes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for d in decisions:
         if d.decision != "skip":
             votes[d.sample_id, d.content][d.decision] += 1
-    return {
-        key: "unresolved" if v["valid"] == v["invalid"] else "valid" if v["valid"] > v["invalid"] else "invalid" for key, v in votes.items()
-    }
+    return {key: _verdict(v) for key, v in votes.items()}
+
+
+def _verdict(votes: Counter[str]) -> str:
+    against = sum(votes[reason] for reason in REASONS)
+    if votes["valid"] == against:
+        return "unresolved"
+    return "valid" if votes["valid"] > against else max(REASONS, key=lambda reason: votes[reason])
 
 
 def curate(
@@ -165,17 +175,19 @@ def curate(
     reviews: Path,
     *,
     unreviewed: Unreviewed = "drop",
-    split: str = "test",
+    splits: Collection[str] = ("test",),
+    claims: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _: (),
 ) -> Curated:
-    """Filter one split of a pair set by people's decisions. For the `assemble` stage.
+    """Filter some splits of a data set by people's decisions. For the stages `assemble` (pair sets) and `curate` (all others).
 
     Args:
-        samples: rows of SAMPLES of all recipes and splits, as they would lie in the set.
-        folders: folders whose `images/` hold the pictures: those of the recipes, then those of the source data sets. An `image_id`
-            that is in several is taken from the first.
+        samples: rows of SAMPLES of all splits, as they would lie in the set.
+        folders: folders whose `images/` hold the pictures: for a pair set those of the recipes, then those of the source data sets.
+            An `image_id` that is in several is taken from the first.
         reviews: the entry `registry/data/NAME`; without a decisions.csv in it nothing is reviewed yet.
         unreviewed: what becomes of questions that nobody decided.
-        split: which split is filtered; rows of other splits are kept.
+        splits: which splits are filtered; rows of others are kept.
+        claims: what the data set says of a row beyond its answers (`runners.claims`).
 
     Returns:
         The ids that stay, and the facts for `verification.json`. Rows without `pair_id` stand for themselves.
@@ -184,11 +196,12 @@ def curate(
         CurationError: the table of decisions is broken.
     """
     decisions = read_decisions(reviews)
-    asked = [s for s in samples if s["split"] == split]
+    asked = [s for s in samples if s["split"] in splits]
+    about = {s["sample_id"]: tuple(claims(s)) for s in asked}
     known = {d.sample_id for d in decisions}
     pictures = _pixels(folders, {s["image_id"] for s in asked if s["sample_id"] in known and s["image_id"] is not None})
     content = {
-        s["sample_id"]: content_of(s, pictures.get(s["image_id"], "") if s["image_id"] is not None else "")
+        s["sample_id"]: content_of(s, pictures.get(s["image_id"], "") if s["image_id"] is not None else "", about[s["sample_id"]])
         for s in asked
         if s["sample_id"] in known
     }
@@ -199,10 +212,10 @@ def curate(
     for s in asked:
         pairs[s["pair_id"] or s["sample_id"]].append(verdicts[s["sample_id"]])
     fates = {pair: _fate(v, unreviewed) for pair, v in pairs.items()}
-    kept = frozenset(s["sample_id"] for s in samples if s["split"] != split or fates[s["pair_id"] or s["sample_id"]] == "kept")
+    kept = frozenset(s["sample_id"] for s in samples if s["split"] not in splits or fates[s["pair_id"] or s["sample_id"]] == "kept")
     dropped = Counter(fate for fate in fates.values() if fate != "kept")
     facts = {
-        "split": split,
+        "splits": sorted(splits),
         "unreviewed": unreviewed,
         "decisions": {
             "applied": len(applied),
@@ -210,15 +223,17 @@ def curate(
             "stale": sum(d.sample_id in content and content[d.sample_id] != d.content for d in decisions),
             "gone": sum(d.sample_id not in content for d in decisions),
         },
-        "pairs": {"all": len(fates), "kept": len(fates) - sum(dropped.values()), "dropped": dict(sorted(dropped.items()))},
-        "categories": _shares(asked, verdicts),
+        "unit": "pair" if any(s["pair_id"] for s in asked) else "question",
+        "units": {"all": len(fates), "kept": len(fates) - sum(dropped.values()), "dropped": dict(sorted(dropped.items()))},
+        "categories": _shares(((s["category"] or "", verdicts[s["sample_id"]]) for s in asked), total=True),
+        "subsets": _shares(((name, verdicts[sample]) for sample, names in about.items() for name in names), total=False),
         "agreement": _agreement(applied),
     }
     return Curated(kept, facts)
 
 
 def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:
-    for worst in ("invalid", "unresolved"):
+    for worst in (*REASONS, "unresolved"):
         if worst in verdicts:
             return worst
     return "unreviewed" if "unreviewed" in verdicts and unreviewed == "drop" else "kept"
@@ -236,21 +251,26 @@ def _pixels(folders: Sequence[Path], wanted: set[str]) -> dict[str, str]:
     return found
 
 
-def _shares(samples: Sequence[Mapping[str, Any]], verdicts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Per category and, last, over all: how many questions are valid. Ties count as not valid, since they are not kept."""
+def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:
+    """Per group and, where asked for, last over `all`: how many questions are valid. Ties count as not valid, since they are not kept.
+
+    Args:
+        groups: (group, verdict) of every question.
+        total: whether every question is of one group, so that their sum means something.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for s in samples:
-        for category in (s["category"] or "", "all"):
-            counts[category][verdicts[s["sample_id"]]] += 1
+    for group, verdict in groups:
+        for name in (group, "all") if total else (group,):
+            counts[name][verdict] += 1
     rows = []
-    for category in sorted(counts, key=lambda c: (c == "all", c)):
-        n = counts[category]
-        decided = n["valid"] + n["invalid"] + n["unresolved"]
+    for name in sorted(counts, key=lambda c: (total and c == "all", c)):
+        n = counts[name]
+        decided = n["valid"] + n["invalid"] + n["misplaced"] + n["unresolved"]
         interval = wilson(n["valid"], decided)
         rows.append(
             {
-                "category": category,
-                **{k: n[k] for k in ("valid", "invalid", "unresolved", "unreviewed")},
+                "category": name,
+                **{k: n[k] for k in ("valid", *REASONS, "unresolved", "unreviewed")},
                 "share": n["valid"] / decided if decided else None,
                 "low": interval[0] if interval else None,
                 "high": interval[1] if interval else None,
@@ -272,7 +292,7 @@ def _agreement(applied: Sequence[Decision]) -> dict[str, Any]:
     two = len(reviewers) == 2
     decided: Counter[tuple[str, str]] = Counter((r, d) for v in votes.values() for r, d in v.items())
     return {
-        "reviewers": [{"reviewer": r, "valid": decided[r, "valid"], "invalid": decided[r, "invalid"]} for r in reviewers],
+        "reviewers": [{"reviewer": r, **{k: decided[r, k] for k in ("valid", *REASONS)}} for r in reviewers],
         "shared": len(shared),
         "by_all": len(common),
         "raw": raw([list(v.values()) for v in shared]),

@@ -31,7 +31,7 @@ class Sheet:
 
 @dataclass
 class DataSet:
-    """What is on record about one pair set."""
+    """What is on record about one data set."""
 
     name: str
     id: str
@@ -64,19 +64,19 @@ def taxonomy(results: Results) -> list[Category]:
 
 
 def data_sets(results: Results) -> list[DataSet]:
-    """A block per data set that was assembled from pairs."""
+    """A block per data set that was assembled from pairs, or that people decided about."""
     found = []
     order = [f"{main}/{name}" for main, below in (results.stage.params.get("taxonomy") or {}).items() for name in below]
     for place, (name, folder) in enumerate(results.stage.inputs.get("datasets", {}).items()):
-        statistics = read_record(Path(folder) / FILE)
-        if statistics is None:
+        statistics, verification = (read_record(Path(folder) / file) for file in (FILE, VERIFICATION))
+        if statistics is None and verification is None:
             continue
         block = DataSet(visible(name, 80), f"data-{place}")
-        block.sheets.append(counts(statistics, order))
-        block.sheets += [s for s in (_recipes(statistics),) if s.rows]
-        block.sentences += _twins(statistics)
-        block.sheets += [s for s in (_removal(statistics, Path(folder)),) if s.rows]
-        verification = read_record(Path(folder) / VERIFICATION)
+        if statistics is not None:
+            block.sheets.append(counts(statistics, order))
+            block.sheets += [s for s in (_recipes(statistics),) if s.rows]
+            block.sentences += _twins(statistics)
+            block.sheets += [s for s in (_removal(statistics, Path(folder)),) if s.rows]
         if verification is not None:
             block.sheets.append(_valid(verification))
             block.sentences += _agreement(verification)
@@ -181,24 +181,31 @@ def _within(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _within(value)
 
 
+WORDS = {"misplaced": "wrong subset", "unresolved": "tied"}
+"""How verdicts are called in tables."""
+
+
 def _valid(verification: Mapping[str, Any]) -> Sheet:
     """The paper's Table 7: how many questions people found valid."""
+    parts = [(c["category"] or "no category", c) for c in verification["categories"]]
+    parts += [(f"subset {c['category']}", c) for c in verification["subsets"]]
+    kinds = ["valid", "invalid", *(["misplaced"] if verification["subsets"] else []), "unresolved", "unreviewed"]
     rows = []
-    for c in verification["categories"]:
+    for name, c in parts:
         share = "undefined: none decided" if c["share"] is None else f"{percent(c['share'])}  ({percent(c['low'])} – {percent(c['high'])})"
-        counted = [f"{c[k]:,}" for k in ("valid", "invalid", "unresolved", "unreviewed")]
-        rows.append([visible(c["category"] or "no category", 90), share, *counted])
-    pairs = verification["pairs"]
-    lost = ", ".join(f"{n:,} {reason}" for reason, n in pairs["dropped"].items())
+        rows.append([visible(name, 90), share, *(f"{c[k]:,}" for k in kinds)])
+    units, unit, splits = verification["units"], verification["unit"], " and ".join(verification["splits"])
+    lost = ", ".join(f"{n:,} {WORDS.get(reason, reason)}" for reason, n in units["dropped"].items())
+    together = "; a pair goes when either member does" if unit == "pair" else ""
     stale = verification["decisions"]["stale"] + verification["decisions"]["gone"]
     old = f" {stale:,} decisions were about questions that have changed since or are gone; they count nowhere." if stale else ""
     return Sheet(
         "What people found valid",
-        ["category", "valid (Wilson 95%)", "valid", "invalid", "tied", "unreviewed"],
+        ["category", "valid (Wilson 95%)", *(WORDS.get(k, k) for k in kinds)],
         rows,
-        note=f"How to read it: the share of decided {visible(verification['split'], 40)} questions, by majority, before filtering; "
-        f"ties count against it. Of {pairs['all']:,} pairs {pairs['kept']:,} stay{lost and f' (dropped: {lost})'}; a pair goes when "
-        f"either member does.{old}",
+        note=f"How to read it: the share of decided {visible(splits, 40)} questions, by majority, before "
+        f"filtering; ties count against it. Of {units['all']:,} {unit}s {units['kept']:,} stay"
+        f"{lost and f' (dropped: {lost})'}{together}.{old}",
     )
 
 

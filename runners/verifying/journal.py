@@ -67,9 +67,14 @@ class Journal:
             raise JournalError(f"{reviewer} is reviewing {entry} in another window; close that one, or take another --reviewer name")
         mine = {(d.sample_id, d.content): d for d in published(root, entry) if d.reviewer == reviewer}
         self._now: dict[tuple[str, str], Decision] = mine
+        self._ids = {sample_id for sample_id, _ in mine}
         mend(self.path)
         for line in _lines(self.path):
             self._apply(line)
+
+    def knows(self, sample_id: str) -> bool:
+        """Whether this reviewer said anything of a question under this id, as it is now or was once."""
+        return sample_id in self._ids
 
     def get(self, sample_id: str, content: str) -> Decision | None:
         """What this reviewer said of a question as it is now."""
@@ -92,6 +97,7 @@ class Journal:
             self._now.pop((line.sample_id, line.content), None)
         else:
             self._now[line.sample_id, line.content] = line
+            self._ids.add(line.sample_id)
 
 
 def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | None:

@@ -1,5 +1,5 @@
 pageKeys({
-  v: "valid", i: "invalid", s: "skip", u: "undo",
+  v: "valid", i: "invalid", w: "misplaced", s: "skip", u: "undo",
   p: () => document.querySelectorAll("#view details").forEach((d) => { d.open = !d.open; }),
   n: () => document.querySelector("#note textarea, #note input")?.focus(),
 });

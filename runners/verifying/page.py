@@ -1,4 +1,4 @@
-"""`qualm verify --page`: the same questions on a page that only this machine can open, both members of a pair side by side.
+"""`qualm verify --page`: the same questions on a page that only this machine can open, members of a pair side by side.
 
 Gradio carries the events; what is shown is HTML of ours with every text of the data set escaped. The server holds the state, so a
 reload shows the question that is due; a click that was meant for another question (a second tab, a double press) decides nothing.
@@ -16,7 +16,12 @@ from runners.verifying.pool import Question
 from runners.verifying.session import Session
 
 HERE = Path(__file__).parent
-BUTTONS = (("valid", "Valid (V)", "primary"), ("invalid", "Invalid (I)", "stop"), ("skip", "Skip (S)", "secondary"))
+BUTTONS = (
+    ("valid", "Valid (V)", "primary"),
+    ("invalid", "Invalid (I)", "stop"),
+    ("misplaced", "Wrong subset (W)", "stop"),
+    ("skip", "Skip (S)", "secondary"),
+)
 MISSED = "That question was decided already, in another tab or by a second press; nothing was changed."
 
 
@@ -36,12 +41,13 @@ def serve(session: Session, title: str, port: int | None = None, browse: bool = 
 
 
 def _blocks(gradio: Any, session: Session, title: str) -> Any:
+    buttons = [b for b in BUTTONS if b[0] in session.pool.choices]
     with gradio.Blocks(title=visible(title, 100), analytics_enabled=False, fill_width=True) as blocks:
         shown = gradio.State("")
         view = gradio.HTML(elem_id="view")
         note = gradio.Textbox(label="Note (optional)", max_lines=3, elem_id="note")
         with gradio.Row(elem_id="keys"):
-            made = [gradio.Button(text, variant=kind, elem_id=name, min_width=90) for name, text, kind in BUTTONS]
+            made = [gradio.Button(text, variant=kind, elem_id=name, min_width=90) for name, text, kind in buttons]
             undo = gradio.Button("Undo (U)", elem_id="undo", min_width=90)
         outputs = [view, shown, note]
 
@@ -57,7 +63,7 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
         def back() -> tuple[str, str, str]:
             return state("" if session.undo() else "There is nothing to undo.")
 
-        for button, (name, _, _) in zip(made, BUTTONS, strict=True):
+        for button, (name, _, _) in zip(made, buttons, strict=True):
             button.click(lambda seen, text, name=name: decide(name, seen, text), [shown, note], outputs, **QUIET)
         undo.click(back, None, outputs, **QUIET)
         blocks.load(state, None, outputs, **QUIET)
@@ -76,6 +82,7 @@ def render(session: Session, title: str, told: str = "") -> str:
         HERE,
         title=title,
         reviewer=session.journal.reviewer,
+        pool=session.pool,
         counts=session.counts,
         total=len(session),
         now=now,

@@ -1,21 +1,31 @@
-"""What there is to decide: the questions of one split of a pair set, from its recipes' folders, before any curation.
+"""What there is to decide: the scored questions of a data set or pair set, before any curation.
 
-Read from the recipes and not from the assembled set, which may already lack what nobody has decided.
+Those of a pair set are read from its recipes and not from the assembled set, which may already lack what nobody has decided; those
+of a data set from what its adapter gave.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from registry.sample import IMAGES, SAMPLES
-from runners.curation import content_of, pixels_of
+from registry.where import META
+from runners.claims import ClaimError, claims
+from runners.curation import CHOICES, content_of, pixels_of
 from runners.data import choose
+from runners.inputs import BrokenSample, Dataset
 from runners.records import iterate, read_table
+from runners.splits import Rule
+from runners.stage import StageError
+
+_META = re.compile(rf"\b{re.escape(META)}(?=\w)")
 
 
 class PoolError(Exception):
@@ -24,11 +34,22 @@ class PoolError(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """One member of a pair, as a reviewer sees it."""
+    """One question, alone or a member of a pair, as a reviewer sees it."""
 
     row: Mapping[str, Any]
-    picture: bytes | None
-    content: str
+    read: Callable[[], bytes | None]
+    """Gives the picture's file; None where there is none."""
+    claims: tuple[str, ...] = ()
+    """The subsets that its data set puts it in."""
+
+    @property
+    def picture(self) -> bytes | None:
+        return self.read()
+
+    @cached_property
+    def content(self) -> str:
+        """Digest of what is shown: a decision holds for this."""
+        return content_of(self.row, pixels_of(self.picture), self.claims)
 
     @property
     def sample_id(self) -> str:
@@ -48,22 +69,50 @@ class Question:
 
     @property
     def answers(self) -> list[str]:
-        return [str(a) for a in self.row["references"] or ()]
+        """Right answers, the most frequent first, with how often each was given."""
+        given = Counter(str(a) for a in self.row["references"] or ())
+        return [a if n == 1 else f"{a} ×{n}" for a, n in given.most_common()]
 
     @property
     def notes(self) -> dict[str, str]:
-        """What the recipe says of it: a proof, the inpainted object..."""
+        """What is on record of it: a recipe's proof, the inpainted object, how many people named which reason..."""
         return {str(k): str(v) for k, v in (self.row["meta"] or ())}
 
 
 class Pool:
-    """The questions of one split, in pairs, with their pictures."""
+    """The questions that are scored, in pairs or each for itself, with their pictures."""
 
-    def __init__(self, questions: Sequence[Question]) -> None:
+    def __init__(self, questions: Sequence[Question], subsets: Mapping[str, str] | None = None) -> None:
         self.questions = {q.sample_id: q for q in questions}
+        self.subsets = dict(subsets or {})
+        """What the data set's subsets are: name -> expression."""
+        placed = any(q.claims for q in questions)
+        self.choices = tuple(c for c in CHOICES if placed or c != "misplaced")
+        """What a reviewer can say."""
+        self.paired = any(q.row["pair_id"] for q in questions)
 
     def __len__(self) -> int:
         return len(self.questions)
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What is counted of a review, and how it is called."""
+        named = {"valid": "valid", "invalid": "invalid", "misplaced": "in the wrong subset", "skip": "skipped"}
+        return {said: named[said] for said in self.choices} | {"left": "left"}
+
+    def claimed(self, q: Question) -> list[str]:
+        """The subsets that a question was put in, each with its rule where it has one; what it is meant to be where there are none."""
+        rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
+        return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
+
+    def asks(self, q: Question) -> str:
+        """What the reviewer has to say of a question."""
+        can = "can be answered from its picture" if q.answerable else "can NOT be answered from its picture"
+        if "misplaced" not in self.choices:
+            return f"The set says that it {can}. Is that so, and is the answer right?"
+        put = f"in the subset {' and '.join(q.claims)}" if self.subsets and q.claims else " ".join(q.claims) or "in no subset"
+        told = "" if q.answerable else f" and that it {can}"
+        return f"The set says that it is {put}{told}. Is that so, and are the answers right?"
 
     @cached_property
     def pairs(self) -> dict[str, list[Question]]:
@@ -86,23 +135,23 @@ class Pool:
         return ids
 
     def only(self, category: str | None, sample: int | None, seed: int) -> Pool:
-        """The pairs of one category or of all below a main kind, and of those `sample`, the same for every reviewer.
+        """The pairs of one category or subset, or of all below a main kind, and of those `sample`, the same for every reviewer.
 
-        A category may be named in full or by its last part.
+        A category may be named in full or by its last part. A sample is drawn over all subsets and categories.
 
         Raises:
             PoolError: no question is of that category.
         """
         pairs = self.pairs
         if category is not None:
-            known = sorted({q.category for q in self.questions.values()})
-            pairs = {p: m for p, m in pairs.items() if f"/{category}/" in f"/{m[0].category}/"}
+            known = sorted({name for q in self.questions.values() for name in (q.category, *q.claims)} - {""})
+            pairs = {p: m for p, m in pairs.items() if f"/{category}/" in f"/{m[0].category}/" or category in m[0].claims}
             if not pairs:
                 raise PoolError(f"no question is of category '{category}'; there are: {', '.join(known) or 'none'}")
         if sample is not None:
-            chosen = choose([(p, m[0].category) for p, m in pairs.items()], sample, seed)
+            chosen = choose([(p, "\0".join((*m[0].claims, m[0].category))) for p, m in pairs.items()], sample, seed)
             pairs = {p: m for p, m in pairs.items() if p in chosen}
-        return Pool([q for members in pairs.values() for q in members])
+        return Pool([q for members in pairs.values() for q in members], self.subsets)
 
 
 def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "test") -> Pool:
@@ -131,8 +180,40 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
             f"{len(missing):,} of {len(wanted):,} pictures are not on this disk, '{missing[0]}' the first; decisions hold for a picture. "
             f"Get {', '.join(map(str, sources)) or 'the source data sets'} first: `dvc pull` or `dvc repro --pull`"
         )
-    digests = {name: pixels_of(data) for name, data in pictures.items()}
-    return Pool([Question(r, pictures.get(r["image_id"]), content_of(r, digests.get(r["image_id"], ""))) for r in rows])
+    return Pool([Question(r, partial(pictures.get, r["image_id"])) for r in rows])
+
+
+def read_whole(name: str, folder: Path, rule: Rule, subsets: Mapping[str, str]) -> Pool:
+    """The scored questions of a data set that is not made of pairs. Pictures are read when they are shown.
+
+    Args:
+        name: of the data set.
+        folder: that its `data` stage wrote.
+        rule: which splits are scored.
+        subsets: of its card, name -> expression.
+
+    Raises:
+        PoolError: no split is scored, or a subset cannot be told of a sample.
+    """
+    put_in = claims(subsets)
+    try:
+        dataset = Dataset(name, folder, rule)
+        return Pool(
+            [Question(row, _reader(dataset, i), put_in(row)) for i, row in enumerate(dataset.table.to_pylist())],
+            subsets,
+        )
+    except (StageError, ClaimError) as error:
+        raise PoolError(str(error)) from error
+
+
+def _reader(dataset: Dataset, row: int) -> Callable[[], bytes | None]:
+    def read() -> bytes | None:
+        try:
+            return dataset.encoded(row)
+        except BrokenSample as error:
+            raise PoolError(f"{error}; `dvc repro` or `dvc pull` the data set again") from error
+
+    return read
 
 
 def _pictures(folders: Sequence[Path], wanted: set[str]) -> Iterator[tuple[str, bytes | None]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from runners.curation import CHOICES
 from runners.verifying.journal import UNDONE, Journal
 from runners.verifying.pool import Pool, Question
 
@@ -32,7 +31,7 @@ class Session:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many questions were found valid, invalid, or skipped, and how many are `left`."""
+        """How many questions were found valid, invalid, misplaced, or skipped, and how many are `left`."""
         return Counter("left" if q.sample_id in self._open else self._said(q) for q in self._order)
 
     def __len__(self) -> int:
@@ -40,8 +39,8 @@ class Session:
 
     def decide(self, decision: str, note: str = "") -> None:
         """Keep a decision on the current question and go on to the next."""
-        if decision not in CHOICES:
-            raise ValueError(f"expected one of {', '.join(CHOICES)}, got '{decision}'")
+        if decision not in self.pool.choices:
+            raise ValueError(f"expected one of {', '.join(self.pool.choices)}, got '{decision}'")
         now = self.current
         if now is not None:
             self.journal.record(now.sample_id, now.content, decision, note)
@@ -60,5 +59,7 @@ class Session:
         return last
 
     def _said(self, q: Question) -> str:
+        if not self.journal.knows(q.sample_id):
+            return ""  # without looking at its picture, which takes long for a large set
         found = self.journal.get(q.sample_id, q.content)
         return found.decision if found else ""

@@ -23,14 +23,14 @@ from rich.style import Style
 from rich.text import Text
 
 from runners.reporting.text import visible
-from runners.verifying.pool import Question
+from runners.verifying.pool import Pool, Question
 from runners.verifying.session import Session
 
-KEYS = "[v]alid  [i]nvalid  [s]kip  [u]ndo  [n]ote  [p]roof  [o]ther member  [q]uit"
-DECIDES = {"v": "valid", "i": "invalid", "s": "skip"}
+DECIDES = {"v": "valid", "i": "invalid", "w": "misplaced", "s": "skip"}
+WORDS = {"v": "[v]alid", "i": "[i]nvalid", "w": "[w]rong subset", "s": "[s]kip"}
 WIDEST = 72
 """Characters of a drawn picture."""
-BESIDES = 9
+BESIDES = 12
 """Lines that the question and the keys need below it."""
 
 
@@ -43,15 +43,18 @@ def run(session: Session, read_key: Callable[[], str] | None = None, out: Consol
     out = out or Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _given(read_key) as key:
         note, drawn = "", None
+        decides = {k: d for k, d in DECIDES.items() if d in session.pool.choices}
+        others = ("[p]roof  [o]ther member",) if session.pool.paired else ()
+        keys = "  ".join((*(WORDS[k] for k in decides), "[u]ndo  [n]ote", *others, "[q]uit"))
         while (question := session.current) is not None:
             if question is not drawn:
                 title = f"Question {len(session) - session.counts['left'] + 1} of {len(session)}"
-                out.print(_member(question, out, Path(folder), title))
+                out.print(_member(question, out, Path(folder), title, session.pool))
                 drawn = question
-            out.print(Text(KEYS, style="bold"))
+            out.print(Text(keys, style="bold"))
             pressed = key()
-            if pressed in DECIDES:
-                session.decide(DECIDES[pressed], note)
+            if pressed in decides:
+                session.decide(decides[pressed], note)
                 note = ""
             elif pressed == "u":
                 drawn = None
@@ -63,21 +66,20 @@ def run(session: Session, read_key: Callable[[], str] | None = None, out: Consol
             elif pressed == "p":
                 out.print(Group(*_proof(question)))
             elif pressed == "o" and session.partner is not None:
-                out.print(_member(session.partner, out, Path(folder), "The other member"))
+                out.print(_member(session.partner, out, Path(folder), "The other member", session.pool))
             elif pressed in ("q", "\x03", "\x04", ""):
                 break
             else:
                 out.print(Text(f"no such key: {visible(pressed, 20)}", style="red"))
         counts = session.counts
-        out.print(Text(f"{counts['valid']} valid, {counts['invalid']} invalid, {counts['skip']} skipped, {counts['left']} left"))
+        out.print(Text(", ".join(f"{counts[said]} {word}" for said, word in session.pool.words.items())))
 
 
 def _proof(q: Question) -> list[Text]:
     return [Text(f"  {visible(k, 40)}: {visible(v)}", style="dim") for k, v in q.notes.items()] or [Text("  no proof on record")]
 
 
-def _member(q: Question, out: Console, folder: Path, title: str) -> RenderableType:
-    claim = "can be answered from the picture" if q.answerable else "can NOT be answered from the picture"
+def _member(q: Question, out: Console, folder: Path, title: str, pool: Pool) -> RenderableType:
     file = _save(q, folder)
     parts: list[RenderableType] = [Text(f"\n{title} · {visible(q.category, 80)} · {visible(q.sample_id, 80)}", style="dim")]
     if file is not None:
@@ -90,7 +92,10 @@ def _member(q: Question, out: Console, folder: Path, title: str) -> RenderableTy
     parts += [Text(f"   {'*' if i == q.row['answer_index'] else ' '} {visible(c, 200)}") for i, c in enumerate(q.row["choices"] or ())]
     answers = " / ".join(visible(a, 200) for a in q.answers)
     parts.append(Text.assemble(("A  ", "bold"), answers or "-"))
-    parts.append(Text(f"The set says that it {claim}. Is that so, and is the answer right?"))
+    if not pool.paired and q.notes:
+        parts.append(Text("   " + " · ".join(f"{visible(k, 40)} {visible(v, 80)}" for k, v in q.notes.items()), style="dim"))
+    parts += [Text(f"   {claim}", style="cyan") for claim in pool.claimed(q)]
+    parts.append(Text(pool.asks(q)))
     return Group(*parts)
 
 

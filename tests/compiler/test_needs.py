@@ -78,7 +78,7 @@ def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
   data and models to add:
     docci         `qualm data add docci --from PATH`; DOCCI: https://google.github.io/docci
     llava-1.5-7b  `qualm data add llava-1.5-7b --from PATH --card transformers_model`
-    my-reviews    `qualm verify t`, by which people decide on the test split
+    my-reviews    `qualm verify t ours`, by which people decide on its questions
     vqav2         `qualm data add vqav2 --from PATH`; VQA v2: https://visualqa.org
   downloads from the Hugging Face hub, when first run:
     org/model  at revision 0123456789012345678901234567890123456789

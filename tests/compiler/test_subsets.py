@@ -151,3 +151,29 @@ def test_asking_whether_questions_are_uncertain(tmp_path):
 @pytest.mark.parametrize("name", ["ambiguity_zero_shot", "ambiguity_cot", "ambiguity_enumerate"])
 def test_our_prompts_have_their_place(tmp_path, name):
     assert resolve(tmp_path, f"  a: {{card: vq_focusambiguity, ask: {name}}}\n").datasets[0].select["ask"].endswith(f"{name}.md")
+
+
+def test_what_people_kept_is_a_stage_between_a_data_set_and_its_readers(tmp_path):
+    plan = make_plan(
+        resolve(
+            tmp_path,
+            """\
+  photos: {card: vizwiz_ans_difference, where: clean or image, curated: my-reviews, splits: [val]}
+  scenes: {card: synthetic_scenes, test: 10, curated: theirs, unreviewed: keep}
+models: {base: {hf_vlm: {artifact: llava}}}
+judges: [rules]
+metrics: [accuracy]
+""",
+        )
+    )
+    whole, curated = "results/t/data/photos", "results/t/curated/photos"
+    photos, scenes = plan.stage("curate-photos"), plan.stage("curate-scenes")
+    assert (plan.stage("data-photos").outputs, photos.outputs) == ({"dataset": whole}, {"dataset": curated})
+    assert photos.inputs == {"dataset": whole, "reviews": "registry/data/my-reviews"}
+    assert photos.params["unreviewed"] == "drop" and photos.params["splits"] == {"photos": ["val"]}
+    assert photos.params["subsets"]["cross"] == "meta.AMB == 5 or meta.IVE == 5"
+    assert set(photos.params["subsets"]) == {"clean", "image", "text", "cross"}
+    assert scenes.params == {"dataset": "scenes", "unreviewed": "keep"}
+    assert plan.stage("infer-base-photos").inputs["datasets"] == {"photos": curated}
+    assert plan.stage("report").inputs["datasets"] == {"photos": curated, "scenes": "results/t/curated/scenes"}
+    assert not any(whole in stage.deps for stage in plan.stages if stage.kind != "curate")

@@ -17,6 +17,7 @@ from runners.curation import Decision, read_decisions, write_decisions
 from tests.plugin_files import made_up
 from tests.pseudo_terminal import Terminal
 from tests.tiny_pairs import write_pairs
+from tests.tiny_questions import write_questions
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = """
@@ -33,6 +34,11 @@ pairs:
   ours:
     recipes: [inpainted: {dataset: scenes}]
 """
+PHOTOS = """\
+datasets:
+  photos: {card: vizwiz_ans_difference, where: clean or image, curated: my-reviews, splits: [val]}
+"""
+WHOLE = "results/s/data/photos"
 CODE = """
 import sys
 from pathlib import Path
@@ -73,17 +79,51 @@ def test_the_entry_is_the_curated_one_or_a_name_that_says_what_it_is(project: Pr
     assert (target(project).entry, target(project).curated) == ("s-ours-reviews", False)
     named = target(respell(project, "    recipes", "    curated: ours-reviews\n    recipes"))
     assert (named.entry, named.curated) == ("ours-reviews", True)
-    assert [s.name for s in named.recipes] == ["pair-ours-inpainted"]
+    assert [s.name for s in named.makers] == ["pair-ours-inpainted"]
     assert named.sources == (project.root / "results/s/data/scenes",)
 
 
 def test_which_set_is_asked_for_must_be_clear(project: Project) -> None:
-    with pytest.raises(ProjectError, match="no pair set 'our'; did you mean 'ours'"):
+    with pytest.raises(ProjectError, match="no data set 'our'; did you mean 'ours'"):
         target(project, "our")
-    with pytest.raises(ProjectError, match="several pair sets; say which with --set: ours, more"):
+    with pytest.raises(ProjectError, match="several data sets; say which: ours, more, scenes"):
         target(two(project))
-    with pytest.raises(ProjectError, match="has no pair sets to verify"):
-        target(respell(project, SPEC[SPEC.index("pairs:") :], ""))
+    with pytest.raises(ProjectError, match="s has no data to verify; it stands under `datasets:`"):
+        target(respell(project, SPEC[SPEC.index("taxonomy:") :], "datasets: {}\n"))
+
+
+def test_a_data_set_is_reviewed_as_its_adapter_gave_it(project: Project) -> None:
+    assert target(project, "scenes").makers == (project.plan("s").stage("data-scenes"),)
+    alone = respell(project, SPEC[SPEC.index("taxonomy:") :], PHOTOS)
+    found = target(alone)
+    assert (found.section, found.name, found.entry, found.curated, found.rule.splits) == (
+        "datasets",
+        "photos",
+        "my-reviews",
+        True,
+        ("val",),
+    )
+    assert found.subsets["cross"] == "meta.AMB == 5 or meta.IVE == 5"
+    assert [s.name for s in found.makers] == ["data-photos"] and alone.plan("s").stage("data-photos").outputs == {"dataset": WHOLE}
+    with pytest.raises(
+        ProjectError, match=r"questions of 'photos' are not made yet; make them: dvc repro --pull specs/s/dvc\.yaml:data-photos"
+    ):
+        verify(alone, "s", Wanted())
+
+
+def test_a_review_of_a_data_set_in_a_terminal(project: Project) -> None:
+    alone = respell(project, SPEC[SPEC.index("taxonomy:") :], PHOTOS)
+    write_questions(project.root / WHOLE)
+    reviewer = Terminal([sys.executable, "-c", CODE.replace("sample=2", 'category="image", sample=2'), str(project.root), RECIPE])
+    shown = reviewer.until("[q]uit")
+    assert "Question 1 of 2" in shown and "image: LQI >= 4 and" in shown and "[w]rong subset" in shown and "[o]ther" not in shown
+    assert "LQI 5 · IVE 1" in shown and "unanswerable ×7 / red ×2 / dark red" in shown
+    assert "The set says that it is in the subset image. Is that so, and are the answers right?" in shown.replace("\r\n", " ")
+    reviewer.press("wv")
+    reviewer.until("1 valid, 0 invalid, 1 in the wrong subset, 0 skipped, 0 left")
+    reviewer.until("registry/data/my-reviews: added, version")
+    assert reviewer.process.wait(30) == 0
+    assert sorted(d.decision for d in read_decisions(find(alone.root, "my-reviews").path)) == ["misplaced", "valid"]
 
 
 def two(project: Project) -> Project:

@@ -73,8 +73,10 @@ def test_a_broken_table_says_where(tmp_path: Path, text: str, complaint: str) ->
 
 def test_majority_ties_and_skips() -> None:
     votes = {"v": "valid valid invalid", "i": "invalid", "t": "valid invalid", "s": "skip", "w": "skip valid"}
+    votes |= {"m": "misplaced misplaced invalid", "n": "misplaced invalid", "o": "valid valid misplaced invalid"}
     decisions = [Decision(s, "c", f"r{i}", d) for s, text in votes.items() for i, d in enumerate(text.split())]
-    assert settle(decisions) == {("v", "c"): "valid", ("i", "c"): "invalid", ("t", "c"): "unresolved", ("w", "c"): "valid"}
+    settled = {sample: verdict for (sample, _), verdict in settle(decisions).items()}
+    assert settled == {"v": "valid", "i": "invalid", "t": "unresolved", "w": "valid", "m": "misplaced", "n": "invalid", "o": "unresolved"}
 
 
 def test_pairs_stay_or_go_together(tmp_path: Path, folders: list[Path]) -> None:
@@ -83,7 +85,7 @@ def test_pairs_stay_or_go_together(tmp_path: Path, folders: list[Path]) -> None:
     write_decisions(tmp_path / "reviews" / "decisions.csv", decisions)
     dropping = curate(SAMPLES, folders, tmp_path / "reviews")
     assert dropping.kept == {"p1-a", "p1-u", "t1-a", "t1-u"}
-    assert dropping.facts["pairs"] == {"all": 4, "kept": 1, "dropped": {"invalid": 1, "unreviewed": 2}}
+    assert dropping.facts["units"] == {"all": 4, "kept": 1, "dropped": {"invalid": 1, "unreviewed": 2}}
     keeping = curate(SAMPLES, folders, tmp_path / "reviews", unreviewed="keep")
     assert keeping.kept == {s["sample_id"] for s in SAMPLES} - {"p2-a", "p2-u"}
     share = dropping.facts["categories"][-1]

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from runners.splits import Rule
 from runners.verifying import page
 from runners.verifying.journal import Journal
-from runners.verifying.pool import read_pool
+from runners.verifying.pool import read_pool, read_whole
 from runners.verifying.session import Session
 from tests.chromium import Chromium
 from tests.tiny_pairs import write_pairs
+from tests.tiny_questions import SUBSETS, write_questions
 
 pytest.importorskip("gradio", reason="the page needs the extra `pages`")
 HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7} {{ 7*7 }} \u202egnp.exe"
@@ -100,3 +102,31 @@ def test_it_fits_a_phone(browser: Chromium, session: Session) -> None:
     assert browser.run("document.documentElement.scrollWidth") <= 400
     tops = browser.run("[...document.querySelectorAll('#view .member')].map(m => [m.className, m.getBoundingClientRect().top])")
     assert min(tops, key=lambda t: t[1])[0] == "member current"
+
+
+def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
+    photos = read_whole("photos", write_questions(tmp_path / "photos", HOSTILE), Rule(), SUBSETS)
+    session = Session(photos, Journal(tmp_path, "reviews", "ann"))
+    with Chromium(tmp_path / "profile") as tab:
+        running = page.serve(session, "photos", None)
+        try:
+            tab.open(running.url)
+            tab.until("document.querySelector('#view .member.current img')?.complete && document.querySelector('#misplaced')")
+            at(tab, session)
+            now = session.current
+            assert now is not None
+            assert tab.run("document.querySelectorAll('#view .member').length") == 1
+            assert tab.run("document.querySelector('#view .question').textContent") == HOSTILE.replace("\u202e", "⟨U+202E⟩")
+            assert f"in the subset {now.claims[0]}" in tab.run("document.querySelector('#view .ask').textContent")
+            counts = dict(tab.run("[...document.querySelectorAll('#view .record div')].map(d => [...d.children].map(c => c.textContent))"))
+            assert counts == now.notes
+            for width in (1280, 400):
+                tab.size(width)
+                assert tab.run("document.documentElement.scrollWidth") <= width
+            tab.press("w")
+            tab.until("document.querySelector('#view .head').textContent.includes('1 in the wrong subset')")
+            at(tab, session)
+            assert session.counts == {"misplaced": 1, "left": 9}
+            assert tab.complaints == []
+        finally:
+            running.close()

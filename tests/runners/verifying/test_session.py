@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from runners.splits import Rule
 from runners.verifying.journal import Journal
-from runners.verifying.pool import Pool
+from runners.verifying.pool import Pool, read_whole
 from runners.verifying.session import Session
+from tests.tiny_questions import SUBSETS, write_questions
 
 
 def test_forward_and_back(pool: Pool, tmp_path: Path) -> None:
@@ -55,3 +57,23 @@ def test_all_decided(pool: Pool, tmp_path: Path) -> None:
     assert session.counts == {"valid": 12}
     session.undo()
     assert session.counts["left"] == 1
+
+
+def test_a_wrong_subset_is_an_answer_only_where_there_are_subsets(pool: Pool, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected one of valid, invalid, skip, got 'misplaced'"):
+        Session(pool, Journal(tmp_path, "reviews", "ann")).decide("misplaced")
+    photos = read_whole("photos", write_questions(tmp_path / "photos"), Rule(), SUBSETS)
+    session = Session(photos, Journal(tmp_path, "photos", "ann"))
+    assert session.partner is None
+    session.decide("misplaced", "the words are odd, the picture is fine")
+    assert session.counts == {"misplaced": 1, "left": 9}
+
+
+def test_pictures_are_looked_at_only_where_something_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = read_whole("photos", write_questions(tmp_path / "photos"), Rule(), SUBSETS)
+    seen: list[str] = []
+    monkeypatch.setattr("runners.verifying.pool.content_of", lambda row, *_: seen.append(row["sample_id"]) or row["sample_id"])
+    session = Session(photos, Journal(tmp_path, "photos", "ann"))
+    assert session.counts == {"left": 10} and seen == []
+    session.decide("valid")
+    assert session.counts == {"valid": 1, "left": 9} and seen == photos.order("ann")[:1]
