@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from compiler.errors import nearest, shown
 from compiler.load import Path_
+from compiler.refs import Ref
 from compiler.tuned import ModelUse, way_out
 from registry import plugins
 from registry.columns import DRAWN, signals
@@ -19,8 +21,15 @@ Fault = tuple[Path_, str, str]
 
 
 def faults(resolved: Resolved) -> Iterator[Fault]:
-    """Every estimator with every model that cannot give what it reads, and estimators of draws where there is one draw."""
+    """Every estimator with every model that cannot give what it reads, and estimators of draws where there is one draw; and what a model
+    is said to leave out that there is not."""
     spec = resolved.spec
+    known = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
+    for name, entry in spec.models.items():
+        told = entry.get("leave_out")
+        for i, unknown in enumerate(told if isinstance(told, list) else ()):
+            if unknown not in known:
+                yield ("models", name, "leave_out", i), f"expected an estimator of this spec, got {shown(unknown)}", nearest(unknown, known)
     places = {str(given) if isinstance(given, str) else next(iter(given)): i for i, given in enumerate(spec.estimators)}
     for ref in resolved.estimators:
         place: Path_ = ("estimators", places[ref.plugin.name])
@@ -29,19 +38,22 @@ def faults(resolved: Resolved) -> Iterator[Fault]:
         except PluginError as error:
             yield place, str(error), ""
             continue
-        for model in resolved.models:
+        for model in (m for m in resolved.models if m.asked_for(ref)):
             missing = signals(reads) - model.gives
             if missing:
                 gives = ", ".join(sorted(model.gives)) or "nothing"
                 message = f"{ref.label} needs {', '.join(sorted(missing))}, which the model '{model.ref.label}' cannot give"
-                yield place, f"{message} (it gives {gives})", _way_out(model, missing)
+                yield place, f"{message} (it gives {gives})", _way_out(model, missing, ref, spec.models)
         if DRAWN.keys() & set(reads) and spec.inference.draws < 2:
             yield ("inference", "draws"), f"{ref.label} compares sampled answers; expected at least 2, got {spec.inference.draws}", ""
 
 
-def _way_out(model: ModelUse, missing: frozenset[str]) -> str:
+def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collection[str]) -> str:
+    named = model.ref.label.partition("@")[0] in models  # a model that is made here stands nowhere
+    beside = f"leave it out for this model: `leave_out: [{ref.plugin.name}]` beside {model.ref.plugin.name}" if named else ""
     if own := way_out(model, missing):
-        return own
+        return f"{own}; or {beside}" if beside else own
     known = [plugins.get("models", name) for name in plugins.names("models")]
     others = ", ".join(p.name for p in known if p.name != model.ref.plugin.name and missing <= plugins.could_give(p))
-    return f"leave one of the two out; models of {others} can" if others else "leave one of the two out"
+    way = beside or "leave one of the two out"
+    return f"{way}; models of {others} can" if others else way

@@ -182,6 +182,9 @@ class _Planner:
             read = {column for e in r.estimators for column in e.reads}
             if read & DRAWN.keys():
                 params["draws"] = r.spec.inference.draws
+            left_out = {m.ref.label: [e.label for e in r.estimators if not m.asked_for(e)] for m in r.models}
+            if any(left_out.values()):
+                params["left_out"] = {model: labels for model, labels in left_out.items() if labels}
             if QUESTION in read:
                 inputs["datasets"] = tables["datasets"]
             outputs = {"uncertainties": f"{place}/uncertainties.parquet"}
@@ -353,7 +356,7 @@ class _Planner:
         return {"splits": found} if found else {}
 
     def _needs(self, model: ModelUse) -> list[str]:
-        wanted = {"option_logits"} | signals(column for e in self.r.estimators for column in e.reads)
+        wanted = {"option_logits"} | signals(column for e in self.r.estimators if model.asked_for(e) for column in e.reads)
         if self.r.judges or wanted - {"option_logits"}:
             wanted |= set(GREEDY_SIGNALS)
         if self.r.spec.inference.confidence == "verify":

@@ -49,7 +49,12 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
         "A set's name can stand wherever that of a data set can: it is answered, trained on, or made into pairs again.",
     ),
     ("`pairs.NAME.near_duplicates`", NearDuplicates, ""),
-    ("`models.NAME.about`", About, "Beside `about` stands exactly one plugin of `runners/models/`."),
+    (
+        "`models.NAME.about`",
+        About,
+        "Beside `about` stand exactly one plugin of `runners/models/` and, where that model cannot give what some estimators read, "
+        "`leave_out: [ESTIMATOR, ...]`: by name, or one variant by its label.",
+    ),
     ("`inference`", Inference, ""),
     ("`judging`", Judging, ""),
     ("`conformal.NAME`", Conformal, ""),

@@ -30,6 +30,8 @@ SET_COLUMNS = {"covered", "set_size"}
 PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change"}
 """Of a perturbed variant's rows beside the clean ones."""
 UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}
+BESIDE = ("about", "leave_out")
+"""What may stand beside the plugin of a model."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,8 @@ class _Resolver:
         for name, entry in self.spec.models.items():
             path: Path_ = ("models", name)
             about = self._about(entry, path)
-            one = self._single({k: v for k, v in entry.items() if k != "about"}, "models", path)
+            left_out = self._left_out(entry, path)
+            one = self._single({k: v for k, v in entry.items() if k not in BESIDE}, "models", path)
             if one is None:
                 continue
             plugin, given, at = one
@@ -254,7 +257,7 @@ class _Resolver:
                 ref = Ref(check.label(name, swept), plugin, located(plugin, args))
                 source = artifact_path(sources[0]) if sources else None
                 beneath = tuple(b for a in sources for b in self._elsewhere.beneath(a))
-                found.append(ModelUse(ref, source, about, plugins.gives(plugin, args), beneath))
+                found.append(ModelUse(ref, source, about, plugins.gives(plugin, args), beneath, left_out))
         found += tuned_models(self.spec.name, finetunes, found, self._loader)
         for tuned, name in swept_bases(finetunes, found):
             message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
@@ -277,6 +280,13 @@ class _Resolver:
                 part.marks[place[len(path) + 1 :]] = mark
         found = check.model(About, part, self.problems)
         return found.model_dump(exclude_none=True) if found else {}
+
+    def _left_out(self, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
+        given = [] if entry.get("leave_out") is None else entry["leave_out"]
+        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+            self._problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(given)}")
+            return frozenset()
+        return frozenset(given)
 
     def _finetunes(self) -> tuple[FinetuneUse, ...]:
         found: list[FinetuneUse] = []

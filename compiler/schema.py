@@ -16,6 +16,11 @@ from registry import cards, plugins
 from registry.plugins import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
 
 LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
+_LEAVE_OUT = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Estimators of this spec that this model is not asked for: names, or labels of single variants.",
+}
 
 
 def schema() -> dict[str, Any]:
@@ -80,12 +85,13 @@ def _recipe() -> dict[str, Any]:
 
 
 def _entry(section: str) -> dict[str, Any]:
-    """A model or finetune: exactly one plugin; a model may have `about` beside it."""
+    """A model or finetune: exactly one plugin; a model may have `about` and `leave_out` beside it."""
     found = []
     for name in plugins.names(section):
         one = _named(plugins.get(section, name))
         if section == "models":
             one["properties"]["about"] = {"$ref": "#/$defs/About"}
+            one["properties"]["leave_out"] = _LEAVE_OUT
         found.append(one)
     return {"oneOf": found} if found else {}
 

@@ -229,7 +229,11 @@ class Spec(_Strict):
     perturbations: list[Any] = Field(
         [], description="Variants of every sample: plugins of runners/perturbations/; lists of strengths are sweeps."
     )
-    models: dict[Name, dict[str, Any]] = Field({}, description="Who answers: one plugin of runners/models/ each, and `about`.")
+    models: dict[Name, dict[str, Any]] = Field(
+        {},
+        description="Who answers: one plugin of runners/models/ each; beside it `about`, and `leave_out`: estimators that it is not asked "
+        "for, because it cannot give what they read.",
+    )
     finetunes: dict[Name, dict[str, Any]] = Field({}, description="Models made here: one plugin of runners/finetunes/ each.")
     inference: Inference = Field(Inference(), description="How models answer.")
     judges: list[Any] = Field([], description="Who says whether an open answer is right: plugins of runners/judges/.")

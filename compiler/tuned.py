@@ -26,6 +26,11 @@ class ModelUse:
     gives: frozenset[str]
     beneath: tuple[str, ...] = ()
     """What else lies under an adapter: paths of the models it was tuned from."""
+    left_out: frozenset[str] = frozenset()
+    """Estimators that it is not asked for: names, each of all its variants, and labels of single ones."""
+
+    def asked_for(self, estimator: Ref) -> bool:
+        return self.left_out.isdisjoint((estimator.label, estimator.plugin.name))
 
 
 @dataclass(frozen=True)

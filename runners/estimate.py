@@ -154,16 +154,22 @@ def _listed(values: pa.ChunkedArray, place: NDArray[np.int64], whole: NDArray[np
 
 def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
     """The rows of UNCERTAINTIES of some blocks, by block and then by estimator."""
-    sizes = [block.greedy.num_rows for block in blocks]
+    left_out = stage.params.get("left_out", {})
     by_estimator = []
     for estimator in estimators:
-        whole = {c: _joined([block.columns[c] for block in blocks]) for c in estimator.reads}
-        by_estimator.append(_values(estimator, whole, sum(sizes), context))
-    starts = np.cumsum([0, *sizes])
+        mine = [number for number, block in enumerate(blocks) if estimator.label not in left_out.get(block.model, ())]
+        sizes = [blocks[number].greedy.num_rows for number in mine]
+        whole = {c: _joined([blocks[number].columns[c] for number in mine]) for c in estimator.reads if mine}
+        values = _values(estimator, whole, sum(sizes), context)
+        starts = np.cumsum([0, *sizes]).tolist()
+        by_estimator.append({number: values.slice(start, size) for number, start, size in zip(mine, starts, sizes, strict=False)})
     parts = []
-    for block, start, size in zip(blocks, starts, sizes, strict=False):
-        for estimator, values in zip(estimators, by_estimator, strict=True):
-            own = values.slice(int(start), size)
+    for number, block in enumerate(blocks):
+        size = block.greedy.num_rows
+        for estimator, found in zip(estimators, by_estimator, strict=True):
+            if number not in found:
+                continue
+            own = found[number]
             if size and any(block.columns[c].null_count == size for c in estimator.reads):
                 stage.count(**{"without what an estimator reads": size})  # draws of multiple choice, say: nobody is unscored by that
                 continue

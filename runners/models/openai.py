@@ -25,7 +25,7 @@ GIVES = [
         "token_entropies": ["logprobs", "truncated_entropies"],
         "option_logits": "logprobs",
         "p_yes": "logprobs",
-        "p_true": "logprobs",
+        "p_true": ["logprobs", "partial_p_true"],
         "logprobs_without_image": ["logprobs", "prompt_logprobs"],
         "logprobs_without_question": ["logprobs", "prompt_logprobs"],
         "logprobs_without_both": ["logprobs", "prompt_logprobs"],
@@ -45,6 +45,7 @@ def openai(
     version: str = "",
     logprobs: Annotated[int, Ge(0), Le(100)] = 0,
     truncated_entropies: bool = False,
+    partial_p_true: bool = False,
     prompt_logprobs: bool = False,
     system: str | None = None,
     detail: Literal["auto", "low", "high"] | None = None,
@@ -62,9 +63,11 @@ def openai(
         base_url: up to and with `/v1`. Where the same model is served elsewhere, say so in qualm.toml (`address`).
         version: any text; another one asks everything anew.
         logprobs: how many of the likeliest tokens of a position the server shall show; 0 = none (`transformers serve` has none). OpenAI
-            and vLLM show 20 at most, vLLM more with `--max-logprobs`. Option logits, P(yes) and P(True) are read from them and are
-            undefined where a word is not among them.
+            and vLLM show 20 at most, vLLM more with `--max-logprobs`. Option logits and P(yes) are read from them and are undefined
+            where a word is not among them.
         truncated_entropies: fill token_entropies with the part of the entropy that these tokens make up: a lower bound, not the entropy.
+        partial_p_true: fill p_true where "True" is among these tokens. It is undefined elsewhere, which is where the model is least sure
+            of its answer, so what is left is no fair sample.
         prompt_logprobs: the server scores prompts (vLLM does), so that it can give the priors.
         system: a system message before every conversation.
         detail: how closely OpenAI looks at pictures; not sent where null.
@@ -77,10 +80,10 @@ def openai(
         limit_name: what the server calls the longest answer; newer models of OpenAI say `max_completion_tokens`.
 
     Raises:
-        ModelError: the address is none or holds a secret; entropies or priors without log-probabilities.
+        ModelError: the address is none or holds a secret; entropies, P(True) or priors without log-probabilities.
     """
-    if not logprobs and (truncated_entropies or prompt_logprobs):
-        raise ModelError(f"model '{context.label}': truncated_entropies and prompt_logprobs need logprobs of at least 1")
+    if not logprobs and (truncated_entropies or partial_p_true or prompt_logprobs):
+        raise ModelError(f"model '{context.label}': truncated_entropies, partial_p_true and prompt_logprobs need logprobs of at least 1")
     try:
         line = Line(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
     except ValueError as error:

@@ -19,15 +19,16 @@ from runners.settings import Settings
 from tests.tiny_project import write_dataset
 
 URL = "http://127.0.0.1:8000/v1"
-SPEC = """\
+MODEL = '{openai: {model: m, base_url: "http://127.0.0.1:8000/v1", logprobs: 5, partial_p_true: true}}'
+SPEC = f"""\
 qualm: 1
 name: t
 datasets:
-  scenes: {card: synthetic_scenes, train: 1, test: 10}
-perturbations: [blur: {radius: 2.0}]
+  scenes: {{card: synthetic_scenes, train: 1, test: 10}}
+perturbations: [blur: {{radius: 2.0}}]
 models:
-  gpt: {openai: {model: m, base_url: "http://127.0.0.1:8000/v1", logprobs: 5}}
-inference: {draws: 4, max_new_tokens: 8}
+  gpt: {MODEL}
+inference: {{draws: 4, max_new_tokens: 8}}
 judges: [rules]
 estimators: [lexical_similarity, p_true]
 metrics: [accuracy]
@@ -72,13 +73,17 @@ def test_before_the_data_are_built_it_is_that_of_one_question(tmp_path: Path) ->
 
 
 def test_models_of_our_own_cost_nothing(tmp_path: Path) -> None:
-    text = SPEC.replace('{openai: {model: m, base_url: "http://127.0.0.1:8000/v1", logprobs: 5}}', "{hf_vlm: {artifact: x}}")
+    text = SPEC.replace(
+        '{openai: {model: m, base_url: "http://127.0.0.1:8000/v1", logprobs: 5, partial_p_true: true}}', "{hf_vlm: {artifact: x}}"
+    )
     assert found(tmp_path, Settings(), text) == []
 
 
 def test_as_it_is_printed(tmp_path: Path) -> None:
     write_dataset(tmp_path / "results/t/data/scenes", 9, choices=False)
-    text = SPEC.replace("models:\n", 'models:\n  other: {openai: {model: n, base_url: "http://127.0.0.1:8000/v1", logprobs: 5}}\n')
+    text = SPEC.replace(
+        "models:\n", 'models:\n  other: {openai: {model: n, base_url: "http://127.0.0.1:8000/v1", logprobs: 5, partial_p_true: true}}\n'
+    )
     settings = Settings(servers={URL: {"models": {"m": {"price": Price(1000.0, 0.0)}}}})
     with redirect_stdout(io.StringIO()) as out:
         print_costs([])

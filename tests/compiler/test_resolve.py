@@ -124,13 +124,13 @@ def change(old: str, new: str) -> str:
             "{hf_vlm: {artifact: scene-vlm-base}}",
             "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}",
             "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives option_logits) "
-            "(leave one of the two out; models of hf_vlm, openai can)",
+            "(leave it out for this model: `leave_out: [perplexity]` beside recorded; models of hf_vlm, openai can)",
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
             "{openai: {model: m}}",
             "t.yaml:10:14: estimators[0]: perplexity needs token_logprobs, which the model 'base' cannot give (it gives draws, "
-            "said_confidence, text) (set `logprobs` of openai)",
+            "said_confidence, text) (set `logprobs` of openai; or leave it out for this model: `leave_out: [perplexity]` beside openai)",
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
@@ -142,6 +142,17 @@ def change(old: str, new: str) -> str:
             "{openai: {model: m}}\ninference: {confidence: verify}",
             "t.yaml:7:25: inference.confidence: `verify` asks every model to verify its answers, which 'base' (openai) cannot "
             "(set `logprobs` of openai)",
+        ),
+        (
+            "{hf_vlm: {artifact: scene-vlm-base}}",
+            "{hf_vlm: {artifact: scene-vlm-base}, leave_out: perplexity}",
+            "t.yaml:6:57: models.base.leave_out: expected a list of estimators' names, got the text 'perplexity'",
+        ),
+        (
+            "{hf_vlm: {artifact: scene-vlm-base}}",
+            "{hf_vlm: {artifact: scene-vlm-base}, leave_out: [perplexty]}",
+            "t.yaml:6:58: models.base.leave_out[0]: expected an estimator of this spec, got the text 'perplexty' "
+            "(did you mean 'perplexity'?)",
         ),
         (
             "scene-vlm-base}}\n",

@@ -26,7 +26,11 @@ datasets:
   scenes: {card: synthetic_scenes, level: easy, format: open, test: 12}
   scenes_mc: {card: synthetic_scenes, level: easy, format: multiple_choice, test: 20}
 perturbations: [blur: {radius: 2}]
-models: {gpt: {openai: {model: toy, base_url: "http://lab/v1", logprobs: 18, prompt_logprobs: true}}}
+models:
+  gpt: {openai: {model: toy, base_url: "http://lab/v1", logprobs: 18, partial_p_true: true, prompt_logprobs: true}}
+  less:
+    openai: {model: toy, base_url: "http://lab/v1", logprobs: 18}
+    leave_out: [p_true, pointwise_mutual_information]
 inference: {draws: 3, confidence: verify}
 judges: [rules]
 estimators:
@@ -80,7 +84,7 @@ def test_what_was_refused_is_counted_and_never_guessed(world: World) -> None:
         if (row["sample_id"], row["variant"]) in refused:
             assert all(row[c] is None for c in ("text", "token_logprobs", "p_yes", "p_true", "logprobs_without_image"))
     values = read_table(world.folder / "results/t/uncertainties.parquet", UNCERTAINTIES).to_pylist()
-    of_refused = [v for v in values if v["dataset"] == "scenes" and (v["sample_id"], v["variant"]) in refused]
+    of_refused = [v for v in values if (v["model"], v["dataset"]) == ("gpt", "scenes") and (v["sample_id"], v["variant"]) in refused]
     assert len(of_refused) == 5 * len(refused) and all(v["value"] is None for v in of_refused)
     assert sum(v["value"] is not None for v in values if v["dataset"] == "scenes") > 60
     told = [json.loads(line) for line in (world.folder / ".qualm/runs/t/infer-gpt-scenes.served.jsonl").read_text().splitlines()]
@@ -92,19 +96,31 @@ def test_scores_say_how_many_they_leave_out(world: World) -> None:
     rows = read_table(world.folder / "results/t/generations/gpt/scenes.parquet", GENERATIONS).to_pylist()
     for variant in ("clean", "blur@radius=2"):
         missing = sum(r["text"] is None for r in rows if r["draw"] == 0 and r["variant"] == variant)
-        (accuracy,) = [s for s in scores if (s["dataset"], s["variant"], s["metric"]) == ("scenes", variant, "accuracy")]
+        (accuracy,) = [s for s in scores if (s["model"], s["dataset"], s["variant"], s["metric"]) == ("gpt", "scenes", variant, "accuracy")]
         assert (accuracy["n"], accuracy["n_unscored"]) == (12 - missing, missing)
     options = read_table(world.folder / "results/t/generations/gpt/scenes_mc.parquet", GENERATIONS).to_pylist()
     hidden = sum(r["option_logits"] is None for r in options if r["variant"] == "clean")
-    (accuracy,) = [s for s in scores if (s["dataset"], s["variant"], s["metric"]) == ("scenes_mc", "clean", "accuracy[half]")]
+    of_gpt = [s for s in scores if s["model"] == "gpt"]
+    (accuracy,) = [s for s in of_gpt if (s["dataset"], s["variant"], s["metric"]) == ("scenes_mc", "clean", "accuracy[half]")]
     assert 0 < hidden < 20 and accuracy["n"] > 0 and 0 < accuracy["n_unscored"] <= hidden
     assert (world.folder / "results/t/report.html").is_file()
+
+
+def test_what_is_left_out_for_one_model_is_scored_of_the_other(world: World) -> None:
+    scores = read_table(world.folder / "results/t/scores.parquet", SCORES).to_pylist()
+    estimators = {
+        m: {s["metric"][len("auroc[") : -1] for s in scores if s["model"] == m and s["metric"].startswith("auroc[")}
+        for m in ("gpt", "less")
+    }
+    assert estimators["gpt"] - estimators["less"] == {"p_true", "pointwise_mutual_information"} and estimators["less"] < estimators["gpt"]
+    rows = read_table(world.folder / "results/t/generations/less/scenes.parquet", GENERATIONS)
+    assert rows["p_true"].null_count == rows["logprobs_without_both"].null_count == rows.num_rows
 
 
 def test_the_server_was_sent_no_more_than_was_foretold(world: World) -> None:
     forecasts = [Forecast(s.name, s.kind, "run") for s in world.plan.stages]
     foretold = list(costs(world.resolved, world.plan, forecasts, world.folder, world.settings))
-    assert [c.questions for c in foretold] == [24, 40]
+    assert [c.questions for c in foretold] == [24, 40, 24, 40]
     probes = 2  # two requests find out what temperature does to log-probabilities
     assert len(world.server.bodies) <= sum(c.load.requests for c in foretold) + probes
     longest = sum(b["max_tokens"] * b.get("n", 1) for b in world.server.bodies)

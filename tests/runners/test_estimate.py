@@ -46,12 +46,21 @@ def ref(plugin, label=None, **args):
     return {"label": label or plugin, "plugin": plugin, "args": args}
 
 
-def run(inputs, *estimators, draws=3, **settings):
-    params = {"estimators": list(estimators), "draws": draws}
+def run(inputs, *estimators, draws=3, left_out=None, **settings):
+    params = {"estimators": list(estimators), "draws": draws, **({"left_out": left_out} if left_out else {})}
     stage = Stage("s/estimate", "s", "estimate", "estimate", params, inputs, {"uncertainties": "out.parquet"}, 7, Settings(**settings))
     estimate.run(stage)
     found = read_table(Path("out.parquet"), UNCERTAINTIES).to_pylist()
     return stage, {(r["model"], r["dataset"], r["variant"], r["estimator"], r["sample_id"]): r["value"] for r in found}
+
+
+def test_what_is_left_out_for_a_model_has_no_rows_of_it(world):
+    every = [ref("perplexity"), ref("lexical_similarity"), ref("number_of_semantic_sets", nli="lexical")]
+    whole, before = run(world, *every)
+    stage, found = run(world, *every, left_out={"m1": ["perplexity", "number_of_semantic_sets"], "m2": ["perplexity"]})
+    spared = {("m1", "perplexity"), ("m2", "perplexity"), ("m1", "number_of_semantic_sets")}
+    assert found == {key: value for key, value in before.items() if (key[0], key[3]) not in spared}
+    assert stage.counters["uncertainties"] == whole.counters["uncertainties"] // 2
 
 
 def test_values_and_what_is_undefined(world):

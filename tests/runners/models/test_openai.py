@@ -39,6 +39,7 @@ class Served(Project):
         data = {name: f"results/t/data/{name}" for name in datasets}
         out = {name: f"results/t/generations/base/{name}.parquet" for name in datasets}
         args = {"model": "toy", "base_url": self.url, "logprobs": 20, **args}
+        args.setdefault("partial_p_true", args["logprobs"] > 0)
         params = {
             "model": {"label": "gpt", "plugin": "openai", "args": args}, "variants": list(variants), "needs": list(needs),
             "max_new_tokens": max_new_tokens, "draws": draws, "temperature": temperature, "top_p": 1.0,
