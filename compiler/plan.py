@@ -239,6 +239,7 @@ class _Planner:
         params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}
         params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
         params |= d.select
+        params |= {"prepare": {"plugin": d.prepare.plugin.name, "args": d.prepare.args}} if d.prepare else {}
         inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
         inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
         return self._stage(
@@ -248,7 +249,7 @@ class _Planner:
             params,
             inputs,
             {"dataset": self.whole.get(d.label, self.data[d.label])},
-            [d.adapter] if d.adapter else [],
+            [*([d.adapter] if d.adapter else []), *([d.prepare] if d.prepare else [])],
         )
 
     def _curate(self, d: DatasetUse) -> PlannedStage:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from compiler.names import names_in, nested_plugins, replaced_in
 from registry.columns import CONTEXT, columns
-from registry.plugins import PROMPTS, Artifact, Parameter, Plugin, Prompt
+from registry.plugins import PROMPTS, Artifact, Chosen, Kind, Parameter, Plugin, Prompt
 
 DATA = "registry/data"
 
 OWN = {"perturbations": (Parameter("materialize", bool, False, "bool"),)}
 """Parameters that every plugin of a kind has beside its own: they change where a thing is made and never what it is."""
+
+PREPARE = Parameter("prepare", Annotated[Chosen, Kind("preparations")] | None, None, "plugin of preparations | None")
+"""What stands beside an adapter's parameters and is none of them: what is made of its samples."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ that mean the same give the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,8 +19,8 @@ from compiler.errors import Mark, Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
 from compiler.names import names_in, names_of
 from compiler.pairsets import PairResolver, PairSetUse
-from compiler.refs import OWN, Ref, artifact_path, located, slug
-from compiler.spec import About, RunWide, Spec
+from compiler.refs import OWN, PREPARE, Ref, artifact_path, located, slug
+from compiler.spec import About, Dataset, RunWide, Spec
 from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models, way_out
 from registry import cards, plugins
 from registry.columns import judge_of
@@ -56,6 +56,8 @@ class DatasetUse:
     unreviewed: str = "drop"
     subsets: Mapping[str, str] = field(default_factory=dict)
     """The card's subsets as expressions, by name."""
+    prepare: Ref | None = None
+    """What is made of its samples."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ class _Resolver:
             evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
             if adapter is None:
                 self._no_parameters(given, path)
-            for swept, args in self._combinations(adapter, given, path) if adapter else [({}, {})]:
+            for swept, args, prepare in self._prepared(adapter, given, entry, path) if adapter else [({}, {}, None)]:
                 splits = tuple(sorted(set(entry.splits))) if entry.splits is not None else None
                 label = check.label(name, swept)
                 found.append(
@@ -221,9 +223,20 @@ class _Resolver:
                         artifact_path(entry.curated) if entry.curated else None,
                         entry.unreviewed,
                         subsets.named(card, adapter),
+                        prepare,
                     )
                 )
         return tuple(sorted(found, key=lambda d: d.label))
+
+    def _prepared(
+        self, adapter: Plugin, given: Mapping[str, Any], entry: Dataset, path: Path_
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None]]:
+        """Every combination of an adapter's parameters and of what is made of its samples."""
+        known = replace(adapter, parameters=(*adapter.parameters, PREPARE))
+        for swept, whole in self._combinations(known, {**given, PREPARE.name: entry.prepare}, path):
+            one, args = whole[PREPARE.name], {name: value for name, value in whole.items() if name != PREPARE.name}
+            plugin = plugins.get("preparations", one["plugin"]) if one else None
+            yield swept, args, Ref(plugin.name, plugin, located(plugin, one["args"])) if plugin else None
 
     def _card(self, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
         """The card of a data set and its adapter, where something reads it."""

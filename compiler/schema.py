@@ -10,7 +10,7 @@ from compiler.check import field_type, takes_list
 from compiler.names import chosen_kind, takes_none
 from compiler.pairsets import NAME_KEY
 from compiler.plan import canonical
-from compiler.refs import OWN
+from compiler.refs import OWN, PREPARE
 from compiler.spec import NAME_PATTERN, About, Spec
 from registry import cards, plugins
 from registry.plugins import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
@@ -108,12 +108,14 @@ def _abstention(base: dict[str, Any]) -> dict[str, Any]:
 def _datasets(base: dict[str, Any]) -> dict[str, Any]:
     """A card's name chooses the parameters beside it."""
     found = []
+    one = _value(PREPARE.annotation)
+    prepare = {**base["properties"][PREPARE.name], "anyOf": [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]}
     for name in cards.card_names():
         card = cards.load_card(name)
         if card.kind != "dataset":
             continue
         parameters = _object(plugins.get("datasets", card.adapter).parameters if card.adapter else (), card.description)
-        own = {**base["properties"], "card": {"const": name, "description": card.title}}
+        own = {**base["properties"], "card": {"const": name, "description": card.title}, PREPARE.name: prepare}
         required = [r for r in parameters.get("required", []) if r not in card.args]
         one = {**parameters, "properties": {**own, **parameters["properties"]}, "required": ["card", *required]}
         found.append(one)

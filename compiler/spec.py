@@ -68,6 +68,10 @@ class Dataset(BaseModel):
     skip_bad: bool = Field(
         False, description="Leave out records that cannot be read, listed and counted, instead of ending the run at the first."
     )
+    prepare: Any = Field(
+        None,
+        description="What is made of its questions before they are asked: a plugin of registry/preparations/; a list is a sweep.",
+    )
     disjoint: list[Name] | None = Field(
         None, min_length=1, description="Data sets of the same source whose `where:` may select none of this one's samples; checked."
     )

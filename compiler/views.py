@@ -217,9 +217,8 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
     out.print("\n[bold]In a spec[/]")
     needed = ", ".join(f"{p.name}: ..." for p in plugin.parameters if p.default is REQUIRED)
     if kind in NESTED:
-        out.print(
-            f"  as the value of a parameter that takes a plugin of {kind}: " + escape(f"{{{name}: {{{needed}}}}}" if needed else name)
-        )
+        taken = "`prepare:` of a data set" if kind == "preparations" else f"a parameter that takes a plugin of {kind}"
+        out.print(f"  as the value of {taken}: " + escape(f"{{{name}: {{{needed}}}}}" if needed else name))
     else:
         out.print(f"  {kind}: " + escape(f"[{name}: {{{needed}}}]" if needed else f"[{name}]"))
 

@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 KINDS = {
     "datasets": "registry/adapters",
+    "preparations": "registry/preparations",
     "pairs": "runners/pairs",
     "perturbations": "runners/perturbations",
     "models": "runners/models",
@@ -49,8 +50,8 @@ KINDS = {
 }
 """Spec key -> plugin folder. A folder that is not there has no plugins."""
 
-NESTED = ("tunings", "generators", "saliency", "masks", "inpainters", "nli")
-"""Kinds that are no section of a spec: their plugins are named as a parameter of another plugin."""
+NESTED = ("preparations", "tunings", "generators", "saliency", "masks", "inpainters", "nli")
+"""Kinds that are no section of a spec: their plugins are named as a parameter of another plugin, or of a data set."""
 
 COMMANDS = ("exports",)
 """Kinds that no spec names: a command does."""

@@ -1,7 +1,7 @@
 """The `data` stage: run a dataset adapter and lay its samples and pictures down as one folder of tables.
 
 The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else the adapter leaves there. Of the samples that
-`where` selects (all unless given) a `limit` takes a seeded share of every category; raising it only adds samples.
+`where` selects (all unless given) and `prepare` makes over, a `limit` takes a seeded share of every category; raising it only adds.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow as pa
 from registry.adapters import AdapterContext, AdapterError, cores
 from registry.faults import Fault
 from registry.plugins import load
+from registry.preparations import PreparationContext, PreparationError
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from runners import left_out
 from runners.progress import progress
@@ -54,6 +55,8 @@ def run(stage: Stage) -> None:
     except AdapterError as error:
         raise StageError(str(error)) from error
     left_out.report(stage.params["dataset"], bad.faults, stage)
+    if "prepare" in stage.params:
+        _prepare(stage, folder, stage.params["prepare"])
     limit = stage.params["limit"]
     if limit is not None and limit < stage.counters["samples"]:
         _cut(stage, folder, limit)
@@ -117,7 +120,13 @@ def as_row(sample: Sample) -> dict[str, Any]:
     return {**{f.name: getattr(sample, f.name) for f in fields(sample)}, "meta": list(sample.meta.items())}
 
 
-def _problem(sample: Sample, images: Set[str], samples: Set[str]) -> str:
+def as_sample(row: Mapping[str, Any]) -> Sample:
+    """A row of SAMPLES as a sample."""
+    listed = {key: tuple(row[key] or ()) for key in ("references", "choices")}
+    return Sample(**{f.name: row[f.name] for f in fields(Sample)} | listed | {"meta": dict(row["meta"] or ())})
+
+
+def _problem(sample: Sample, images: Container[str | None], samples: Set[str]) -> str:
     """What is wrong with a sample, to follow its name; empty for a good one."""
     if sample.sample_id in samples:
         return " comes twice; sample ids must be unique within a dataset"
@@ -126,6 +135,34 @@ def _problem(sample: Sample, images: Set[str], samples: Set[str]) -> str:
     if sample.answer_index is not None and not 0 <= sample.answer_index < len(sample.choices):
         return f": answer_index {sample.answer_index} is not one of its {len(sample.choices)} choices"
     return ""
+
+
+def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
+    """Rewrite the samples as a preparation makes them, and the pictures without those that are needed no more."""
+    name, table = stage.params["dataset"], folder / "samples.parquet"
+    given = [as_sample(row) for row in iterate(table, SAMPLES)]
+    prepare = load("preparations", ref["plugin"])
+    before = iter(given)
+    needed: set[str | None] = set()
+    with ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows:
+        try:
+            for sample in prepare(PreparationContext(name, stage.seed), given, **ref["args"]):
+                if not any((s.sample_id, s.image_id, s.split) == (sample.sample_id, sample.image_id, sample.split) for s in before):
+                    raise StageError(f"dataset {name}: {ref['plugin']} gave sample '{sample.sample_id}', which is none of the next ones")
+                if problem := _problem(sample, {sample.image_id}, set()):
+                    raise StageError(f"dataset {name}: {ref['plugin']}: sample '{sample.sample_id}'{problem}")
+                needed.add(sample.image_id)
+                rows.write(as_row(sample))
+        except PreparationError as error:
+            raise StageError(str(error)) from error
+    if not rows.rows:
+        raise StageError(f"dataset {name}: {ref['plugin']} left out all of {len(given):,} samples; `qualm ls preparations {ref['plugin']}`")
+    (folder / ".samples" / "00000.parquet").replace(table)
+    (folder / ".samples").rmdir()
+    stage.counters.update(samples=rows.rows)
+    if rows.rows < len(given):
+        stage.count(left_out_by_preparation=len(given) - rows.rows)
+        _keep_images(stage, folder, needed)
 
 
 def _cut(stage: Stage, folder: Path, limit: int) -> None:

@@ -177,3 +177,38 @@ metrics: [accuracy]
     assert plan.stage("infer-base-photos").inputs["datasets"] == {"photos": curated}
     assert plan.stage("report").inputs["datasets"] == {"photos": curated, "scenes": "results/t/curated/scenes"}
     assert not any(whole in stage.deps for stage in plan.stages if stage.kind != "curate")
+
+
+def test_what_is_made_of_the_samples(tmp_path):
+    resolved = resolve(
+        tmp_path,
+        """\
+  plain: {card: mmbench}
+  made: {card: mmbench, rotations: false, prepare: six_options}
+  both: {card: mmbench, prepare: [six_options, {six_options_published: {of: mmbench}}]}
+""",
+    )
+    plan = make_plan(resolved)
+    stages = {stage.params["dataset"]: stage for stage in plan.stages}
+    ways = {"seed": None, "fillers": "distinct", "place": "uniform", "surplus": "drop_wrong", "rotations": "together"}
+    assert stages["made"].params["prepare"] == {"plugin": "six_options", "args": ways}
+    assert stages["made"].params["args"] == {"table": "mmbench_dev_20230712.tsv", "rotations": False}
+    assert "registry/preparations/six_options.py" in stages["made"].code
+    assert "prepare" not in stages["plain"].params and "registry/preparations/six_options.py" not in stages["plain"].code
+    swept = [label for label in stages if label.startswith("both@")]
+    assert len(swept) == 2 and {stages[label].params["prepare"]["plugin"] for label in swept} == {"six_options", "six_options_published"}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("six_option", "t.yaml:4:31: datasets.a.prepare: no preparations plugin named 'six_option'; did you mean 'six_options'?"),
+        ("{six_options: {fill: x}}", "six_options has no parameter 'fill'"),
+        ("{six_options_published: {}}", "six_options_published needs the parameter 'of'"),
+        ("{six_options: {place: random}}", "expected one of uniform or as_given, got the text 'random'"),
+        ("3", "expected one plugin of preparations"),
+    ],
+)
+def test_preparations_that_are_none(tmp_path, given, says):
+    (found,) = problems(tmp_path, f"  a: {{card: mmbench, prepare: {given}}}\n")
+    assert says in found

@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 import runners.data as data
 from registry.adapters import AdapterError
+from registry.preparations import PreparationError
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from runners.records import read_provenance, read_table
 from runners.settings import Settings
@@ -276,3 +278,60 @@ def test_where_all_records_are_bad_nothing_is_made(tmp_path):
     (source / "Annotations/val.json").write_text('[{"a": 1}, {"b": 2}]')
     with pytest.raises(StageError, match=r"gave no samples.*all 2 are bad, the first: .*record 0: missing image"):
         data.run(vizwiz(source, skip_bad=True))
+
+
+CHOICES = [Sample(f"s{i}", "q?", image_id=f"i{i}", choices=(f"{i} yes", f"{i} no"), answer_index=i % 2, group=f"g{i}") for i in range(9)]
+
+
+def prepared(monkeypatch, tmp_path, prepare, limit=None):
+    def adapter(context, **_):
+        for sample in CHOICES:
+            yield Image(sample.image_id, b"png")
+            yield sample
+
+    monkeypatch.setattr(data, "load", lambda kind, name: adapter if kind == "datasets" else prepare)
+    return selected(tmp_path, {"prepare": {"plugin": "p", "args": {"bang": "!"}}}, limit)
+
+
+def shout(context, samples, *, bang):
+    assert (context.dataset, context.seed) == ("scenes", 7)
+    for sample in samples:
+        if sample.sample_id != "s4":
+            yield replace(sample, choices=(*sample.choices, bang), meta={"k": "v"})
+
+
+def test_samples_are_made_over_and_some_left_out(monkeypatch, tmp_path):
+    counters, rows, images = prepared(monkeypatch, tmp_path, shout)
+    assert [r["sample_id"] for r in rows] == [f"s{i}" for i in range(9) if i != 4] and "i4" not in images
+    assert rows[0]["choices"] == ["0 yes", "0 no", "!"] and rows[0]["group"] == "g0" and rows[0]["meta"] == [("k", "v")]
+    assert counters == {"samples": 8, "images": 8, "left_out_by_preparation": 1}
+
+
+def test_a_limit_is_of_what_was_made_over(monkeypatch, tmp_path):
+    few = [r["sample_id"] for r in prepared(monkeypatch, tmp_path, shout, limit=3)[1]]
+    more = [r["sample_id"] for r in prepared(monkeypatch, tmp_path, shout, limit=5)[1]]
+    assert len(few) == 3 and set(few) < set(more) and "s4" not in more
+
+
+def test_a_preparation_makes_no_samples_of_its_own(monkeypatch, tmp_path):
+    def other(context, samples, *, bang):
+        yield replace(samples[0], sample_id="new")
+
+    def backwards(context, samples, *, bang):
+        yield from reversed(samples)
+
+    def nothing(context, samples, *, bang):
+        yield from ()
+
+    def wrong(context, samples, *, bang):
+        raise PreparationError("sample 's0': no options")
+        yield
+
+    for function, says in (
+        (other, "p gave sample 'new', which is none of the next ones"),
+        (backwards, "p gave sample 's7', which is none of the next ones"),
+        (nothing, "p left out all of 9 samples"),
+        (wrong, "sample 's0': no options"),
+    ):
+        with pytest.raises(StageError, match=says):
+            prepared(monkeypatch, tmp_path, function)

@@ -1,0 +1,153 @@
+"""Six options for every question, the last two never right. Kostumov et al., 2024 (VLM-Uncertainty-Bench), section on data sets.
+
+The paper's plan, carried out so that no question has two equal options and no place tells which is right. What its code did otherwise
+is a parameter here, one at a time; `six_options_published` is that code's own result to the letter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from registry.preparations import PreparationContext, PreparationError
+from registry.sample import Sample
+from registry.vub_layout import APPENDED
+
+REAL = 4
+"""Options of the question itself, right one and fillers."""
+TRIES = 100
+"""Draws of one filler, before every text is looked at."""
+
+_REFERS = re.compile(
+    r"\b(?i:all|none|any|both|neither|either)\s+(?i:of\s+)?(?i:the\s+)?(?i:above|below|these|those)\b"
+    r"|\b[A-D]\s*(?:,|&|\+|\band\b|\bor\b)\s*(?:(?:and|or)\s+)?[A-D]\b"
+)
+"""Options that speak of the others by their places: "all of the above", "both A and C"."""
+
+
+def six_options(
+    context: PreparationContext,
+    samples: Sequence[Sample],
+    *,
+    seed: int | None = None,
+    fillers: Literal["distinct", "with_replacement"] = "distinct",
+    place: Literal["uniform", "as_given"] = "uniform",
+    surplus: Literal["drop_wrong", "truth_first"] = "drop_wrong",
+    rotations: Literal["together", "independent"] = "together",
+) -> Iterator[Sample]:
+    """Four real options, then "I don't know" and "None of the above", as VLM-Uncertainty-Bench asks.
+
+    A question with fewer than four is filled up with options of other questions, one with more loses wrong ones, by a draw that hangs
+    on the seed and its id. No two options are equal (letter case and spaces aside), and the right one's place is drawn uniformly
+    from A to D. Where an option speaks of others by their places ("all of the above", "both A and C") all stay where they are, and
+    `meta.order` is `kept` instead of `drawn`; such texts are no fillers. `meta.fillers` counts what was filled in.
+
+    Questions whose right option is one of the two last are left out, since these are never right; so are those without a known answer.
+
+    Args:
+        seed: Of the draws; the spec's by default.
+        fillers: `with_replacement` draws without a look at what is there, so options repeat, and a filler may equal the right one,
+            as their code does (MMBench: 16 rows; OODCV-VQA: 700 of 2,844).
+        place: `as_given` leaves options where they are and puts fillers behind them, so the right one never stands in a filler's place,
+            as their code does for ScienceQA.
+        surplus: `truth_first` makes five options into four with the right one at A and three wrong ones drawn with replacement, as their
+            code does for ScienceQA, where the paper deletes one wrong option.
+        rotations: `independent` makes every sample a group of its own, so that rotations of one question (MMBench) stand on both sides
+            of a calibration split, as theirs do.
+
+    Raises:
+        PreparationError: a question without options, or too few other options to fill up with.
+    """
+    for sample in samples:
+        if not sample.choices:
+            raise PreparationError(
+                f"dataset {context.dataset}: sample '{sample.sample_id}' has no options; six_options is for multiple choice"
+            )
+    pool = _Pool(context.dataset, samples)
+    for sample in samples:
+        if sample.answer_index is None or _plain(sample.choices[sample.answer_index]) in _APPENDED:
+            continue
+        rng = random.Random(_seed(context.seed if seed is None else seed, sample.sample_id))  # noqa: S311 - no secret
+        yield _prepared(sample, rng, pool, fillers, place, surplus, rotations)
+
+
+def _prepared(sample: Sample, rng: random.Random, pool: _Pool, fillers: str, place: str, surplus: str, rotations: str) -> Sample:
+    assert sample.answer_index is not None
+    kept = place == "as_given" or any(map(_REFERS.search, sample.choices))
+    options, right = _four_at_most(sample, rng, surplus, fillers)
+    n = REAL - len(options)
+    for _ in range(n):
+        options.append(pool.draw(rng, sample, options if fillers == "distinct" else None))
+    if not kept:
+        others = options[:right] + options[right + 1 :]
+        rng.shuffle(others)
+        truth, right = options[right], rng.randrange(REAL)
+        options = [*others[:right], truth, *others[right:]]
+    return replace(
+        sample,
+        choices=(*options, *APPENDED),
+        answer_index=right,
+        group=sample.group if rotations == "together" else "",
+        meta={**sample.meta, "fillers": str(n), "order": "kept" if kept else "drawn"},
+    )
+
+
+def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int]:
+    """At most four of a question's own options, and the place of the right one."""
+    assert sample.answer_index is not None
+    right = sample.choices[sample.answer_index]
+    wrong = [i for i in range(len(sample.choices)) if i != sample.answer_index]
+    if len(sample.choices) > REAL and surplus == "truth_first":
+        return [right, *(sample.choices[i] for i in rng.choices(wrong, k=REAL - 1))], 0
+    if fillers == "distinct":
+        first = {_plain(sample.choices[i]): i for i in reversed(wrong)}
+        wrong = [i for i in wrong if first[text := _plain(sample.choices[i])] == i and text not in (*_APPENDED, _plain(right))]
+    wrong = sorted(rng.sample(wrong, min(len(wrong), REAL - 1)))
+    stay = sorted([*wrong, sample.answer_index])
+    return [sample.choices[i] for i in stay], stay.index(sample.answer_index)
+
+
+class _Pool:
+    """Options of all questions."""
+
+    def __init__(self, dataset: str, samples: Sequence[Sample]) -> None:
+        self.dataset, self.samples = dataset, samples
+
+    def draw(self, rng: random.Random, sample: Sample, taken: list[str] | None) -> str:
+        """An option of another question, and of another group; none that is taken, where there are such."""
+        for _ in range(TRIES):
+            other = self.samples[rng.randrange(len(self.samples))]
+            text = other.choices[rng.randrange(len(other.choices))]
+            if self._fits(sample, other, text, taken):
+                return text
+        left = sorted({t for other in self.samples for t in other.choices if self._fits(sample, other, t, taken)})
+        if not left:
+            raise PreparationError(
+                f"dataset {self.dataset}: sample '{sample.sample_id}' has {len(sample.choices)} options, and no other question has one "
+                "to fill it up with that it has not; prepare more questions at once, or say `fillers: with_replacement`"
+            )
+        return rng.choice(left)
+
+    @staticmethod
+    def _fits(sample: Sample, other: Sample, text: str, taken: list[str] | None) -> bool:
+        if other.sample_id == sample.sample_id or (sample.group and other.group == sample.group):
+            return False
+        if taken is None:
+            return True
+        plain = _plain(text)
+        return plain not in _APPENDED and _REFERS.search(text) is None and all(plain != _plain(t) for t in taken)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("’", "'").split()).casefold()
+
+
+_APPENDED = frozenset(map(_plain, APPENDED))
+
+
+def _seed(seed: int, sample_id: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"six_options\0{seed}\0{sample_id}".encode()).digest()[:16], "big")

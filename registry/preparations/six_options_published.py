@@ -1,0 +1,129 @@
+"""Six options to the letter of VLM-Uncertainty-Bench's code, quirks and all. Kostumov et al., 2024; its `data_utils/`.
+
+For rebuilding published numbers with a model that answers here. It draws as that code does, from one stream of Python's `random` over the
+whole data set in its order, so MMBench's 4,377 and OODCV-VQA's 2,844 released questions come out option by option.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from registry.preparations import PreparationContext, PreparationError
+from registry.sample import Sample
+from registry.vub_layout import APPENDED, GIVEN
+
+COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
+REAL = len(GIVEN)
+MOST = {"mmbench": REAL, "scienceqa": 5}
+EXACTLY = {"oodcv": 2, "seedbench": REAL, "ai2d": REAL}
+"""Options of a question of each data set."""
+
+Four = tuple[list[str | None], int]
+"""Texts of A to D, None where there is none, and the place of the right one."""
+
+
+def six_options_published(
+    context: PreparationContext,
+    samples: Sequence[Sample],
+    *,
+    of: Literal["mmbench", "oodcv", "scienceqa", "seedbench", "ai2d"],
+    seed: int = 42,
+    rotations: Literal["together", "independent"] = "independent",
+) -> Iterator[Sample]:
+    """What that benchmark asks of one of its data sets, with its code's ways.
+
+    - `mmbench` (all rows of `mmbench_dev_20230712.tsv`): D, then C, are filled with a cell drawn from a row drawn with replacement,
+      itself perhaps already filled: texts repeat, and equal the right one in 8 rows. A cell may be an empty one, in 17 rows:
+      options end there, the two last move up, and `meta.missing_options` names the letter, as the recorded outputs' adapter does; a
+      last, empty option keeps the number of letters at six. Rotations of a question are rows of their own.
+    - `oodcv` (Digits): two numbers that are no options, drawn with replacement (700 questions have two equal options); shuffled.
+    - `scienceqa` (`split: val_test, pictures: with, task: closed choice`): fillers stand last, so the right option is never among them;
+      of five options the right one comes to A, and three wrong ones are drawn with replacement.
+    - `seedbench`, `ai2d`: as they are.
+
+    Every draw hangs on all before it: take whole data sets, in the source's order, without `where:` (a `limit` is taken afterwards).
+
+    Args:
+        of: Which data set it is.
+        seed: 42 is the published one.
+        rotations: `together` keeps groups as they are, for splits that do not part rotations of one question.
+
+    Raises:
+        PreparationError: a sample that is none of that data set's.
+    """
+    make: dict[str, Callable[[Sequence[Sample], random.Random], Iterator[Four]]] = {
+        "mmbench": _mmbench,
+        "oodcv": _oodcv,
+        "scienceqa": _scienceqa,
+    }
+    for sample in samples:
+        _check(context.dataset, sample, of)
+    made = make.get(of, _as_they_are)(samples, random.Random(seed))  # noqa: S311 - the stream of their code
+    for sample, (texts, right) in zip(samples, made, strict=True):
+        yield _sample(sample, texts, right, rotations)
+
+
+def _check(dataset: str, sample: Sample, of: str) -> None:
+    n, exactly = len(sample.choices), EXACTLY.get(of)
+    right_number = n == exactly if exactly else 2 <= n <= MOST[of]
+    if not right_number or sample.answer_index is None or (of == "oodcv" and not set(sample.choices) <= set(COUNTS)):
+        expected = "two numbers as words" if of == "oodcv" else f"{exactly or f'2 to {MOST[of]}'} options"
+        raise PreparationError(
+            f"dataset {dataset}: sample '{sample.sample_id}': a question of {of} has {expected} and a right one, "
+            f"got {', '.join(sample.choices) or 'none'}; `of:` says which data set it is, six_options takes any"
+        )
+
+
+def _sample(sample: Sample, texts: list[str | None], right: int, rotations: str) -> Sample:
+    there = texts[: texts.index(None)] if None in texts else texts
+    missing = "".join(letter for letter, text in zip(GIVEN, texts, strict=True) if text is None)
+    options = [*(text for text in there if text is not None), *APPENDED]
+    return replace(
+        sample,
+        choices=(*options, *[""] * (REAL + len(APPENDED) - len(options))),
+        answer_index=right,
+        group=sample.group if rotations == "together" else "",
+        meta={**sample.meta, **({"missing_options": missing} if missing else {})},
+    )
+
+
+def _right(sample: Sample) -> int:
+    assert sample.answer_index is not None
+    return sample.answer_index
+
+
+def _mmbench(samples: Sequence[Sample], rng: random.Random) -> Iterator[Four]:
+    rows: list[list[str | None]] = [[*s.choices, *[None] * (REAL - len(s.choices))] for s in samples]
+    for row, sample in zip(rows, samples, strict=True):
+        drawn = rng.choices(rows, k=REAL - len(sample.choices))
+        for i, other in enumerate(drawn, 1):
+            row[-i] = rng.choice(other)
+    return ((row, _right(sample)) for row, sample in zip(rows, samples, strict=True))
+
+
+def _oodcv(samples: Sequence[Sample], rng: random.Random) -> Iterator[Four]:
+    for sample in samples:
+        numbers = [COUNTS.index(text) for text in sample.choices]
+        right = numbers[_right(sample)]
+        numbers += rng.choices([n for n in range(len(COUNTS)) if n not in numbers], k=2)
+        rng.shuffle(numbers)
+        yield [COUNTS[n] for n in numbers], numbers.index(right)
+
+
+def _scienceqa(samples: Sequence[Sample], rng: random.Random) -> Iterator[Four]:
+    for sample in samples:
+        texts: list[str | None] = [*sample.choices]
+        right = _right(sample)
+        if len(texts) <= REAL:
+            drawn = rng.choices(samples, k=REAL - len(texts))
+            yield [*texts, *(rng.choice(other.choices) for other in drawn)], right
+        else:
+            texts.remove(sample.choices[right])
+            yield [sample.choices[right], *rng.choices(texts, k=REAL - 1)], 0
+
+
+def _as_they_are(samples: Sequence[Sample], rng: random.Random) -> Iterator[Four]:
+    return (([*sample.choices], _right(sample)) for sample in samples)

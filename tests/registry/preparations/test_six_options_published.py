@@ -1,0 +1,121 @@
+"""Held to what the authors released: every option of every question of MMBench and OODCV-VQA."""
+
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from registry.preparations import PreparationContext, PreparationError
+from registry.preparations.six_options_published import COUNTS, six_options_published
+from registry.sample import Sample
+from registry.unpickle import read_pickle
+from registry.vub_layout import APPENDED
+
+FIXTURES = Path(__file__).resolve().parents[4] / "shared/fixtures/vlm_uncertainty_bench/output/Qwen-VL-Chat"
+released = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"the authors' released outputs are not at {FIXTURES}")
+
+
+def prepare(samples, of, **arguments):
+    return list(six_options_published(PreparationContext("d", 0), samples, of=of, **arguments))
+
+
+def texts(record):
+    return [record[letter] if isinstance(record[letter], str) else None for letter in "ABCD"]
+
+
+def before_filling(records):
+    """The questions as they were: letters beyond the rotations of a question are options only if all its copies have them."""
+    copies = defaultdict(list)
+    for record in records:
+        copies[record["index"] % 1_000_000].append(texts(record))
+    for record in records:
+        own = copies[record["index"] % 1_000_000]
+        n = next((k for k in range(len(own), 4) if len({o[k] for o in own}) > 1 or own[0][k] is None), 4)
+        yield Sample(
+            str(record["index"]), record["question"], choices=tuple(texts(record)[:n]), answer_index="ABCD".index(record["answer"])
+        )
+
+
+@released
+def test_mmbench_comes_out_as_released():
+    records = read_pickle(FIXTURES / "mmbench.pkl")
+    given = list(before_filling(records))
+    made = prepare(given, "mmbench")
+    assert len(made) == 4377
+    for sample, record in zip(made, records, strict=True):
+        there = texts(record)
+        assert sample.answer_index == "ABCD".index(record["answer"])
+        if None not in there:
+            assert sample.choices == (*there, *APPENDED) and "missing_options" not in sample.meta
+        else:
+            listed = there[: there.index(None)]
+            assert sample.choices == (*listed, *APPENDED, *[""] * (4 - len(listed)))
+            assert sample.meta["missing_options"] == "".join(k for k, t in zip("ABCD", there, strict=True) if t is None)
+    assert sum("missing_options" in s.meta for s in made) == 17
+    whole = [s.choices[:4] for s in made if "missing_options" not in s.meta]
+    assert sum(len(set(c)) < 4 for c in whole) == 16
+    assert sum(s.choices[:4].count(s.choices[s.answer_index]) > 1 for s in made) == 8
+
+
+@released
+def test_oodcv_comes_out_as_released():
+    """Their stream of draws, undone: a shuffle takes as many numbers whatever it shuffles, so the order before it can be found."""
+    records = read_pickle(FIXTURES / "oodcv.pkl")
+    stream = random.Random(42)
+    given = []
+    for record in records:
+        stream.random(), stream.random()
+        order = [0, 1, 2, 3]
+        stream.shuffle(order)
+        before = dict(zip(order, texts(record), strict=True))
+        official = (before[0], before[1])
+        given.append(Sample(str(record["id"]), "", choices=official, answer_index=official.index(record[record["answer"]])))
+    made = prepare(given, "oodcv")
+    assert [list(s.choices) for s in made] == [[*texts(r), *APPENDED] for r in records]
+    assert ["ABCD"[s.answer_index] for s in made] == [r["answer"] for r in records]
+    assert sum(len(set(s.choices)) < 6 for s in made) == 700
+
+
+def test_scienceqa_fills_at_the_end_and_puts_the_truth_first():
+    two = [Sample(f"q{n}", "?", choices=(f"{n} a", f"{n} b"), answer_index=n % 2) for n in range(30)]
+    five = [Sample(f"f{n}", "?", choices=tuple(f"{n} {k}" for k in "abcde"), answer_index=3) for n in range(30)]
+    made = prepare([*two, *five], "scienceqa")
+    stream = random.Random(42)
+    every = [s.choices for s in (*two, *five)]
+    for before, after in zip(two, made, strict=False):
+        fillers = [stream.choice(row) for row in stream.choices(every, k=2)]
+        assert after.choices == (*before.choices, *fillers, *APPENDED) and after.answer_index == before.answer_index
+    for before, after in zip(five, made[30:], strict=True):
+        wrong = [c for c in before.choices if not c.endswith("d")]
+        assert after.choices[:4] == (before.choices[3], *stream.choices(wrong, k=3)) and after.answer_index == 0
+    assert any(len(set(s.choices)) < 6 for s in made[30:])
+
+
+def test_what_has_four_options_stays():
+    whole = [Sample("s", "?", choices=("a", "b", "c", "d"), answer_index=2, group="picture")]
+    for of in ("seedbench", "ai2d"):
+        (made,) = prepare(whole, of)
+        assert made.choices == (*whole[0].choices, *APPENDED) and made.answer_index == 2 and made.group == ""
+    (kept,) = prepare(whole, "ai2d", rotations="together")
+    assert kept.group == "picture"
+
+
+def test_another_seed_draws_otherwise():
+    samples = [Sample(f"{n}", "?", choices=COUNTS[n % 5 : n % 5 + 2], answer_index=0) for n in range(40)]
+    assert Counter(s.answer_index for s in prepare(samples, "oodcv")).keys() == {0, 1, 2, 3}
+    assert prepare(samples, "oodcv") != prepare(samples, "oodcv", seed=43)
+
+
+@pytest.mark.parametrize(
+    ("of", "choices", "says"),
+    [
+        ("oodcv", ("Two", "no"), "a question of oodcv has two numbers as words and a right one, got Two, no"),
+        ("seedbench", ("a", "b"), "a question of seedbench has 4 options"),
+        ("mmbench", tuple("abcde"), "a question of mmbench has 2 to 4 options"),
+        ("scienceqa", (), "2 to 5 options and a right one, got none; `of:` says which"),
+    ],
+)
+def test_other_data_sets_are_refused(of, choices, says):
+    with pytest.raises(PreparationError, match=says):
+        prepare([Sample("s", "?", choices=choices, answer_index=0 if choices else None)], of)
