@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
+from registry.formats import MAX_CELL
 from registry.json_stream import JsonStreamError, not_utf8, values
 from registry.sample import Image
-
-FIELD = 256 * 2**20
-"""The longest field of a table that is read, in characters: a picture of 190 MB in base64."""
 
 
 def read_list(path: Path, what: str) -> list[Any]:
@@ -68,7 +66,7 @@ def read_rows(
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {what}, found none")
-    csv.field_size_limit(max(FIELD, csv.field_size_limit()))
+    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))
     line = 1
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:

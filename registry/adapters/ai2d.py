@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image
+from registry.adapters._official import need, read_image, read_records
 from registry.sample import Image, Sample
 
 META = ["abc_label"]
@@ -36,14 +35,30 @@ def ai2d(context: AdapterContext, *, split: Literal["all", "train", "test"] = "a
     test = _test_ids(source / TEST_IDS) if split != "all" else frozenset()
     categories = _categories(source / "categories.json")
     for path in _files(source):
-        diagram = path.name.removesuffix(".json")
-        if split != "all" and (Path(diagram).stem in test) != (split == "test"):
-            continue
-        category = categories.get(diagram, "")
-        samples = [s for s in _samples(path, diagram, category, split) if context.selects(s)]
-        if samples:
-            yield read_image(source, (f"images/{diagram}",), diagram, str(path))
-        yield from samples
+        with context.record():
+            yield from _diagram(context, path, source, test, categories, split)
+
+
+def _diagram(
+    context: AdapterContext, path: Path, source: Path, test: Collection[str], categories: dict[str, str], split: str
+) -> Iterator[Image | Sample]:
+    diagram = path.name.removesuffix(".json")
+    if split != "all" and (Path(diagram).stem in test) != (split == "test"):
+        return
+    whole = need(_read(path), ("imageName", "questions"), str(path), others=())
+    if whole["imageName"] != diagram:
+        raise AdapterError(f"{path}: imageName: expected '{diagram}' as the file is called, got {whole['imageName']!r:.60}")
+    sent = False
+    for question, record in need(whole["questions"], (), f"{path}: questions").items():
+        with context.record():
+            where = f"{path}: question {question!r:.60}"
+            sample = _sample(question, need(record, KEYS, where, others=()), diagram, categories.get(diagram, ""), split, where)
+            if not context.selects(sample):
+                continue
+            if not sent:
+                yield read_image(source, (f"images/{diagram}",), diagram, where)
+                sent = True
+            yield sample
 
 
 def _files(source: Path) -> list[Path]:
@@ -55,20 +70,8 @@ def _files(source: Path) -> list[Path]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise AdapterError(f"{path}: expected JSON: {error}") from error
-    return need(found, (), str(path))
-
-
-def _samples(path: Path, diagram: str, category: str, split: str) -> Iterator[Sample]:
-    whole = need(_read(path), ("imageName", "questions"), str(path), others=())
-    if whole["imageName"] != diagram:
-        raise AdapterError(f"{path}: imageName: expected '{diagram}' as the file is called, got {whole['imageName']!r:.60}")
-    for question, record in need(whole["questions"], (), f"{path}: questions").items():
-        where = f"{path}: question {question!r:.60}"
-        yield _sample(question, need(record, KEYS, where, others=()), diagram, category, split, where)
+    """A JSON object."""
+    return dict(pair for _, pair in read_records(path, "a JSON object", "*"))
 
 
 def _sample(question: str, record: dict[str, Any], diagram: str, category: str, split: str, where: str) -> Sample:

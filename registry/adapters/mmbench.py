@@ -8,14 +8,12 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need
-from registry.recordings import Fault, RecordingError
-from registry.recordings.tables import rows
+from registry.adapters._official import need, read_rows, whole_picture
 from registry.sample import Image, Sample
 
+WHAT = "a table of MMBench"
 META = ["rotation", "options", "l2-category"]
 LETTERS = "ABCD"
 ROTATION = 1_000_000
@@ -35,7 +33,7 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
     empty. A hint stands above the question, a line of its own. The category is the table's; `meta` has its `l2-category`, and how
     many options there are. A table without the column `answer` (the test split) gives samples without a right option.
 
-    `circular_accuracy` needs all rotations; `where: rotation == 0`, or `rotations: false`, is the vanilla evaluation.
+    The circular score (`group_accuracy`) needs all rotations; `where: rotation == 0`, or `rotations: false`, is the vanilla evaluation.
 
     Args:
         table: Which of the source's files.
@@ -49,35 +47,24 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
     if not path.is_relative_to(source.resolve()) or not path.is_file():
         there = ", ".join(sorted(p.name for p in source.glob("*.tsv"))) or "none"
         raise AdapterError(f"{source}: no table '{table}'; there are: {there}")
-    pictures = _Pictures(path)
-    for where, row in _rows(path):
-        sample = _sample(row, where)
-        wanted = (rotations or sample.meta["rotation"] == "0") and context.selects(sample)
-        if not wanted and sample.sample_id not in pictures.pointed_at:
-            continue
-        image_id, image = pictures.of(sample.sample_id, row["image"], where)
-        if image is not None:
-            yield image
-        if wanted:
-            yield replace(sample, image_id=image_id)
+    pictures = _Pictures(path, context)
+    for where, row in read_rows(path, WHAT, KEYS, context):
+        with context.record():
+            sample = _sample(need(row, KEYS, where, OTHERS), where)
+            wanted = (rotations or sample.meta["rotation"] == "0") and context.selects(sample)
+            if not wanted and sample.sample_id not in pictures.pointed_at:
+                continue
+            image_id, image = pictures.of(sample.sample_id, row["image"], where)
+            if image is not None:
+                yield image
+                pictures.given.add(image_id)
+            if wanted:
+                yield replace(sample, image_id=image_id)
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(FILE:LINE, row) of every row, each with the columns of the release and no other."""
-    try:
-        for item in rows(path):
-            if isinstance(item, Fault):
-                raise AdapterError(f"{path.parent / item.where}: {item.reason}: {item.what}")
-            where, row = item
-            where = str(path.parent / where)
-            yield where, need(row, KEYS, where, OTHERS)
-    except RecordingError as error:
-        raise AdapterError(str(error)) from error
-
-
-def _sample(row: dict[str, Any], where: str) -> Sample:
+def _sample(row: dict[str, str], where: str) -> Sample:
     index = row["index"]
-    if not (index or "").isdecimal():
+    if not index.isdecimal():
         raise AdapterError(f"{where}: index: expected a whole number, got {index!r:.60}")
     rotation, base = divmod(int(index), ROTATION)
     empty = [key for key in ("question", "category", "image") if not row[key]]
@@ -98,15 +85,15 @@ def _sample(row: dict[str, Any], where: str) -> Sample:
     )
 
 
-def _options(row: dict[str, Any], where: str) -> tuple[str, ...]:
-    cells = [row.get(letter) for letter in LETTERS]
+def _options(row: dict[str, str], where: str) -> tuple[str, ...]:
+    cells = [row.get(letter, "") for letter in LETTERS]
     n = next((i for i, cell in enumerate(cells) if not cell), len(cells))
     if n < 2 or any(cells[n:]):
         raise AdapterError(f"{where}: A to D: expected two to four options without a gap, got {cells!r:.120}")
-    return tuple(str(cell) for cell in cells[:n])
+    return tuple(cells[:n])
 
 
-def _answer(row: dict[str, Any], options: tuple[str, ...], where: str) -> int | None:
+def _answer(row: dict[str, str], options: tuple[str, ...], where: str) -> int | None:
     if "answer" not in row:
         return None
     letters = LETTERS[: len(options)]
@@ -118,17 +105,22 @@ def _answer(row: dict[str, Any], options: tuple[str, ...], where: str) -> int | 
 class _Pictures:
     """The table's pictures, each given once; `image_id` is a digest of its bytes, so rotations share it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._given: set[str] = set()
+    def __init__(self, path: Path, context: AdapterContext) -> None:
+        self.path, self._silent = path, replace(context, bad=lambda error: None)
+        self.given: set[str] = set()
+        """Ids of those that the stage has."""
         self._known: dict[str, str] = {}
-        self.pointed_at = {row["image"] for _, row in _rows(path) if len(row["image"] or "") <= POINTER}
+        self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
         """Rows that have the picture of others."""
+
+    def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """The table once more; what is bad in it is told where its questions are read."""
+        return read_rows(self.path, WHAT, KEYS, self._silent)
 
     def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
         """The id of a row's picture, and the picture where it was not given before."""
         if len(cell) <= POINTER:
-            if cell in self._known:
+            if self._known.get(cell) in self.given:
                 return self._known[cell], None
             return self.of(cell, *self._cell(cell, where))
         try:
@@ -138,14 +130,13 @@ class _Pictures:
         image_id = hashlib.sha256(data).hexdigest()[:24]
         if index in self.pointed_at:
             self._known[index] = image_id
-        if image_id in self._given:
+        if image_id in self.given:
             return image_id, None
-        self._given.add(image_id)
-        return image_id, Image(image_id, data, f"{index}.jpg")
+        return image_id, Image(image_id, whole_picture(data, f"{where}: image"), index)
 
     def _cell(self, index: str, where: str) -> tuple[str, str]:
         """The image cell of a row that comes later, and where it stands."""
-        for place, row in _rows(self.path):
-            if row["index"] == index and len(row["image"] or "") > POINTER:
+        for place, row in self._rows():
+            if row["index"] == index and len(row["image"]) > POINTER:
                 return row["image"], place
         raise AdapterError(f"{where}: image: points to row {index!r:.60}, which has no picture")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_list, text_of
+from registry.adapters._official import need, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
 META = ["situation", "phase", "answer_type", "count"]
@@ -48,18 +48,18 @@ def oodcv_vqa(
     path = next((p for prefix in PREFIXES if (p := source / prefix / name).is_file()), source / name)
     sent: set[str] = set()
     met: Counter[str] = Counter()
-    for number, record in enumerate(read_list(path, "OODCV-VQA's questions")):
-        where = f"{path}: record {number}"
-        sample = _sample(need(record, KEYS, where, others=()), format, met, where)
-        if answers != "all" and (record["answer_type"] == NUMBER) != (answers == NUMBER):
-            continue
-        if not context.selects(sample):
-            continue
-        place = str(sample.image_id)
-        if place not in sent:
-            sent.add(place)
-            yield read_image(source, [(Path(prefix) / place).as_posix() for prefix in PREFIXES], place, where)
-        yield sample
+    for where, record in read_records(path, "OODCV-VQA's questions (`qualm data show oodcv_vqa`)", context=context):
+        with context.record():
+            sample = _sample(need(record, KEYS, where, others=()), format, met, where)
+            if answers != "all" and (record["answer_type"] == NUMBER) != (answers == NUMBER):
+                continue
+            if not context.selects(sample):
+                continue
+            place = str(sample.image_id)
+            if place not in sent:
+                yield read_image(source, [(Path(prefix) / place).as_posix() for prefix in PREFIXES], place, where)
+                sent.add(place)
+            yield sample
 
 
 def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) -> Sample:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, text_of
-from registry.json_stream import JsonStreamError, members
+from registry.adapters._official import need, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
+WHAT = "ScienceQA's problems (`qualm data show scienceqa`)"
 META = ["subject", "topic", "skill", "task", "grade", "grades", "has_text", "has_image", "no_context"]
 KEYS = (
     *("question", "choices", "answer", "hint", "image", "task", "grade", "subject", "topic", "category", "skill"),
@@ -47,19 +46,19 @@ def scienceqa(
         AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
     """
     source = context.need_source("scienceqa")
-    path = _place(source, "problems.json")
-    problems = _problems(path)
-    for number in _ids(_place(source, "pid_splits.json"), split):
-        where = f"{path}: problem {number}"
-        if number not in problems:
-            raise AdapterError(f"{where}: pid_splits.json names it, and it is not there")
-        record = need(problems[number], KEYS, where, others=())
-        sample = _sample(number, record, where)
-        if not _wanted(sample, pictures, task) or not context.selects(sample):
-            continue
-        if sample.image_id is not None:
-            yield read_image(source, (f"images/{record['split']}/{number}/{record['image']}",), sample.image_id, where)
-        yield sample
+    splits = _place(source, "pid_splits.json")
+    problems = {key: (where, record) for where, (key, record) in read_records(_place(source, "problems.json"), WHAT, "*", context)}
+    for number in _ids(splits, split):
+        with context.record():
+            if number not in problems:
+                raise AdapterError(f"{splits}: {split}: problem {number} is not in problems.json")
+            where, record = problems[number]
+            sample = _sample(number, need(record, KEYS, where, others=()), where)
+            if not _wanted(sample, pictures, task) or not context.selects(sample):
+                continue
+            if sample.image_id is not None:
+                yield read_image(source, (f"images/{record['split']}/{number}/{record['image']}",), sample.image_id, where)
+            yield sample
 
 
 def _wanted(sample: Sample, pictures: str, task: str) -> bool:
@@ -70,22 +69,8 @@ def _place(source: Path, name: str) -> Path:
     return next((p for p in (source / name, source / "data" / "scienceqa" / name) if p.is_file()), source / name)
 
 
-def _problems(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise AdapterError(f"{path}: expected ScienceQA's problems, found none; look at `qualm data show scienceqa`")
-    try:
-        return dict(members(path))
-    except JsonStreamError as error:
-        raise AdapterError(str(error)) from error
-
-
 def _ids(path: Path, split: str) -> list[str]:
-    if not path.is_file():
-        raise AdapterError(f"{path}: expected which problem is of which split, found none")
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise AdapterError(f"{path}: expected JSON: {error}") from error
+    found = dict(pair for _, pair in read_records(path, "which problem is of which split", "*"))
     ids: list[str] = []
     for name in ("val", "test") if split == VAL_TEST else (split,):
         listed = need(found, (name,), str(path))[name]

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, text_of
+from registry.adapters._official import need, read_image, read_records, text_of
 from registry.json_stream import JsonStreamError, members
 from registry.sample import Image, Sample
 
+WHAT = "SEED-Bench's questions (`qualm data show seedbench`)"
 META = ["type_id"]
 DIMENSIONS = (
     "Scene Understanding",
@@ -46,49 +47,38 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
     """
     source = context.need_source("seedbench")
     path = source / "SEED-Bench.json"
+    if path.is_file():
+        _check_names(path)
     sent: set[str] = set()
-    for number, record in _records(path):
-        where = f"{path}: question {number}"
-        if need(record, KEYS, where, OTHERS)["data_type"] != "image":
-            if record["data_type"] != "video":
-                raise AdapterError(f"{where}: data_type: expected image or video, got {record['data_type']!r:.60}")
-            continue
-        sample = _sample(record, labels, where)
-        if not context.selects(sample):
-            continue
-        image_id = str(sample.image_id)
-        if image_id not in sent:
-            sent.add(image_id)
-            yield read_image(source, (f"SEED-Bench-image/{image_id}",), image_id, where)
-        yield sample
+    for where, record in read_records(path, WHAT, "questions", context):
+        with context.record():
+            if need(record, KEYS, where, OTHERS)["data_type"] == "video":
+                continue
+            sample = _sample(record, labels, where)
+            if not context.selects(sample):
+                continue
+            image_id = str(sample.image_id)
+            if image_id not in sent:
+                yield read_image(source, (f"SEED-Bench-image/{image_id}",), image_id, where)
+                sent.add(image_id)
+            yield sample
 
 
-def _records(path: Path) -> Iterator[tuple[int, Any]]:
-    """The questions; and the file's own names of dimensions held to those that are known."""
-    if not path.is_file():
-        raise AdapterError(f"{path}: expected SEED-Bench's questions, found none; look at `qualm data show seedbench`")
-    number = 0
+def _check_names(path: Path) -> None:
+    """The file's own names of dimensions, held to those that are known."""
     try:
-        for key, value in members(path, {"questions"}):
-            if key == "questions":
-                yield number, value
-                number += 1
-            elif key == "question_type":
-                _check_names(value, f"{path}: question_type")
+        given = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
     except JsonStreamError as error:
-        raise AdapterError(str(error)) from error
-    if not number:
-        raise AdapterError(f"{path}: expected a list of questions under 'questions', found none")
-
-
-def _check_names(given: Any, where: str) -> None:
+        raise AdapterError(f"{error} (expected {WHAT})") from error
     ids = {number: name for name, number in given.items()} if isinstance(given, dict) else {}
     for number, name in enumerate(DIMENSIONS, 1):
         if ids.get(number) != name:
-            raise AdapterError(f"{where}: expected {number} to be '{name}', got {ids.get(number)!r:.60}")
+            raise AdapterError(f"{path}: question_type: expected {number} to be '{name}', got {ids.get(number)!r:.60}")
 
 
 def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
+    if record["data_type"] != "image":
+        raise AdapterError(f"{where}: data_type: expected image or video, got {record['data_type']!r:.60}")
     dimension = record["question_type_id"]
     if type(dimension) is not int or not 1 <= dimension <= len(DIMENSIONS):
         raise AdapterError(f"{where}: question_type_id: expected 1 to {len(DIMENSIONS)} of a question on a picture, got {dimension!r:.60}")

@@ -1,14 +1,24 @@
 import base64
 import csv
+import io
 
 import pytest
+from PIL import Image as Picture
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.mmbench import mmbench
 from registry.sample import Image, Sample
 
 COLUMNS = ["index", "question", "hint", "A", "B", "C", "D", "answer", "category", "image", "source", "l2-category", "comment", "split"]
-PICTURES = [bytes([n]) * 90 for n in range(3)]
+
+
+def png(colour):
+    made = io.BytesIO()
+    Picture.new("RGB", (4, 4), (colour, 0, 0)).save(made, "PNG")
+    return made.getvalue()
+
+
+PICTURES = [png(n) for n in range(3)]
 CELLS = [base64.b64encode(p).decode() for p in PICTURES]
 
 
@@ -77,7 +87,7 @@ def test_an_image_cell_may_be_another_row_index(tmp_path, order):
     made = read(table(tmp_path, [*OFFICIAL[:3], row(1_000_241, ["no", "yes"], "A", "241")][::order]))
     images = [x for x in made if isinstance(x, Image)]
     found = {s.sample_id: s for s in samples(made)}
-    assert sorted(i.data for i in images) == PICTURES
+    assert {i.data for i in images} == set(PICTURES) and len(images) == 3
     assert found["1000241"].image_id == found["241"].image_id
     seen = set()
     for item in made:
@@ -106,12 +116,13 @@ def test_the_test_split_has_no_answers(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"A": ""}, r"mmbench_dev_20230712\.tsv:6: A to D: expected two to four options without a gap, got \[None, 'yes'"),
+        ({"A": ""}, r"mmbench_dev_20230712\.tsv: line 6: A to D: expected two to four options without a gap, got \['', 'yes'"),
         ({"answer": "C"}, "answer: expected one of A, B, got 'C'"),
-        ({"answer": ""}, "answer: expected one of A, B, got None"),
+        ({"answer": ""}, "answer: expected one of A, B, got ''"),
         ({"index": "x"}, "index: expected a whole number, got 'x'"),
         ({"question": ""}, "question: expected text, got an empty cell"),
-        ({"image": "!" * 70}, r"tsv:6: image: expected base64"),
+        ({"image": "!" * 70}, r"tsv: line 6: image: expected base64"),
+        ({"image": base64.b64encode(b"<html>" * 20).decode()}, "image: expected a picture, got a web page"),
         ({"image": "77"}, "image: points to row '77', which has no picture"),
     ],
 )
@@ -129,3 +140,11 @@ def test_columns_and_tables_are_those_of_the_release(tmp_path):
         read(table(tmp_path, [row(1, ["a", "b"], "A", E="e")], [*COLUMNS, "E"]))
     with pytest.raises(AdapterError, match="missing category"):
         read(table(tmp_path, [{"index": 1}], [c for c in COLUMNS if c != "category"]))
+
+
+def test_bad_rows_can_be_left_out(tmp_path):
+    rows = [*OFFICIAL[:2], OFFICIAL[2] | {"answer": "E"}, row(1_000_241, ["no", "yes"], "A", "77"), row(1_000_252, ["b", "a"], "A", "252")]
+    source, told = table(tmp_path, rows), []
+    context = AdapterContext(tmp_path, source=source, bad=lambda error: told.append(str(error)))
+    assert [s.sample_id for s in samples(mmbench(context))] == ["241", "252", "1000252"]
+    assert len(told) == 2 and "answer: expected one of A, B, C, D, got 'E'" in told[0] and "points to row '77'" in told[1]
