@@ -1,0 +1,104 @@
+"""AMBER: yes-or-no questions on existence, attributes and relations, and descriptions to check. Wang, Wang, Xu et al., 2023."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._yes_no import instructed, yes_or_no
+from registry.sample import Image, Sample
+
+META = ["type", "truth", "hallu"]
+GENERATIVE = "generative"
+TYPES = {
+    GENERATIVE: GENERATIVE,
+    "discriminative-hallucination": "existence",
+    "discriminative-attribute-state": "attribute/state",
+    "discriminative-attribute-number": "attribute/number",
+    "discriminative-attribute-action": "attribute/action",
+    "discriminative-relation": "relation",
+    "relation": "relation",
+}
+"""Types of the annotations -> categories. 689 of the relation questions are of the type `relation`, all with the answer "no"."""
+
+
+def amber(
+    context: AdapterContext,
+    *,
+    task: Literal["discriminative", "generative", "all"] = "discriminative",
+    instruction: str = "",
+) -> Iterator[Image | Sample]:
+    """Questions in official order: `data/query/query_all.json`, told by id what they are by `data/annotations.json`.
+
+    `sample_id` is the query's id, questions on one picture are a group. Categories are `existence`, `attribute/state`,
+    `attribute/number`, `attribute/action`, `relation` and `generative`; `meta.type` is the official type. The one reference is the
+    answer. A generative query has none and stays unscored: `meta.truth` lists what is in its picture, `meta.hallu` what is likely
+    to be imagined there, for those who have the official script.
+
+    Args:
+        task: Yes-or-no questions, descriptions, or both.
+        instruction: Said behind every yes-or-no question, "Please answer with Yes or No." say, for the official rule takes nothing but
+            a bare `Yes` or `No`.
+
+    Raises:
+        AdapterError: a file, key, type, answer or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("amber")
+    known = _annotations(source / "data" / "annotations.json", context)
+    sent: set[str] = set()
+    for where, record in read_records(source / "data/query/query_all.json", "AMBER's queries", context=context):
+        with context.record():
+            number = need(record, ("id", "image", "query"), where, others=())["id"]
+            if number not in known:
+                raise AdapterError(f"{where}: id {number!r:.20}: data/annotations.json has no annotation of this id")
+            sample = _sample(record, known[number], instruction, where)
+            if task not in ("all", GENERATIVE if sample.category == GENERATIVE else "discriminative") or not context.selects(sample):
+                continue
+            name = record["image"]
+            if name not in sent:
+                yield read_image(source, (f"image/{name}", f"images/{name}"), name, where)
+                sent.add(name)
+            yield sample
+
+
+def _annotations(path: Path, context: AdapterContext) -> dict[Any, dict[str, Any]]:
+    """Annotations by id. The official script looks them up by place, which for the whole file is the same."""
+    found: dict[Any, dict[str, Any]] = {}
+    for where, record in read_records(path, "AMBER's annotations", context=context):
+        with context.record():
+            kind = need(record, ("id", "type", "truth"), where, others=("hallu",))["type"]
+            if kind not in TYPES:
+                raise AdapterError(f"{where}: type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
+            if kind == GENERATIVE:
+                for key in ("truth", "hallu"):
+                    _words(need(record, (key,), where)[key], f"{where}: {key}")
+            else:
+                yes_or_no(record, "truth", where)
+            if record["id"] in found:
+                raise AdapterError(f"{where}: id {record['id']!r:.20} comes twice")
+            found[record["id"]] = record
+    return found
+
+
+def _words(given: Any, where: str) -> None:
+    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+        raise AdapterError(f"{where}: expected a list of words, got {given!r:.60}")
+
+
+def _sample(record: dict[str, Any], known: dict[str, Any], instruction: str, where: str) -> Sample:
+    question, image_id, kind = text_of(record, "query", where), text_of(record, "image", where), known["type"]
+    described = kind == GENERATIVE
+    words = {key: ", ".join(known[key]) for key in ("truth", "hallu")} if described else {}
+    return Sample(
+        sample_id=str(record["id"]),
+        question=question if described else instructed(question, instruction),
+        image_id=image_id,
+        references=() if described else (yes_or_no(known, "truth", where),),
+        category=TYPES[kind],
+        source="amber",
+        group=image_id,
+        meta={"type": kind, **words},
+    )

@@ -1,0 +1,79 @@
+"""HallusionBench: yes-or-no questions on figures, on edited figures, and without any. Guan, Liu, Wu et al., 2024 (CVPR)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._yes_no import instructed
+from registry.sample import Image, Sample
+
+META = ["visual_input", "difficulty", "figure", "pair", "note"]
+PLACE = ("category", "subcategory", "set_id", "figure_id", "question_id")
+KEYS = (*PLACE, "visual_input", "sample_note", "question", "gt_answer", "gt_answer_details", "filename")
+ANSWERS = {"1": "yes", "0": "no"}
+UNCLEAR = "unclear"
+VISUAL = ("0", "1", "2")
+"""Without a picture, with the original, with an edited one."""
+
+
+def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterator[Image | Sample]:
+    """Questions in official order: `HallusionBench.json`, pictures at each record's `filename`.
+
+    `visual_input` 0 asks without any picture, 1 with the original, 2 with an edited one: the last are `meta.difficulty` hard, the
+    others easy. References are yes or no and the answer in a sentence; where a figure is needed and not shown (`VS`, figure 0)
+    "unclear" is right too, as the official code has it. `sample_id` is CATEGORY_SUBCATEGORY_SET_FIGURE_QUESTION, questions of one set
+    are a group, the category is `VD/illusion` and so on. `meta.pair` is what qAcc is over, the same question to all figures of a set;
+    `meta.figure` what fAcc is over, all questions to one figure, which questions without the figure they need (`VS`, figure 0) lack.
+
+    Args:
+        instruction: Said behind every question. The release says nothing, since a language model judges the answers.
+
+    Raises:
+        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("hallusionbench")
+    sent: set[str] = set()
+    for where, record in read_records(source / "HallusionBench.json", "HallusionBench's questions", context=context):
+        with context.record():
+            sample = _sample(need(record, KEYS, where, others=()), instruction, where)
+            if not context.selects(sample):
+                continue
+            if sample.image_id is not None and sample.image_id not in sent:
+                yield read_image(source, (sample.image_id,), sample.image_id, where)
+                sent.add(sample.image_id)
+            yield sample
+
+
+def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
+    for key, allowed in (("category", ("VD", "VS")), ("visual_input", VISUAL), ("gt_answer", ANSWERS)):
+        if record[key] not in tuple(allowed):
+            raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)} as text, got {record[key]!r:.60}")
+    kind, part, of_set, figure, question = (text_of(record, key, where) for key in PLACE)
+    group, seen = f"{kind}_{part}_{of_set}", record["visual_input"]
+    not_shown = kind == "VS" and figure == "0"
+    references = (ANSWERS[record["gt_answer"]], text_of(record, "gt_answer_details", where))
+    shown = {} if not_shown else {"figure": f"{group}_{figure}"}
+    note = {"note": record["sample_note"]} if record["sample_note"] else {}
+    return Sample(
+        sample_id=f"{group}_{figure}_{question}",
+        question=instructed(text_of(record, "question", where), instruction),
+        image_id=_picture(record, where),
+        references=(*references, UNCLEAR) if not_shown else references,
+        category=f"{kind}/{part}",
+        source="hallusionbench",
+        group=group,
+        meta={"visual_input": seen, "difficulty": "hard" if seen == "2" else "easy", "pair": f"{group}_{question}", **shown, **note},
+    )
+
+
+def _picture(record: dict[str, Any], where: str) -> str | None:
+    """Where the picture lies, which is its id; None where the question is asked without."""
+    if (record["visual_input"] == "0") != (record["filename"] is None):
+        raise AdapterError(
+            f"{where}: filename: expected none just where visual_input is 0, got {record['filename']!r:.60} with {record['visual_input']}"
+        )
+    return None if record["filename"] is None else str(PurePosixPath(text_of(record, "filename", where)))

@@ -1,0 +1,74 @@
+"""MMHal-Bench: 96 questions in eight kinds of hallucination, rated by a judge. Sun, Shen, Cao et al., 2023 (LLaVA-RLHF)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from registry import EVIDENCE
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_list, text_of
+from registry.sample import Image, Sample
+
+META = ["evidence", "type", "topic"]
+KEYS = ("image_content", "question", "gt_answer", "image_src")
+OTHERS = ("question_type", "question_topic", "image_id", "model_answer")
+TYPES = ("attribute", "adversarial", "comparison", "counting", "relation", "environment", "holistic", "other")
+"""Kinds of question by place modulo 8, which is how the official script tells them."""
+RECORDS = 96
+SUFFIXES = ("", ".jpg", ".png")
+
+
+def mmhal_bench(context: AdapterContext) -> Iterator[Image | Sample]:
+    """The 96 questions in official order, `response_template.json`; pictures in `images/`, by the file name in `image_src`.
+
+    A record's place is what it is known by: `sample_id` is `mmhal_00` to `mmhal_95`, the category is the kind of question by place
+    modulo 8, as the official script has it; where records name a kind themselves (`meta.type`) the same place must always name the
+    same, or the order is not the official one. The reference is the person's answer; `meta.evidence`, which the judge `mmhal` is
+    told, lists what is in the picture.
+
+    Raises:
+        AdapterError: a key, value, picture or the order is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("mmhal_bench")
+    path = source / "response_template.json"
+    records = read_list(path, "MMHal-Bench's template")
+    if len(records) != RECORDS:
+        raise AdapterError(f"{path}: expected {RECORDS} records in the official order, got {len(records)}")
+    named: dict[int, Any] = {}
+    sent: set[str] = set()
+    for place, record in enumerate(records):
+        where = f"{path}: record {place}"
+        with context.record():
+            sample = _sample(need(record, KEYS, where, OTHERS), place, named, where)
+            if not context.selects(sample):
+                continue
+            image_id = str(sample.image_id)
+            if image_id not in sent:
+                names = [image_id, *(str(record[k]) for k in ("image_id",) if record.get(k))]
+                yield read_image(source, [f"images/{name}{suffix}" for name in names for suffix in SUFFIXES], image_id, where)
+                sent.add(image_id)
+            yield sample
+
+
+def _sample(record: dict[str, Any], place: int, named: dict[int, Any], where: str) -> Sample:
+    contents = record["image_content"]
+    if not isinstance(contents, list) or not all(isinstance(thing, str) for thing in contents):
+        raise AdapterError(f"{where}: image_content: expected a list of words, got {contents!r:.60}")
+    kind, at = record.get("question_type"), place % len(TYPES)
+    if kind != named.setdefault(at, kind):
+        expected = f"{named[at]!r:.40} as in record {at}"
+        raise AdapterError(f"{where}: question_type: expected {expected}, got {kind!r:.40}: the records are not in the official order")
+    image_id = PurePosixPath(text_of(record, "image_src", where)).name
+    said = {"type": kind, "topic": record.get("question_topic")}
+    return Sample(
+        sample_id=f"mmhal_{place:02d}",
+        question=text_of(record, "question", where),
+        image_id=image_id,
+        references=(text_of(record, "gt_answer", where),),
+        category=TYPES[at],
+        source="mmhal_bench",
+        group=image_id,
+        meta={EVIDENCE: ", ".join(contents), **{key: str(value) for key, value in said.items() if value}},
+    )

@@ -1,0 +1,73 @@
+"""POPE: is there an X in the picture? Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._yes_no import instructed, yes_or_no
+from registry.sample import Image, Sample
+
+META = ["pictures"]
+KEYS = ("question_id", "image", "text", "label")
+FILES = {
+    "coco": "output/coco/coco_pope_{}.json",
+    "gqa": "output/seem/gqa/gqa_pope_seem_{}.json",
+    "aokvqa": "output/seem/aokvqa/aokvqa_pope_seem_{}.json",
+}
+PLACES = {"coco": ("val2014", "images"), "gqa": ("gqa/images", "images"), "aokvqa": ("val2014", "images")}
+"""Folders in which the pictures of each file may lie."""
+
+
+def pope(
+    context: AdapterContext,
+    *,
+    pictures: Literal["coco", "gqa", "aokvqa"] = "coco",
+    split: Literal["random", "popular", "adversarial"] = "random",
+    instruction: str = "",
+) -> Iterator[Image | Sample]:
+    """Questions of one of the nine files, in official order: six about each of 500 pictures, half of them "yes".
+
+    The files on COCO are JSON Lines and the others JSON lists, all called `.json`. `sample_id` is `PICTURES-SPLIT-question_id`,
+    questions on one picture are a group, the category is the split. The one reference is the label. Pictures lie in `val2014/`
+    (COCO, A-OKVQA), `gqa/images/` (GQA), or in `images/`.
+
+    Args:
+        pictures: Which pictures are asked about.
+        split: How the objects that are not there were chosen: at random, by how frequent they are, or by what they often stand beside.
+        instruction: Said behind every question. The release says nothing; "Answer the question using a single word or phrase." is usual.
+
+    Raises:
+        AdapterError: a file, key, label or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("pope")
+    path = source / FILES[pictures].format(split)
+    sent: set[str] = set()
+    for where, record in read_records(path, f"POPE's {split} questions on {pictures}", context=context):
+        with context.record():
+            sample = _sample(need(record, KEYS, where, others=()), pictures, split, instruction, where)
+            if not context.selects(sample):
+                continue
+            name = record["image"]
+            if name not in sent:
+                yield read_image(source, [f"{folder}/{name}" for folder in PLACES[pictures]], name, where)
+                sent.add(name)
+            yield sample
+
+
+def _sample(record: dict[str, Any], pictures: str, split: str, instruction: str, where: str) -> Sample:
+    number, image_id = record["question_id"], text_of(record, "image", where)
+    if type(number) is not int:
+        raise AdapterError(f"{where}: question_id: expected a whole number, got {number!r:.60}")
+    return Sample(
+        sample_id=f"{pictures}-{split}-{number}",
+        question=instructed(text_of(record, "text", where), instruction),
+        image_id=image_id,
+        references=(yes_or_no(record, "label", where),),
+        category=split,
+        source="pope",
+        group=image_id,
+        meta={"pictures": pictures},
+    )

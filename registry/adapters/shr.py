@@ -1,0 +1,113 @@
+"""SHR: descriptions of photographs, whose sentences a judge checks. Zhao, Wang, Ouyang et al., 2023 (HA-DPO)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from registry import EVIDENCE
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.sample import Image, Sample
+
+META = ["evidence", "facts"]
+PROMPT = "Describe this image in detail."
+FACTS = ("shr_factual_part1.jsonl", "shr_factual_part2.jsonl")
+BOX = ("x", "y", "width", "height", "phrase")
+
+
+def shr(context: AdapterContext) -> Iterator[Image | Sample]:
+    """One description asked of each picture of `val_images_final.json`, in its order; the pictures are Visual Genome's.
+
+    References are the facts of `shr_factual_part1.jsonl` and `part2` about the picture; `meta.facts` counts them. `meta.evidence`, which
+    the judge `shr` is told, has a line `[x1, y1, x2, y2]: phrase` in pixels for every region of `region_descriptions.json`. A picture
+    without facts has the phrases of its regions as references, and one without either ends the run. `image_data.json` says in which
+    folder a picture lies (`VG_100K`, `VG_100K_2`). Questions ask "Describe this image in detail."; replies need room
+    (`max_new_tokens: 512`).
+
+    Raises:
+        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("shr")
+    wanted: dict[str, str] = {}
+    for where, record in read_records(source / "val_images_final.json", "SHR's pictures", context=context):
+        with context.record():
+            wanted[_id(need(record, ("image_id",), where)["image_id"], where)] = where
+    facts = _facts(source, context)
+    places = _places(source / "image_data.json", wanted)
+    regions = _regions(source / "region_descriptions.json", wanted)
+    for image_id, where in wanted.items():
+        with context.record():
+            sample = _sample(image_id, facts.get(image_id, ()), regions.get(image_id, ()), where)
+            if not context.selects(sample):
+                continue
+            if image_id not in places:
+                raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this picture")
+            yield read_image(source, (places[image_id],), image_id, where)
+            yield sample
+
+
+def _id(value: Any, where: str) -> str:
+    if not str(value).isdecimal():
+        raise AdapterError(f"{where}: image_id: expected a whole number, got {value!r:.60}")
+    return str(value)
+
+
+def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
+    """What is certain of each picture. A line is an object of one picture."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in FACTS:
+        for where, record in read_records(source / name, "SHR's facts", context=context):
+            with context.record():
+                if not isinstance(record, dict) or len(record) != 1:
+                    raise AdapterError(f"{where}: expected an object of one picture and its facts, got {record!r:.60}")
+                ((image_id, facts),) = record.items()
+                if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
+                    raise AdapterError(f"{where}: {image_id}: expected a list of facts, got {facts!r:.60}")
+                found[_id(image_id, where)] = tuple(fact for fact in facts if fact.strip())
+    return found
+
+
+def _places(path: Path, wanted: dict[str, str]) -> dict[str, str]:
+    """Path of each wanted picture: the last two parts of its address."""
+    found = {}
+    for where, record in read_records(path, "Visual Genome's list of pictures"):
+        image_id = _id(need(record, ("image_id", "url"), where)["image_id"], where)
+        if image_id in wanted:
+            found[image_id] = "/".join(PurePosixPath(text_of(record, "url", where)).parts[-2:])
+    return found
+
+
+def _regions(path: Path, wanted: dict[str, str]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """(box, phrase) of every region of the wanted pictures. The file has a gigabyte: one record at a time."""
+    found = {}
+    for where, record in read_records(path, "Visual Genome's regions"):
+        given = need(record, ("regions",), where)["regions"]
+        if not isinstance(given, list):
+            raise AdapterError(f"{where}: regions: expected a list, got {given!r:.60}")
+        if given and (image_id := _id(need(given[0], ("image_id",), f"{where}: regions[0]")["image_id"], where)) in wanted:
+            found[image_id] = tuple(_region(region, f"{where}: regions[{i}]") for i, region in enumerate(given))
+    return found
+
+
+def _region(region: Any, where: str) -> tuple[str, str]:
+    x, y, width, height = (need(region, BOX, where)[key] for key in BOX[:4])
+    if not all(type(n) is int for n in (x, y, width, height)):
+        raise AdapterError(f"{where}: x, y, width, height: expected whole numbers, got {(x, y, width, height)!r:.80}")
+    return f"[{x}, {y}, {x + width}, {y + height}]", str(region["phrase"]).strip()
+
+
+def _sample(image_id: str, facts: tuple[str, ...], regions: tuple[tuple[str, str], ...], where: str) -> Sample:
+    references = facts or tuple(phrase for _, phrase in regions)
+    if not references:
+        raise AdapterError(f"{where}: image_id {image_id}: neither facts nor regions are known of this picture")
+    return Sample(
+        sample_id=image_id,
+        question=PROMPT,
+        image_id=image_id,
+        references=references,
+        source="shr",
+        group=image_id,
+        meta={EVIDENCE: "\n".join(f"{box}: {phrase}" for box, phrase in regions), "facts": str(len(facts))},
+    )

@@ -1,0 +1,90 @@
+import json
+
+import pytest
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters.shr import shr
+from registry.sample import Image, Sample
+from tests.asked_judge import prompt_of
+from tests.scored import asking, ref, scored
+from tests.small_server import serving
+
+
+def region(image_id, **changes):
+    return {"region_id": 1, "width": 40, "height": 50, "image_id": image_id, "phrase": "a brown dog ", "y": 20, "x": 10} | changes
+
+
+def folder(root, **changes):
+    files = {
+        "val_images_final.json": [{"image_id": 7, "url": "x"}, {"image_id": 5}],
+        "shr_factual_part1.jsonl": [{"7": ["There is a dog.", "It is day."]}],
+        "shr_factual_part2.jsonl": [{"9": ["Not asked about."]}],
+        "image_data.json": [
+            {"image_id": n, "url": f"https://cs.stanford.edu/people/rak248/VG_100K{'_2' if n == 5 else ''}/{n}.jpg", "width": 800}
+            for n in (5, 7, 8)
+        ],
+        "region_descriptions.json": [{"regions": [region(n), region(n, x=0, phrase="grass")], "id": n} for n in (8, 7, 5)]
+        + [{"regions": [], "id": 9}],
+    } | changes
+    for name, records in files.items():
+        text = "\n".join(json.dumps(r) for r in records) if name.endswith("l") else json.dumps(records)
+        (root / name).write_text(text)
+    for place in ("VG_100K/7.jpg", "VG_100K_2/5.jpg"):
+        (root / place).parent.mkdir(exist_ok=True)
+        (root / place).write_bytes(place.encode())
+    return root
+
+
+def read(source):
+    return list(shr(AdapterContext(source, source=source)))
+
+
+def test_facts_and_regions(tmp_path):
+    image, first, other, second = read(folder(tmp_path))
+    assert image == Image("7", b"VG_100K/7.jpg", "VG_100K/7.jpg") and other.path == "VG_100K_2/5.jpg"
+    assert first == Sample(
+        "7",
+        "Describe this image in detail.",
+        "7",
+        references=("There is a dog.", "It is day."),
+        source="shr",
+        group="7",
+        meta={"evidence": "[10, 20, 50, 70]: a brown dog\n[0, 20, 40, 70]: grass", "facts": "2"},
+    )
+    assert (second.references, second.meta["facts"]) == (("a brown dog", "grass"), "0"), "without facts, what its regions are called"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"val_images_final.json": [{"id": 7}]}, "val_images_final.json: line 1, record 0: missing image_id; it has: id"),
+        ({"val_images_final.json": [{"image_id": 8}]}, "expected its picture at VG_100K/8.jpg"),
+        ({"val_images_final.json": [{"image_id": 9}]}, "image_id 9: image_data.json does not know this picture"),
+        ({"val_images_final.json": [{"image_id": 11}]}, "image_id 11: neither facts nor regions are known of this picture"),
+        (
+            {"shr_factual_part1.jsonl": [{"7": [], "8": []}]},
+            "part1.jsonl: line 1, record 0: expected an object of one picture and its facts",
+        ),
+        ({"shr_factual_part1.jsonl": [{"7": "a dog"}]}, "7: expected a list of facts, got 'a dog'"),
+        ({"region_descriptions.json": [{"regions": [region(7, x=1.5)]}]}, r"regions\[0\]: x, y, width, height: expected whole numbers"),
+        ({"region_descriptions.json": [{"regions": None}]}, "regions: expected a list, got None"),
+    ],
+)
+def test_what_is_unknown_is_reported(tmp_path, changes, says):
+    with pytest.raises(AdapterError, match=says):
+        read(folder(tmp_path, **changes))
+
+
+def test_the_ratio_is_of_all_sentences_together(tmp_path, monkeypatch):
+    samples = [s for s in read(folder(tmp_path)) if isinstance(s, Sample)]
+    monkeypatch.chdir(tmp_path)
+
+    def judge(body, nth):
+        lines = prompt_of(body).split("Sentences:\n")[1].splitlines()
+        return "\n".join(f"{i}. {'hallucination' if 'cat' in line else 'correct'}: so" for i, line in enumerate(lines, 1))
+
+    with serving(judge) as server:
+        texts = {"7": "A dog. A cat. A cat in a tree. Day.", "5": "Grass."}
+        found = scored(samples, texts, [asking(server, "shr")], [ref("hallucinated_sentence_ratio", judge="shr")])
+        assert "[10, 20, 50, 70]: a brown dog" in prompt_of(server.bodies[0])
+    assert found["all", "hallucinated_sentence_ratio"]["value"] == pytest.approx(2 / 5)
