@@ -1,4 +1,4 @@
-"""What servers will be asked and what that costs, by stated arithmetic, before anything is sent.
+"""What servers will be asked and what that costs, by stated arithmetic, before anything is sent: answers, and questions written anew.
 
 A token is taken to be four bytes of text. Nothing is subtracted for what the store already holds, and every answer is taken to be
 as long as it may be, so a run costs less, never more; but for prompts in scripts whose tokens are shorter, and for servers that do not
@@ -7,6 +7,7 @@ take `n`, which are sent the prompt again for each draw.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.asked import questions
 from compiler.explain import Forecast
+from compiler.names import nested_uses
 from compiler.plan import Plan, PlannedStage
+from compiler.refs import Ref
 from compiler.resolve import Resolved
 from registry.plugins import SERVER, Plugin
 from runners.openai_client import AT_ONCE
+from runners.prompt_files import read_prompt
 from runners.prompts import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
 from runners.servers import Server
 from runners.settings import Settings
@@ -56,6 +60,7 @@ class Cost:
 
     stage: str
     model: str
+    """As the spec names it; or the perturbation that a server writes."""
     server: str
     questions: int | None
     """Under all variants; None where the data sets are not built yet, and the load is that of one question."""
@@ -65,6 +70,8 @@ class Cost:
     cap: float
     """Of one run; 0 = none."""
     arithmetic: tuple[str, ...] = field(default=())
+    reads: str = ""
+    """The stage whose replies it reads; then it asks for nothing itself."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -110,22 +117,88 @@ class Wish:
         return Load(1, self.system + TURN + text + (self.image if image else 0), 1)
 
 
+@dataclass(frozen=True)
+class Rewriting:
+    """What is asked about one question that is to be written anew."""
+
+    prompt: int
+    """Tokens of the prompt without the question."""
+    longest: int
+    tries: int
+    """At most, where replies cannot be used."""
+    image: int
+    """Tokens of a picture; 0 where it is not shown."""
+
+    def of(self, text: int) -> Load:
+        return Load(1, TURN + self.prompt + text + self.image, self.longest).times(self.tries)
+
+
 def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[Cost]:
-    """The cost of each stage of inference with a model behind a server that would run.
+    """The cost of each stage that would run in which a server answers questions or writes them anew.
 
     Raises:
         SettingsError: a server's settings contradict themselves.
     """
-    plugins = {m.ref.label: m.ref.plugin for m in resolved.models}
+    models = {m.ref.label: m.ref.plugin for m in resolved.models}
+    written = {p.label: p for p in resolved.perturbations}
     active = {f.stage for f in forecasts if f.action in ACTIVE}
+    asked: dict[str, str] = {}
     for stage in plan.stages:
-        if stage.kind == "infer" and stage.name in active:
-            plugin = plugins[stage.params["model"]["label"]]
+        if stage.name not in active:
+            continue
+        if stage.kind == "infer":
+            plugin = models[stage.params["model"]["label"]]
             if SERVER in plugin.declares:
-                yield _cost(stage, plugin, root, settings)
+                yield _answering(stage, plugin, root, settings)
+        elif stage.kind == "perturb":
+            ref = written[stage.params["variant"]]
+            for plugin, args in nested_uses(ref.plugin, ref.args):
+                if SERVER in plugin.declares:
+                    yield _rewriting(stage, ref, plugin, args, root, settings, asked)
 
 
-def _cost(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settings) -> Cost:
+def _rewriting(
+    stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, asked: dict[str, str]
+) -> Cost:
+    """Of a perturbation; `asked` grows by what its server is asked: perturbations of one prompt and one way to ask share replies."""
+    url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
+    server = settings.server(url, name)
+    prompts = _prompts(ref, root)
+    same = json.dumps([list(map(str, prompts)), ref.args], sort_keys=True)
+    where = f"{name} at {url}"
+    if (before := asked.setdefault(same, stage.name)) != stage.name:
+        return Cost(stage.name, ref.label, where, 0, Load(), 0.0, server.max_spend, reads=before)
+    sees = ref.plugin.declares.get("MODALITY") == "cross"
+    way = Rewriting(
+        sum(tokens(read_prompt("", str(prompt))) for prompt in prompts if prompt.is_file()),
+        int(ref.args.get("max_new_tokens", 0)),
+        1 + int(ref.args.get("retries", 0)),
+        (server.image_tokens or IMAGE_TOKENS) if sees else 0,
+    )
+    tables = questions(stage, root, ["question", "image_id"])
+    if tables is None:
+        count, load = None, way.of(-(-UNKNOWN_QUESTION // 4))
+    else:
+        rows = [row for table in tables for row in table.to_pylist() if not sees or row["image_id"] is not None]
+        count, load = len(rows), sum((way.of(tokens(row["question"])) for row in rows), Load())
+    dollars = server.price.of(load.sent, load.received) if server.price else None
+    lines = (
+        f"a question: {way.tries} tries at most, of which one is enough where the first reply can be used",
+        f"the prompt counts {way.prompt} tokens, a picture {way.image or 'none: it is not shown'}, a reply its whole {way.longest}",
+        *_money(server, dollars),
+    )
+    return Cost(stage.name, ref.label, where, count, load, dollars, server.max_spend, lines)
+
+
+def _prompts(ref: Ref, root: Path) -> list[Path]:
+    """The prompt that a perturbation is given, or its own."""
+    if ref.args.get("prompt"):
+        return [root / str(ref.args["prompt"])]
+    own = (asset for asset in ref.plugin.declares.get("ASSETS", ()) if str(asset).endswith(".md"))
+    return [(ref.plugin.path.parent / asset).resolve() for asset in own]
+
+
+def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settings) -> Cost:
     chosen = stage.params["model"]
     args: Mapping[str, Any] = chosen["args"]
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
@@ -165,6 +238,10 @@ def _lines(wish: Wish, server: Server, dollars: float | None) -> Iterator[str]:
     how = "in one request" if wish.together else "in a request each"
     yield f"an open question: the answer, {wish.draws} draws {how}, signals: {', '.join(sorted(wish.needs)) or 'none'}"
     yield f"a picture counts {wish.image} tokens, text a token for four bytes, an answer its whole length of {wish.longest}"
+    yield from _money(server, dollars)
+
+
+def _money(server: Server, dollars: float | None) -> Iterator[str]:
     if server.price:
         yield f"${server.price.input:g} for a million tokens sent, ${server.price.output:g} for a million received (qualm.toml)"
     if dollars is not None and server.max_spend and dollars > server.max_spend:

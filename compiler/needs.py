@@ -19,7 +19,7 @@ from compiler.refs import DATA, Ref
 from compiler.resolve import Resolved
 from registry.cards import card_names, load_card
 from registry.entries import Entry, entries
-from registry.plugins import SERVER, Plugin
+from registry.plugins import SERVER
 from runners.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -59,7 +59,7 @@ def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}
     tracked = {e.name: e for e in entries(root)}
-    found: dict[tuple[str, str, str], list[str]] = {}
+    found: dict[tuple[str, str], tuple[dict[str, None], set[str]]] = {}
     for stage in stages:
         for need in (
             *_inputs(stage, tracked, root),
@@ -69,20 +69,23 @@ def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
         ):
             if need.kind == "spec" and stage.name not in blocked:
                 continue  # `dvc repro` makes it first
-            found.setdefault((need.kind, need.what, need.how), []).append(stage.name)
-    order = list(_TITLES)
-    return [Need(*key, tuple(sorted(names))) for key, names in sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0]))]
+            ways, names = found.setdefault((need.kind, need.what), ({}, set()))
+            ways[need.how] = None
+            names.add(stage.name)
+    order = sorted(found.items(), key=lambda item: (list(_TITLES).index(item[0][0]), item[0]))
+    return [Need(kind, what, "; ".join(ways), tuple(sorted(names))) for (kind, what), (ways, names) in order]
 
 
 def lines(found: Sequence[Need]) -> Iterator[str]:
-    """As `qualm plan` prints them: a heading per kind, a line per thing."""
+    """As `qualm plan` prints them: a heading per kind, a line per thing, with the number of stages that wait for it."""
     for kind, title in _TITLES.items():
         mine = [n for n in found if n.kind == kind]
         if mine:
             yield f"  {title}:"
         width = max((len(n.what) for n in mine), default=0)
         for need in mine:
-            yield f"    {need.what:<{width}}  {need.how}"
+            many = f"{len(need.stages)} stages" if len(need.stages) > 1 else "1 stage"
+            yield f"    {need.what:<{width}}  {need.how} ({many})"
 
 
 def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> Iterator[Need]:
@@ -133,11 +136,7 @@ def _variables(stage: PlannedStage, resolved: Resolved, settings: Settings) -> I
             url = str(args[plugin.declares[SERVER]])
             key = settings.server(url, str(args["model"])).key
             if key and not os.environ.get(key):
-                yield Need("environment", key, f"the key of {url}, read by {_named(plugin)}")
-
-
-def _named(plugin: Plugin) -> str:
-    return f"{plugin.kind} {plugin.name}"
+                yield Need("environment", key, f"the key of {url}")
 
 
 def _refs(stage: PlannedStage, resolved: Resolved) -> list[Ref]:

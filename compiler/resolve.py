@@ -418,7 +418,9 @@ class _Resolver:
             for swept, given_args in self._combinations(known, params, path):
                 own = {p.name: given_args[p.name] for p in OWN.get(kind, ())}
                 args = {k: v for k, v in given_args.items() if k not in own}
-                shown_args = {k: v for k, v in (args if always_label else swept).items() if k in params and k not in own}
+                named_args = {k: v for k, v in params.items() if isinstance(v, Mapping)}  # nested plugins, as the spec names them
+                told = {**args, **named_args, **swept} if always_label else swept
+                shown_args = {k: v for k, v in told.items() if k in params and k not in own}
                 label = check.label(plugin.name, shown_args)
                 if label in found:
                     self._problem((*at, i), f"'{label}' is named twice")

@@ -69,13 +69,19 @@ def print_estimates(found: Sequence[Estimate], verbose: bool = False) -> None:
         return
     out = console()
     out.print("[bold]What inference takes[/] (estimates; -v shows the arithmetic, --gpu a card's time)")
+    unknown = Counter(e.why for e in found if e.memory is None)
     for e in found:
+        if e.memory is None and unknown[e.why] > 1 and not verbose:
+            continue
         many = "" if e.samples is None else f", {e.samples:,} questions"
         room = e.why if e.memory is None else f"{e.memory.total / 2**30:.3g} GiB in batches of {e.batch}"
         took = "" if e.seconds is None else f", {_duration(e.seconds)} ({e.by})" + ("" if e.samples else " a question")
         out.print(f"    {e.stage}{many}: {escape(room)}{took}")
         for line in e.arithmetic if verbose else ():
             out.print(f"        {escape(line)}")
+    for why, stages in unknown.items() if not verbose else ():
+        if stages > 1:
+            out.print(f"    {stages} stages: {escape(why)}")
 
 
 def print_costs(found: Sequence[Cost], verbose: bool = False) -> None:
@@ -87,11 +93,14 @@ def print_costs(found: Sequence[Cost], verbose: bool = False) -> None:
     for c in found:
         each = "a question" if c.questions is None else f"{c.questions:,} questions"
         money = "no price known (`price` of this server in qualm.toml)" if c.dollars is None else _dollars(c.dollars)
+        if c.reads:
+            out.print(f"    {c.stage}: nothing, it reads the replies to {c.reads}")
+            continue
         load = f"{c.load.requests:,} requests, {c.load.sent:,} tokens sent, {c.load.received:,} received"
         out.print(f"    {c.stage} ({escape(c.server)}), {each}: {load}: {escape(money)}")
         for line in c.arithmetic if verbose else ():
             out.print(f"        {escape(line)}")
-    known = [c.dollars for c in found if c.dollars is not None and c.questions is not None]
+    known = [c.dollars for c in found if c.dollars is not None and c.questions is not None and not c.reads]
     if len(known) > 1:
         out.print(f"    together {_dollars(sum(known))}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,12 @@ from compiler.plan import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 from compiler.views import print_costs
+from registry.sample import SAMPLES
+from runners.records import read_table
 from runners.servers import Price
 from runners.settings import Settings
-from tests.tiny_project import write_dataset
+from tests.small_server import serving
+from tests.tiny_project import Project, write_dataset
 
 URL = "http://127.0.0.1:8000/v1"
 MODEL = '{openai: {model: m, base_url: "http://127.0.0.1:8000/v1", logprobs: 5, partial_p_true: true}}'
@@ -70,6 +74,57 @@ def test_a_stage_is_the_sum_of_its_questions(tmp_path: Path) -> None:
 def test_before_the_data_are_built_it_is_that_of_one_question(tmp_path: Path) -> None:
     (cost,) = found(tmp_path, Settings())
     assert cost.questions is None and cost.load.requests == 3
+
+
+WRITTEN = f"""\
+qualm: 1
+name: t
+datasets:
+  scenes: {{card: synthetic_scenes, train: 1, test: 10}}
+perturbations:
+  - inv: {{generator: {{openai: {{model: w, base_url: "{URL}"}}}}, retries: 1}}
+  - sbj: {{generator: {{openai: {{model: w, base_url: "{URL}"}}}}, prompt: inv, retries: 0}}
+  - amb: {{generator: {{openai: {{model: w, base_url: "{URL}"}}}}, max_new_tokens: 50}}
+  - ive: {{generator: {{openai: {{model: w, base_url: "{URL}"}}}}, max_new_tokens: 50}}
+models:
+  here: {{hf_vlm: {{artifact: x}}}}
+metrics: [accuracy]
+"""
+
+
+def test_questions_written_by_a_server_are_priced_and_asked_no_more_often(tmp_path: Path) -> None:
+    (tmp_path / "specs/prompts").mkdir(parents=True)
+    (tmp_path / "specs/prompts/inv.md").write_text("<!-- ours -->\nAsk it so that nobody can know: {question}\n")
+    settings = Settings(servers={URL: {"price": Price(1.0, 2.0), "image_tokens": 50}})
+    before = {cost.stage.split("-")[1]: cost for cost in found(tmp_path, settings, WRITTEN)}
+    prompt = 16 + tokens("Ask it so that nobody can know: {question}")
+    assert before["sbj"].questions is None and before["sbj"].load == Load(1, prompt + 15, 64)  # a question not known yet has 60 bytes
+    folder = tmp_path / "results/t/data/scenes"
+    write_dataset(folder, 5, choices=False)
+    now = {cost.stage.split("-")[1]: cost for cost in found(tmp_path, settings, WRITTEN)}
+    inv, own, amb, ive = (now[name] for name in ("inv", "sbj", "amb", "ive"))
+    asked = [row["question"] for row in read_table(folder / "samples.parquet", SAMPLES).to_pylist()]
+    assert own.load == Load(5, sum(prompt + tokens(q) for q in asked), 5 * 64)
+    assert (inv.load.requests, inv.load.received) == (5 * 2, 5 * 2 * 64)
+    assert (amb.load.requests, amb.load.received) == (5 * 4, 5 * 4 * 50) and amb.load.sent > 5 * 4 * 50
+    assert ive.reads == amb.stage and ive.load == Load() and ive.dollars == 0
+    assert inv.dollars == pytest.approx((inv.load.sent + 2 * inv.load.received) / 1e6)
+    project = Project(tmp_path, tmp_path)
+    (tmp_path / "t.yaml").write_text(WRITTEN)
+    plan = make_plan(resolve_file(tmp_path / "t.yaml", tmp_path, RunWide(default="t")))
+    with serving(lambda body, nth: "no question") as running:
+        servers = {URL: {"address": running.url}}
+        for cost in (inv, own, amb, ive):
+            start = len(running.bodies)
+            project.perturb(plan.stage(cost.stage).params, ["scenes"], servers=servers)
+            sent = running.bodies[start:]
+            assert (len(sent), sum(b["max_tokens"] for b in sent)) == (cost.load.requests, cost.load.received)
+            assert sum(tokens(_text(body)) for body in sent) <= cost.load.sent
+
+
+def _text(body: dict[str, Any]) -> str:
+    content = body["messages"][0]["content"]
+    return str(content if isinstance(content, str) else next(part["text"] for part in content if part["type"] == "text"))
 
 
 def test_models_of_our_own_cost_nothing(tmp_path: Path) -> None:

@@ -76,20 +76,28 @@ def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
         listed
         == """\
   data and models to add:
-    docci         `qualm data add docci --from PATH`; DOCCI: https://google.github.io/docci
-    llava-1.5-7b  `qualm data add llava-1.5-7b --from PATH --card transformers_model`
-    my-reviews    `qualm verify t ours`, by which people decide on its questions
-    vqav2         `qualm data add vqav2 --from PATH`; VQA v2: https://visualqa.org
+    docci         `qualm data add docci --from PATH`; DOCCI: https://google.github.io/docci (1 stage)
+    llava-1.5-7b  `qualm data add llava-1.5-7b --from PATH --card transformers_model` (2 stages)
+    my-reviews    `qualm verify t ours`, by which people decide on its questions (1 stage)
+    vqav2         `qualm data add vqav2 --from PATH`; VQA v2: https://visualqa.org (1 stage)
   downloads from the Hugging Face hub, when first run:
-    org/model  at revision 0123456789012345678901234567890123456789
+    org/model  at revision 0123456789012345678901234567890123456789 (2 stages)
   environment variables to set:
-    MADE_UP_KEY  the key of http://made.up/v1, read by generators made_up_writer
+    MADE_UP_KEY  the key of http://made.up/v1 (1 stage)
   data that nothing here reads yet:
-    docci  missing: a reader of DOCCI's descriptions, one caption per picture, that keeps its own train and test split
-    vqav2  missing: a reader of VQA's question and annotation files that joins them by question_id to COCO's pictures"""
+    docci  missing: a reader of DOCCI's descriptions, one caption per picture, that keeps its own train and test split (1 stage)
+    vqav2  missing: a reader of VQA's question and annotation files that joins them by question_id to COCO's pictures (1 stage)"""
     )
     by_name = {n.what: n.stages for n in found(tmp_path) if n.kind == "data"}
     assert by_name["llava-1.5-7b"] == ("infer-there-ours", "infer-there-vqa")
+
+
+def test_one_thing_that_two_stages_want_for_different_ends_is_one_line(tmp_path: Path) -> None:
+    """A key that a writer and a model send."""
+    text = SPEC.replace("  hub:", '  api: {openai: {model: m, base_url: "http://made.up/v1"}}\n  hub:')
+    (key,) = [n for n in found(tmp_path, text=text) if n.kind == "environment"]
+    assert (key.what, key.how) == ("MADE_UP_KEY", "the key of http://made.up/v1")
+    assert key.stages == ("infer-api-ours", "infer-api-vqa", "pair-ours-made_up_recipe")
 
 
 def test_stages_that_are_left_alone_need_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

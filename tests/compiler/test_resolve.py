@@ -268,3 +268,11 @@ def test_nothing_to_compare_with_the_clean_inputs(tmp_path):
         "t.yaml:14:5: metrics[2]: hallucination_rate compares perturbed inputs with clean ones, "
         "and this spec has no perturbations (add `perturbations:`)"
     ]
+
+
+def test_a_perturbation_that_a_model_writes_is_called_as_the_spec_names_it(tmp_path: Path) -> None:
+    text = GOOD.replace(
+        "  - blur: {radius: [2, 6]}", "  - inv: {generator: {openai: {model: m}}}\n  - sbj: {generator: [rules, hf: {artifact: llm}]}"
+    )
+    labels = [p.label for p in resolve(tmp_path, text).perturbations]
+    assert labels == ["inv@generator=openai(model=m)", "sbj@generator=hf(artifact=llm)", "sbj@generator=rules"]
