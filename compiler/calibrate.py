@@ -16,7 +16,7 @@ from compiler.errors import Problem, SpecError, nearest
 from compiler.load import load
 from compiler.plan import Plan
 from compiler.project import Project, ProjectError
-from compiler.refs import located
+from compiler.refs import Ref, located
 from compiler.resolve import Resolved
 from compiler.serving import own_name, until_stopped
 from registry.columns import CONTEXT
@@ -132,16 +132,23 @@ def find_entry(path: Path, root: Path, resolved: Resolved, wanted: str | None) -
     return next((e for e in matching if e.label == wanted), matching[0])
 
 
-def _knobs(entry: Entry, parameter: str | None) -> list[Knob]:
-    """The numeric parameters, the one to search first."""
+def _knobs(spec: str, entry: Entry, parameter: str | None, auto: bool) -> list[Knob]:
+    """The strengths, the one to search first; none of a perturbation that only is or is not, which is then looked at as it is.
+
+    Raises:
+        ProjectError: it has no strength, and one is to be searched or is named; or not that one.
+    """
     from runners.calibrating.knobs import numeric
 
-    if entry.plugin.reads[:1] == (CONTEXT,):
-        raise ProjectError(f"{entry.plugin.name} asks a model and is a stage of its own; only what is made at once can be turned here")
-    knobs = numeric(entry.plugin, entry.args)
+    name, knobs = entry.plugin.name, numeric(entry.plugin, entry.args)
     names = [k.name for k in knobs]
-    if not knobs:
-        raise ProjectError(f"{entry.plugin.name} has no parameter that is a number, so it has no strength to choose")
+    if not knobs and (auto or parameter is not None):
+        ways = [p.name for p in entry.plugin.parameters if p.name in ("generator", "prompt", "temperature")]
+        told = f"; what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec" if ways else ""
+        raise ProjectError(
+            f"{name} has no strength to search for: there is no more or less of it{told}. "
+            f"Without --auto, `qualm calibrate {spec} -p {name}` shows what it makes, to be voted on"
+        )
     if parameter is not None and parameter not in names:
         raise ProjectError(f"{entry.plugin.name} has no numeric parameter '{parameter}'; there are: {', '.join(names)}")
     return sorted(knobs, key=lambda k: k.name != parameter)
@@ -188,10 +195,11 @@ def _bench(
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
     """Samples, perturbation and model, as the benchmark itself has them. Held by one process at a time."""
     from runners.calibrating.bench import Bench, Subject, open_dataset
+    from runners.calibrating.live import Workshop
     from runners.stage import Stage, only_writer
 
-    knobs = _knobs(entry, wanted.parameter)
     name = resolved.spec.name
+    knobs = _knobs(name, entry, wanted.parameter, goal is not None)
     use = _named([d for d in resolved.evaluated], wanted.dataset, "data set", lambda d: d.label, first=True)
     folder = next(s.outputs["dataset"] for s in plan.stages if s.params.get("dataset") == use.label and "dataset" in s.outputs)
     if not (project.root / folder / "samples.parquet").is_file():
@@ -201,7 +209,13 @@ def _bench(
     stage = Stage(f"{name}/strength", name, "strength", "infer", params, {}, {}, resolved.seed, project.settings)
     modality = str(entry.plugin.declares.get("MODALITY"))
     dataset = open_dataset(use.label, Path(folder), use.splits, modality, wanted.samples, resolved.seed)
-    subject = Subject(entry.plugin, entry.args, lambda args: entry.name(knobs[0].name, args))
+    asks = entry.plugin.reads[:1] == (CONTEXT,)
+    for path in Ref(entry.label, entry.plugin, dict(entry.args)).artifacts if asks else ():
+        if not (project.root / path).exists():
+            raise ProjectError(f"{entry.label}: {path} is not on this disk; `qualm plan {name}` says how to get it")
+    workshop = Workshop(dataset, project.settings, resolved.seed) if asks else None
+    main = knobs[0].name if knobs else ""
+    subject = Subject(entry.plugin, entry.args, lambda args: entry.name(main, args), workshop)
     with only_writer(stage):
         asked = None
         if wanted.model is not None or (goal is not None and goal.name == "share"):

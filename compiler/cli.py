@@ -387,7 +387,8 @@ def calibrate(
     """Choose the strength of a perturbation: by eye on a page of this machine, or by a search for a stated effect.
 
     The page (needs the extra `pages`) shows samples as they are beside what a
-    perturbation makes of them; sliders turn its strength. With --model it also
+    perturbation makes of them; sliders turn its strength (inv, sbj, amb and ive
+    have none, and are shown as they are). With --model it also
     shows what the model answers to both, and how uncertain it is. Vote too weak,
     right or too strong (keys W, R, S); votes are kept. A button writes the value
     into the spec; nothing else in the file changes, and nothing is written unless

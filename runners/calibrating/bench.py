@@ -21,6 +21,7 @@ from registry.plugins import Plugin, get, gives, load
 from runners.answers import answer_tables
 from runners.calibrating.effects import DISTANCES, SHARE, Goal, mean_reading, share_reading
 from runners.calibrating.knobs import Knob, Range, candidates, numeric, range_of
+from runners.calibrating.live import Workshop
 from runners.calibrating.search import Reading
 from runners.data import choose
 from runners.estimate import column
@@ -46,13 +47,17 @@ class Subject:
     args: Mapping[str, Any]
     """All of them; what is swept with one of its values."""
     name: Naming
+    workshop: Workshop | None = None
+    """Of one that asks a model and is a stage of its own."""
 
     def variant(self, values: Mapping[str, float]) -> Variant:
         """It with other strengths."""
         whole = {k.name for k in numeric(self.plugin, self.args) if k.whole}
         args = {**self.args, **{name: int(v) if name in whole else float(v) for name, v in values.items()}}
-        modality = str(self.plugin.declares.get("MODALITY"))
-        return Variant(self.name(args), modality, load("perturbations", self.plugin.name), args, self.plugin.module)
+        modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
+        if self.workshop is not None:
+            return Variant(label, modality, made={self.workshop.dataset: self.workshop.made(self.plugin, args, label)})
+        return Variant(label, modality, load("perturbations", self.plugin.name), args, self.plugin.module)
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,10 @@ class Bench:
         if values is None:
             return image, item.question
         variant = self.subject.variant(values)
-        return variant.apply(self.seed, item, image) if variant.fits(image is not None) else None
+        start = variant.item(self.dataset, row) if variant.fits(image is not None) else None
+        if start is None:
+            return None
+        return variant.apply(self.seed, start, image if start.data == item.data else start.image())
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
         """The model's answers to some samples, clean if no strengths are given; nothing without a model."""

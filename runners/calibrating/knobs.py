@@ -88,8 +88,10 @@ class Range:
 
 
 def numeric(plugin: Plugin, args: Mapping[str, Any]) -> list[Knob]:
-    """The numeric parameters of a perturbation that has these arguments, in their order."""
-    return [knob for p in plugin.parameters if (knob := _knob(p, args.get(p.name, p.default))) is not None]
+    """The numeric parameters of a perturbation that has these arguments, in their order; of one that says which, its STRENGTHS."""
+    names = plugin.declares.get("STRENGTHS")
+    wanted = [p for p in plugin.parameters if names is None or p.name in names]
+    return [knob for p in wanted if (knob := _knob(p, args.get(p.name, p.default))) is not None]
 
 
 def _knob(parameter: Parameter, value: Any) -> Knob | None:

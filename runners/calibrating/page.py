@@ -40,7 +40,7 @@ def serve(session: Session, title: str, port: int | None = None, browse: bool = 
 def _blocks(gradio: Any, session: Session, title: str) -> Any:
     with gradio.Blocks(title=visible(title, 100), analytics_enabled=False, fill_width=True) as blocks:
         view = gradio.HTML(elem_id="view")
-        with gradio.Row(elem_id="sliders"):
+        with gradio.Row(elem_id="sliders", visible=bool(session.knobs)):
             sliders = [
                 gradio.Slider(k.low, k.high, session.values[k.name], step=k.step, label=k.name, elem_id=f"slider-{k.name}", min_width=220)
                 for k in session.knobs
@@ -50,7 +50,7 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
             back = gradio.Button("Back (B)", elem_id="back", min_width=70)
             on = gradio.Button("Next (N)", elem_id="next", min_width=70)
         cards = gradio.HTML(elem_id="cards")
-        with gradio.Row(elem_id="writing"):
+        with gradio.Row(elem_id="writing", visible=bool(session.knobs)):
             mode = gradio.Radio([REPLACE, ADD], value=REPLACE, label="Write into the spec", elem_id="mode", min_width=220)
             write = gradio.Button("Write these values", elem_id="write", min_width=140)
         shown = [view, cards]

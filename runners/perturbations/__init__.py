@@ -11,6 +11,9 @@ A perturbation is one file here holding one function of the file's name, and a `
 | `text` | `str`, the question without its options |
 | `cross` | `tuple[PIL.Image.Image, str]` |
 
+`STRENGTHS = ("radius",)` beside it names the numbers that make it stronger, which `qualm calibrate` turns; all its numbers unless it
+says so, and `()` where more or less of it there is not.
+
 What `infer` relies on, and every perturbation keeps:
 
 - As many items come back as went in, in their order; the items that went in are not modified.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "cross"
+STRENGTHS = ()
 ASSETS = ["../../specs/prompts/amb_ive.md"]
 
 

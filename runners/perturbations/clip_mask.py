@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CITES = ["wang_vlmuqbench", "radford2021learning"]
 MODALITY = "cross"
+STRENGTHS = ("strength",)
 
 
 def clip_mask(

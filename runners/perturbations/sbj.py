@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
+STRENGTHS = ()
 ASSETS = ["../../specs/prompts/sbj.md"]
 
 

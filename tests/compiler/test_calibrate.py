@@ -11,6 +11,7 @@ from compiler.calibrate import Wanted, calibrate, find_entry
 from compiler.cli import app
 from compiler.project import Project, ProjectError
 from tests.calibration_project import SPEC, calibration_project
+from tests.tiny_clip import tiny_clip
 from tests.tiny_models import tiny_llava
 
 CURVES = ".qualm/calibrations/s"
@@ -120,6 +121,45 @@ def test_what_is_missing_comes_with_what_makes_it(project: Project) -> None:
     (project.root / "results" / "s" / "data" / "scenes" / "samples.parquet").unlink()
     with pytest.raises(ProjectError, match=r"not made yet; make it: dvc repro --pull specs/s/dvc\.yaml:data-scenes"):
         calibrate(project, "s", Wanted("blur", auto=True))
+
+
+CLIP = """  - jpeg: {quality: 30}
+  - clip_mask: {artifact: clip}
+  - inv: {prompt: inv}
+"""
+
+
+def with_clip(project: Project, folder: Path) -> Project:
+    (project.root / "specs" / "prompts").mkdir()
+    (project.root / "specs" / "prompts" / "inv.md").write_text("Write it anew: {question}")
+    (project.root / "registry" / "data" / "clip").symlink_to(tiny_clip(folder))
+    return respell(project, "  - jpeg: {quality: 30}\n", CLIP)
+
+
+def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    masked = with_clip(project, tmp_path / "clip")
+    assert calibrate(masked, "s", Wanted("clip_mask", auto=True, distance="psnr=22", samples=6, write=True))
+    said = capsys.readouterr().out
+    value = said.split("chosen: strength ")[1].split(":")[0]
+    assert f"  - clip_mask: {{artifact: clip, strength: {value}}}" in spec_of(project).read_text().splitlines()
+    with (project.root / CURVES / "clip_mask_strength_psnr-22_scenes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert (rows[0]["strength"], rows[-1]["strength"], rows[0]["value"]) == ("0", "1", "inf")  # no mask changes nothing
+    assert calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, share=0.4, samples=6, model="tiny")) in (True, False)
+    assert "answers computed" in capsys.readouterr().out
+    with pytest.raises(ProjectError, match="clip_mask has no numeric parameter 'layer'; there are: strength"):
+        calibrate(Project(project.root), "s", Wanted("clip_mask", parameter="layer"))
+    (project.root / "registry" / "data" / "clip").unlink()
+    with pytest.raises(ProjectError, match=r"clip_mask@\S+: registry/data/clip is not on this disk; `qualm plan s` says how to get it"):
+        calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, distance="psnr=20"))
+
+
+@pytest.mark.parametrize("wanted", [Wanted("inv", auto=True), Wanted("inv", parameter="temperature")])
+def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tmp_path: Path, wanted: Wanted) -> None:
+    masked = with_clip(project, tmp_path / "clip")
+    says = "inv has no strength to search for.* depends on `generator:`, `prompt:`, `temperature:` of the spec.*`qualm calibrate s -p inv` shows"
+    with pytest.raises(ProjectError, match=says):
+        calibrate(masked, "s", wanted)
 
 
 def test_an_inherited_section_is_not_written_into(project: Project) -> None:

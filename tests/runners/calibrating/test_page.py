@@ -14,12 +14,14 @@ from registry.sample import SAMPLES
 from runners.calibrating import page
 from runners.calibrating.bench import Asked, Bench, Subject, open_dataset
 from runners.calibrating.knobs import numeric
+from runners.calibrating.live import Workshop
 from runners.calibrating.session import Session
 from runners.calibrating.votes import Votes
 from runners.records import write_table
 from runners.settings import Settings
 from runners.stage import Stage
 from tests.chromium import Chromium
+from tests.scenes_folder import scenes_folder
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import write_dataset
 
@@ -146,6 +148,29 @@ def test_it_fits_a_phone_and_keys_reach_the_slider(browser: Chromium) -> None:
     browser.until(f"document.querySelector('#view .variant').textContent !== '{now}'")
     browser.press("w")  # a slider is no field to type into
     browser.until("document.querySelector('#view .tally')")
+
+
+def test_what_has_no_strength_is_looked_at_and_voted_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = scenes_folder(tmp_path, test=30)
+    plugin = get("perturbations", "inv")
+    args = {p.name: p.default for p in plugin.parameters} | {"generator": {"plugin": "rules", "args": {"refusals": "all"}}}
+    dataset = open_dataset("scenes", folder, None, "text", 10, 7)
+    subject = Subject(plugin, args, lambda _: "inv", Workshop(dataset, Settings(device="cpu", workers=1, progress=False), 7))
+    looked_at = Session(Bench(dataset, subject, 7), numeric(plugin, args), Votes(tmp_path / "votes.csv"), "ann", None)
+    with Chromium(tmp_path / "profile") as tab:
+        running = page.serve(looked_at, "inv in s")
+        try:
+            opened(tab, running)
+            questions = "[...document.querySelectorAll('#cards .side.{} .question')].map(q => q.textContent)"
+            before, after = (tab.run(questions.format(side)) for side in ("original", "perturbed"))
+            assert len(before) == len(after) == 4 and not set(before) & set(after)
+            assert tab.run("document.querySelectorAll('#sliders input, #write').length") == 0
+            tab.press("r")
+            tab.until("document.querySelector('#view .tally .now td:nth-child(3)')?.textContent === '1'")
+            assert looked_at.tally == {"inv": {"right": 1}} and tab.complaints == []
+        finally:
+            running.close()
 
 
 @pytest.mark.slow

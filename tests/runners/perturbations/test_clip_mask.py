@@ -10,27 +10,12 @@ from runners.perturbations.clip_mask import Clip, clip_mask, mask
 from runners.settings import Settings
 from tests.hostile import questions
 from tests.perturbation_checks import picture, rng
-from tests.tiny_parts import bytes_tokenizer
-
-SIDE, PATCH, GRID, WIDTH, HEADS = 32, 8, 4, 16, 2
+from tests.tiny_clip import GRID, HEADS, PATCH, SIDE, WIDTH, tiny_clip
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    import torch
-
-    from runners.small_vlm.matching import build_clip, image_processor
-
-    torch.manual_seed(3)
-    place = tmp_path_factory.mktemp("clip")
-    tokenizer = bytes_tokenizer(["<pad>", "<eos>"], "<eos>", "<pad>")
-    model = build_clip(tokenizer, pixels=SIDE, patch=PATCH, width=WIDTH, layers=3, heads=HEADS)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * torch.randn_like(parameter)  # attention that differs from patch to patch
-    model.save_pretrained(place)
-    image_processor(SIDE).save_pretrained(place)
-    tokenizer.save_pretrained(place)
-    return place
+    return tiny_clip(tmp_path_factory.mktemp("clip"))
 
 
 @pytest.fixture(autouse=True)
