@@ -16,12 +16,14 @@ PLACE = ("category", "subcategory", "set_id", "figure_id", "question_id")
 KEYS = (*PLACE, "visual_input", "sample_note", "question", "gt_answer", "gt_answer_details", "filename")
 ANSWERS = {"1": "yes", "0": "no"}
 UNCLEAR = "unclear"
+PICTURES = "hallusion_bench"
+"""The folder that the pictures are packed in; file names in the records begin below it."""
 VISUAL = ("0", "1", "2")
 """Without a picture, with the original, with an edited one."""
 
 
 def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterator[Image | Sample]:
-    """Questions in official order: `HallusionBench.json`, pictures at each record's `filename`.
+    """Questions in official order: `HallusionBench.json`, pictures below `hallusion_bench/` by each record's `filename`.
 
     `visual_input` 0 asks without any picture, 1 with the original, 2 with an edited one: the last are `meta.difficulty` hard, the
     others easy. References are yes or no and the answer in a sentence; where a figure is needed and not shown (`VS`, figure 0)
@@ -43,7 +45,7 @@ def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterato
             if not context.selects(sample):
                 continue
             if sample.image_id is not None and sample.image_id not in sent:
-                yield read_image(source, (sample.image_id,), sample.image_id, where)
+                yield read_image(source, (f"{PICTURES}/{sample.image_id}", sample.image_id), sample.image_id, where)
                 sent.add(sample.image_id)
             yield sample
 
