@@ -157,7 +157,8 @@ def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, ca
 @pytest.mark.parametrize("wanted", [Wanted("inv", auto=True), Wanted("inv", parameter="temperature")])
 def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tmp_path: Path, wanted: Wanted) -> None:
     masked = with_clip(project, tmp_path / "clip")
-    says = "inv has no strength to search for.* depends on `generator:`, `prompt:`, `temperature:` of the spec.*`qualm calibrate s -p inv` shows"
+    ways = "`generator:`, `prompt:`, `temperature:`"
+    says = f"inv has no strength to search for.* depends on {ways} of the spec.*`qualm calibrate s -p inv` shows"
     with pytest.raises(ProjectError, match=says):
         calibrate(masked, "s", wanted)
 
