@@ -15,24 +15,27 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
+from registry.archives import ArchiveError, is_archive, unpack
 from registry.cards import SLUG, Card
 from registry.dvcconfig import cache_folder, configuration
-from registry.dvcstate import Checkout, holds, read_yaml, tree_md5
+from registry.dvcstate import Checkout, file_state, holds, read_yaml, settled, tree_md5
 from registry.entries import DATA, Entry, find
-from registry.layout import Inspection, inspect
+from registry.layout import Inspection, inspect, list_files
+from registry.threads import mapped
 
 _GIT = re.compile(
     r"(?:git\+)?(?P<url>(?:https?|ssh|git|file)://(?:[^@/\s]+@)?[^@\s]+|[\w.-]+@[\w.-]+:[^@\s]+)(?:@(?P<rev>[A-Za-z0-9][\w./-]*))?"
 )
 
-Progress = Callable[[str, str, int], None]
-"""Told (what is done, file, bytes) after each file."""
+Progress = Callable[[str, str, int, int], None]
+"""Told (what is done, file, its bytes, bytes there are to do or 0 where that is not known) after each file."""
 
 
 class AddError(Exception):
@@ -60,8 +63,23 @@ def git_source(source: str) -> tuple[str, str | None] | None:
     return (match["url"], match["rev"]) if match else None
 
 
-def add(root: Path, name: str, source: str, card: Card, progress: Progress = lambda what, file, size: None) -> Added:
+def add(
+    root: Path,
+    name: str,
+    source: str,
+    card: Card,
+    progress: Progress = lambda what, file, size, total: None,
+    skip_bad: bool = False,
+) -> Added:
     """Check official files against their card and make them the entry `registry/data/NAME`.
+
+    Args:
+        root: the project.
+        name: of the entry.
+        source: a folder, an archive, or URL@revision of a git repository.
+        card: what the files should be.
+        progress: told of every file.
+        skip_bad: leave out single bad files, and let bad lines and other counts pass (`registry.layout.inspect`).
 
     Raises:
         AddError: anything at all is wrong; nothing has changed then.
@@ -72,20 +90,34 @@ def add(root: Path, name: str, source: str, card: Card, progress: Progress = lam
         raise AddError(f"{root}: no DVC repository here; run `dvc init` or go to the project's root")
     if not card.layout:
         raise AddError(f"'{card.name}' is generated, it has no official files; name its card in a spec, there is nothing to add")
+    repository = git_source(source)
+    if repository and skip_bad:
+        raise AddError(
+            "--skip-bad: an import from git is the repository at that revision, whole; copy what is good to a folder and add that"
+        )
     with _alone(root), _staging(root, name) as stage:
         target = root / DATA / name
         before = find(root, name) if (root / DATA / f"{name}.dvc").exists() else None
         if before is None and target.exists():
             raise AddError(f"{target} exists and DVC does not track it; move it away, or `dvc add` it yourself")
-        repository = git_source(source)
-        found = (
-            _import(stage, name, *repository, card, progress) if repository else _copy(root, stage, name, source, card, progress, before)
-        )
-        if found is None or not (stage / f"{name}.dvc").exists():
-            assert before is not None
-            return _unchanged(root, before, card)
-        _describe(stage / f"{name}.dvc", card)
-        return _publish(root, stage, name, before, found)
+        if repository:
+            return _publish(root, stage, name, before, _import(stage, name, *repository, card, progress), card)
+        origin = _origin(root, source)
+        memory = Memory(root, name, origin, card, skip_bad)
+        if before is not None and (known := memory.unchanged(before)) is not None:
+            return _unchanged(root, before, known)
+        folder, refused = _unpacked(stage, origin, card, progress, skip_bad)
+        found = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
+        found.skipped[:0] = refused
+        if found.problems:
+            raise AddError(*found.problems)
+        if before is not None and _recorded(root, before, card, found) and tree_md5(_hashes(folder, found, progress)) == before.md5:
+            memory.save(found, before.md5)
+            return _unchanged(root, before, found)
+        hashes = _copy(stage, name, folder, found, progress)
+        added = _publish(root, stage, name, before, found, card, hashes)
+        memory.save(found, added.entry.md5)
+        return added
 
 
 def dvc(folder: Path, *arguments: str) -> None:
@@ -133,38 +165,109 @@ def _staging(root: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(stages, ignore_errors=True)
 
 
-def _copy(root: Path, stage: Path, name: str, source: str, card: Card, progress: Progress, before: Entry | None) -> Inspection | None:
-    """Check a folder and copy what its card names; None where the entry already is exactly that."""
-    folder = Path(source).expanduser()
-    if not folder.is_dir():
-        what = "is a file; unpack it and give the folder" if folder.exists() else "does not exist"
-        raise AddError(f"{source}: {what}; --from takes a folder, or URL@revision of a git repository")
-    folder = folder.resolve()
-    if folder.is_relative_to((root / DATA).resolve()):
+def _origin(root: Path, source: str) -> Path:
+    """The folder or archive that a source is."""
+    origin = Path(source).expanduser()
+    if not origin.is_dir() and not (origin.is_file() and is_archive(origin)):
+        what = "is a file; unpack it and give the folder" if origin.exists() else "does not exist"
+        raise AddError(f"{source}: {what}; --from takes a folder, a zip or tar archive, or URL@revision of a git repository")
+    origin = origin.resolve()
+    if origin.is_relative_to((root / DATA).resolve()):
         raise AddError(f"{source}: lies in the registry already; --from takes the original files")
-    found = inspect(folder, card, lambda file, size: progress("checking", file, size))
-    if found.problems:
-        raise AddError(*found.problems)
-    if before is not None and (before.size, before.nfiles) == (found.size, len(found.files)):
-        hashes = {file: _stream(folder / file, None) for file in found.files}
-        same = tree_md5(hashes) == before.md5 and before.card == card.name and before.origin is None
-        if (
-            same and before.md5 is not None and holds(cache_folder(root), before.md5)
-        ):  # a fresh clone has it on record, but not in its cache
-            return None
+    return origin
+
+
+def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_bad: bool) -> tuple[Path, list[str]]:
+    """The folder itself, or the one that an archive was unpacked to, and the members that were left out."""
+    if origin.is_dir():
+        return origin, []
+    folder, refused = stage / ".unpacked", list[str]()
+    folder.mkdir()
+    try:
+        unpack(origin, folder, lambda file, size: progress("unpacking", file, size, 0), refused.append if skip_bad else None)
+    except ArchiveError as error:
+        raise AddError(f"{origin}: {error}") from error
+    return _top(folder, card), [f"{origin.name}: {problem}" for problem in refused]
+
+
+def _top(folder: Path, card: Card) -> Path:
+    """Where the layout begins: archives often hold all they have in one folder."""
+    inside = list(folder.iterdir())
+    if len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files)):
+        return inside[0]
+    return folder
+
+
+def _recorded(root: Path, before: Entry, card: Card, found: Inspection) -> bool:
+    """Whether the recorded version may be what was found, by all but its bytes; a fresh clone has it on record, but not in its cache."""
+    same = (before.card, before.origin, before.skipped) == (card.name, None, bool(found.skipped))
+    sizes = (before.size, before.nfiles) == (found.size, len(found.files))
+    return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)
+
+
+def _hashes(folder: Path, found: Inspection, progress: Progress) -> dict[str, str]:
     hashes = {}
-    for file, size in found.files.items():
-        target = stage / name / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        hashes[file] = _stream(folder / file, target)
-        if target.stat().st_size != size:
+    for file, md5 in mapped(lambda file: (file, _stream(folder / file, None)), found.files):
+        hashes[file] = md5
+        progress("hashing", file, found.files[file], found.size)
+    return hashes
+
+
+def _copy(stage: Path, name: str, folder: Path, found: Inspection, progress: Progress) -> dict[str, str]:
+    """Copy what was found good into the staging folder and let DVC take it; the files' hashes."""
+    target = stage / name
+    for parent in {Path(file).parent for file in found.files}:
+        (target / parent).mkdir(parents=True, exist_ok=True)
+
+    hashes: dict[str, str] = {}
+    for file, md5 in mapped(lambda file: (file, _stream(folder / file, target / file)), found.files):
+        hashes[file] = md5
+        if (target / file).stat().st_size != found.files[file]:
             raise AddError(f"{folder / file}: changed while it was being copied; try again when nothing writes there")
-        progress("copying", file, size)
+        progress("copying", file, found.files[file], found.size)
+    progress("tracking", name, 0, 0)
     dvc(stage, "add", name)
     made = read_yaml(stage / f"{name}.dvc")["outs"][0]["md5"]
     if made != tree_md5(hashes):
         raise AddError(f"{name}: DVC hashed {made}, the files copied are {tree_md5(hashes)}; does .dvcignore hide some of them?")
-    return found
+    return hashes
+
+
+class Memory:
+    """What a source's files were when they were last added, so that adding them again reads none of them.
+
+    `.qualm/sources/NAME.json`: every file's size, times and inode, or an archive's own. A file changed so shortly before it was read
+    that its times could not tell a later change is not remembered, and then nothing is.
+    """
+
+    def __init__(self, root: Path, name: str, origin: Path, card: Card, skip_bad: bool) -> None:
+        """Look at the files, before anything reads them."""
+        self._root = root
+        self._file = root / ".qualm" / "sources" / f"{name}.json"
+        rules = hashlib.sha256(card.model_dump_json().encode()).hexdigest()
+        files, odd = list_files(origin, card) if origin.is_dir() else ([""], [])
+        states = {file: file_state(origin / file) for file in files}
+        self._now = {"origin": str(origin), "card": rules, "skip_bad": skip_bad, "odd": odd, "states": states}
+        self._settled = all(map(settled, states.values()))
+
+    def unchanged(self, before: Entry) -> Inspection | None:
+        """What was found last time, where that is the recorded version, in the cache, and no file has been touched since."""
+        try:
+            known = json.loads(self._file.read_bytes())
+            found = Inspection(**known["found"])
+            same = known["now"] == self._now and known["md5"] == before.md5
+        except (OSError, ValueError, TypeError, KeyError):
+            return None  # a memory, nothing more
+        return found if same and before.md5 is not None and holds(cache_folder(self._root), before.md5) else None
+
+    def save(self, found: Inspection, md5: str | None) -> None:
+        if not self._settled:
+            self._file.unlink(missing_ok=True)
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        partial.write_text(json.dumps({"now": self._now, "md5": md5, "found": asdict(found)}), encoding="utf-8")
+        partial.replace(self._file)
 
 
 def _stream(source: Path, target: Path | None) -> str:
@@ -189,9 +292,9 @@ def _stream(source: Path, target: Path | None) -> str:
 def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progress: Progress) -> Inspection:
     if rev is None:
         raise AddError(f"{url}: which revision? Give a tag or commit, `--from {url}@REVISION`, so that everyone gets the same files")
-    progress("importing", url, 0)
+    progress("importing", url, 0, 0)
     dvc(stage, "import", "--rev", rev, "--out", name, "--", url, ".")
-    found = inspect(stage / name, card, lambda file, size: progress("checking", file, size))
+    found = inspect(stage / name, card, lambda file, size, total: progress("checking", file, size, total))
     links = [p.relative_to(stage / name).as_posix() for p in (stage / name).rglob("*") if p.is_symlink()]
     problems = [*found.problems, *(f"{link}: a link; repositories with links are not taken" for link in links)]
     if problems:
@@ -199,15 +302,25 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
     return found
 
 
-def _describe(file: Path, card: Card) -> None:
+def _describe(file: Path, card: Card, skipped: bool) -> None:
     """Note in the DVC file, where DVC keeps it as it is, what the entry is."""
     text = file.read_text(encoding="utf-8")
-    file.write_text(f"{text}desc: {json.dumps(card.title)}\nmeta:\n  qualm:\n    card: {json.dumps(card.name)}\n", encoding="utf-8")
+    noted = "    skip_bad: true\n" if skipped else ""
+    file.write_text(f"{text}desc: {json.dumps(card.title)}\nmeta:\n  qualm:\n    card: {json.dumps(card.name)}\n{noted}", encoding="utf-8")
 
 
-def _publish(root: Path, stage: Path, name: str, before: Entry | None, found: Inspection) -> Added:
+def _publish(
+    root: Path,
+    stage: Path,
+    name: str,
+    before: Entry | None,
+    found: Inspection,
+    card: Card,
+    hashes: Mapping[str, str] = MappingProxyType({}),
+) -> Added:
     """Put the DVC file, then the data, in place. The DVC file is the truth: after a kill between the two, the next
     `dvc checkout` or `qualm data add` brings the data."""
+    _describe(stage / f"{name}.dvc", card, bool(found.skipped))
     data = root / DATA
     target = data / name
     data.mkdir(parents=True, exist_ok=True)
@@ -216,6 +329,7 @@ def _publish(root: Path, stage: Path, name: str, before: Entry | None, found: In
     _hide_from_git(data / ".gitignore", name)
     record = data / f"{name}.dvc"
     old = record.read_bytes() if record.exists() else None
+    states = {file: file_state(stage / name / file) for file in hashes}
     try:
         (stage / f"{name}.dvc").replace(record)
         if target.exists():
@@ -229,26 +343,34 @@ def _publish(root: Path, stage: Path, name: str, before: Entry | None, found: In
         if (stage / ".old").exists():
             (stage / ".old").replace(target)
         raise AddError(f"{target}: {error.strerror or error}; everything is as it was") from error
+    with Checkout(root) as checkout:
+        for file, md5 in hashes.items():
+            checkout.learn(target / file, states[file], md5)
     after = find(root, name)
     previous = before.md5 if before is not None else None
     outcome: Any = "added" if previous is None else "unchanged" if previous == after.md5 else "replaced"
     return Added(after, outcome, previous, found)
 
 
-def _keep_changes(root: Path, target: Path, recorded: str) -> None:
+def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
+    """Whether the working copy is the recorded version.
+
+    Raises:
+        AddError: it is another one that is kept nowhere.
+    """
     with Checkout(root) as checkout:
         now = checkout.path_md5(target)
         if now is not None and now != recorded and not holds(checkout.cache, now):
             raise AddError(f"{target}: was changed by hand and the change is kept nowhere; `dvc commit` it or `dvc checkout` it away first")
+    return now == recorded
 
 
-def _unchanged(root: Path, before: Entry, card: Card) -> Added:
+def _unchanged(root: Path, before: Entry, found: Inspection) -> Added:
     """The recorded version is the one asked for; the working copy may be gone, or another one that a kill left."""
     assert before.md5 is not None
-    if before.path.exists():
-        _keep_changes(root, before.path, before.md5)
-    dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))
-    return Added(before, "unchanged", before.md5, inspect(before.path, card))
+    if not (before.path.exists() and _keep_changes(root, before.path, before.md5)):
+        dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))
+    return Added(before, "unchanged", before.md5, found)
 
 
 def _hide_from_git(file: Path, name: str) -> None:

@@ -20,7 +20,7 @@ FOLDER = Path(__file__).resolve().parent / "cards"
 SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 """Names of cards and entries: they become file names and stand in dvc.yaml."""
 
-Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "any"]
+Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "zip", "any"]
 
 
 UNVERIFIED = "layout was not checked against a release; what differs from its description is reported, never guessed"

@@ -113,8 +113,14 @@ def show(name: Annotated[str, typer.Argument(help="An entry or a card.")], as_js
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(help="What to call the entry: registry/data/NAME.")],
-    source: Annotated[str, typer.Option("--from", metavar="PATH|URL@REV", help="A folder, or a git repository at a revision.")],
+    source: Annotated[
+        str, typer.Option("--from", metavar="PATH|URL@REV", help="A folder, a zip or tar archive, or a git repository at a revision.")
+    ],
     card: Annotated[str | None, typer.Option(help="The card to check against; the entry's own name if not given.")] = None,
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Leave out single bad files; let bad lines and other counts pass. All are listed and counted."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check official files against their card and take them in; DVC tracks them from then on.
@@ -122,7 +128,8 @@ def add(
     Every problem is listed at once and nothing is added if there is one. Adding the same files again does nothing; adding other
     files replaces the entry, whose old version stays in the DVC cache.
 
-    From a folder, the files that the card names are copied. From git (`--from https://host/owner/repo@v1.0`), DVC imports the
+    From a folder or an archive, the files that the card names are copied; files that were not touched since they were last added are not
+    read again. From git (`--from https://host/owner/repo@v1.0`), DVC imports the
     repository at that revision and remembers where it came from.
     """
     from registry.adding import AddError
@@ -132,7 +139,7 @@ def add(
     with _errors(), progress_line(not as_json) as progress:
         chosen = load_card(card or name)
         try:
-            added = add_entry(_root(), name, source, chosen, progress)
+            added = add_entry(_root(), name, source, chosen, progress, skip_bad)
         except AddError as error:
             _refuse(name, error.problems, as_json)
     if as_json:
@@ -142,6 +149,7 @@ def add(
                 "previous": added.previous,
                 **row(added.entry),
                 "splits": added.found.splits,
+                "skipped": added.found.skipped,
                 "left_out": added.found.left_out,
             }
         )

@@ -34,8 +34,21 @@ from registry.dvcignore import Ignore
 EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"
 """The hash of a folder without files."""
 
-_RACY = 2_000_000_000
-"""A file changed less than 2 s ago may change again within one tick of its clock: its hash is not remembered."""
+_RACY, _TICK = 2_000_000_000, 50_000_000
+"""A file changed less than so many ns ago may change again within one tick of its clock: its hash is not remembered. The latter where
+the clock counts finer than milliseconds, the former elsewhere (FAT counts by 2 s)."""
+
+
+def file_state(path: str | Path) -> list[int]:
+    """Size, modification and change time, inode: what is another when a file is."""
+    found = os.stat(path)  # noqa: PTH116 - a str or a Path, many times over
+    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+
+
+def settled(state: list[int]) -> bool:
+    """Whether any later change of a file would show in its state, taken just before now."""
+    newest = max(state[1], state[2])
+    return time.time_ns() - newest > (_TICK if newest % 1_000_000 else _RACY)
 
 
 def file_md5(path: str | Path) -> str:
@@ -218,17 +231,19 @@ class Checkout:
         self._changed = False
 
     def _remembered(self, path: Path) -> str:
-        found = path.stat()
-        state = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
-        name = str(path)
-        known = self._known.get(name)
+        state = file_state(path)
+        known = self._known.get(str(path))
         if known is not None and known[:4] == state:
             return str(known[4])
         md5 = file_md5(path)
-        if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _RACY:
-            self._known[name] = [*state, md5]
-            self._changed = True
+        self.learn(path, state, md5)
         return md5
+
+    def learn(self, path: Path, state: list[int], md5: str) -> None:
+        """Remember the hash that a file has in this state (`file_state`, taken before the file was read)."""
+        if settled(state):
+            self._known[str(path)] = [*state, md5]
+            self._changed = True
 
     def _read(self) -> dict[str, list[Any]]:
         try:

@@ -37,6 +37,8 @@ class Entry:
     nfiles: int | None = None
     origin: str | None = None
     """`URL@revision` of an import from git; then the bytes come from there and not from the remote."""
+    skipped: bool = False
+    """It was added by `--skip-bad` and bad files or other counts were let pass."""
 
     @property
     def path(self) -> Path:
@@ -108,7 +110,16 @@ def _read(root: Path, file: Path) -> Entry:
         for dep in raw.get("deps") or []:
             if "repo" in dep:
                 origin = f"{dep['repo']['url']}@{dep['repo'].get('rev') or dep['repo'].get('rev_lock')}"
-        return Entry(root, file.stem, meta.get("card") or file.stem, out["md5"], out.get("size"), out.get("nfiles"), origin)
+        return Entry(
+            root,
+            file.stem,
+            meta.get("card") or file.stem,
+            out["md5"],
+            out.get("size"),
+            out.get("nfiles"),
+            origin,
+            bool(meta.get("skip_bad")),
+        )
     except DvcStateError as error:
         raise EntryError(str(error)) from error
     except (KeyError, TypeError, IndexError, AttributeError) as error:
@@ -174,4 +185,4 @@ def _against_card(entry: Entry) -> Inspection:
         card = entry.details
     except CardError as error:
         return Inspection(problems=[str(error)])
-    return Inspection() if card is None or not card.layout else inspect(entry.path, card)
+    return Inspection() if card is None or not card.layout else inspect(entry.path, card, skip_bad=entry.skipped)

@@ -6,12 +6,14 @@ middle. Found here, it costs a line; found by a runner, it costs the night.
 
 from __future__ import annotations
 
-import csv
 import json
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from registry.json_stream import JsonStreamError, count, not_utf8
+from registry.text_tables import TextTableError, rows
 
 BY_SUFFIX = {
     ".json": "json",
@@ -29,18 +31,28 @@ BY_SUFFIX = {
     ".webp": "image",
     ".txt": "text",
     ".md": "text",
+    ".zip": "zip",
 }
 """What a file is taken for where its card does not say."""
-
-MAX_CELL = 256 * 2**20
-"""Of a table: pictures stand in cells, as base64."""
 
 _HTML = (b"<!doctype", b"<html", b"<head", b"<?xml")
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 
+SHOWN = 5
+"""Bad lines of one file that are named; the rest are counted."""
+
+
 class FormatError(Exception):
     """What is wrong with a file and what to do; the caller says which file."""
+
+
+class BadLinesError(FormatError):
+    """Single lines are wrong and the others can be read."""
+
+    def __init__(self, message: str, bad: int, lines: int) -> None:
+        super().__init__(message)
+        self.bad, self.lines = bad, lines
 
 
 def check_file(path: Path, form: str | None = None) -> int | None:
@@ -83,28 +95,25 @@ def _look(head: bytes, form: str) -> None:
 
 def _json(path: Path) -> int | None:
     try:
-        value = json.loads(path.read_bytes())
-    except json.JSONDecodeError as error:
-        cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string")
-        kind = "cut short" if cut else "not JSON"
-        raise FormatError(f"{kind}: line {error.lineno}, column {error.colno}: {error.msg}; fetch it again") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise FormatError(f"not JSON: {error}; fetch it again") from error
-    if isinstance(value, dict):
-        return max((len(v) for v in value.values() if isinstance(v, list)), default=None)
-    return len(value) if isinstance(value, list) else None
+        return count(path)
+    except JsonStreamError as error:
+        said = str(error).removeprefix(f"{path}: ")
+        kind = "cut short or not JSON" if "expected a whole JSON" in said else "not JSON"
+        raise FormatError(f"{kind}: {said}; fetch it again") from error
 
 
 def _jsonl(path: Path) -> int:
+    bad: list[str] = []
     lines = 0
     with path.open("rb") as handle:
         for number, line in enumerate(handle, 1):
             if line.strip():
-                try:
-                    json.loads(line)
-                except (ValueError, RecursionError) as error:
-                    raise FormatError(f"line {number} is not JSON ({error}); the file may be cut short, fetch it again") from error
                 lines += 1
+                try:
+                    json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                except (ValueError, RecursionError) as error:
+                    bad.append(f"line {number} is not JSON ({error})")
+    _none_bad(bad, lines, "the file may be cut short, fetch it again")
     return lines
 
 
@@ -142,15 +151,25 @@ def _parquet(path: Path) -> int:
 
 
 def _csv(path: Path) -> int:
-    rows = -1
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
+    bad: list[str] = []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            for _ in csv.reader(handle, dialect="excel-tab" if path.suffix == ".tsv" else "excel"):
-                rows += 1
-    except (csv.Error, UnicodeDecodeError) as error:
+        found = rows(path)
+        _, head = next(found, (1, []))
+        n = 0
+        for line, row in found:
+            n += 1
+            if len(row) != len(head):
+                bad.append(f"line {line} has {len(row)} fields where the header has {len(head)}")
+    except TextTableError as error:
         raise FormatError(f"not a table of text: {error}; fetch it again") from error
-    return max(rows, 0)
+    _none_bad(bad, n, "is a row cut or unquoted?")
+    return n
+
+
+def _none_bad(bad: list[str], lines: int, hint: str) -> None:
+    if bad:
+        more = f"; {len(bad) - SHOWN:,} lines more" if len(bad) > SHOWN else ""
+        raise BadLinesError(f"{'; '.join(bad[:SHOWN])}{more}; {hint}", len(bad), lines)
 
 
 def _image(path: Path) -> None:
@@ -158,17 +177,33 @@ def _image(path: Path) -> None:
 
     try:
         with Image.open(path) as image:
+            image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))  # a JPEG's every bit is read, its pixels are not made
             image.load()
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+    except Image.DecompressionBombError as error:
+        raise FormatError(f"too large a picture: {error}; scale it down") from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
         raise FormatError(f"not a whole picture ({str(error).replace(str(path), 'it')}); fetch it again") from error
 
 
 def _text(path: Path) -> int:
+    lines = 0
+    with path.open("rb") as handle:
+        for line in handle:
+            lines += 1
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise FormatError(f"not UTF-8 text: {not_utf8(path)}") from error
+    return lines
+
+
+def _zip(path: Path) -> int:
+    from registry.archives import ArchiveError, check_zip
+
     try:
-        with path.open(encoding="utf-8") as handle:
-            return sum(1 for _ in handle)
-    except UnicodeDecodeError as error:
-        raise FormatError(f"not UTF-8 text: {error}") from error
+        return check_zip(path)
+    except ArchiveError as error:
+        raise FormatError(str(error)) from error
 
 
 _CHECKS: dict[str, Callable[[Path], Any]] = {
@@ -180,4 +215,5 @@ _CHECKS: dict[str, Callable[[Path], Any]] = {
     "csv": _csv,
     "image": _image,
     "text": _text,
+    "zip": _zip,
 }

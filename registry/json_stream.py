@@ -68,6 +68,40 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
             yield from _items(reader)
 
 
+def count(path: Path) -> int | None:
+    """How many records a whole JSON file holds, read to its end: items of a list, lines of JSON Lines, of an object the longest list
+    under a key or, without lists, its members where each is an object itself (questions by id); None where it is nothing of that kind.
+
+    Raises:
+        JsonStreamError: it is not whole, or not JSON.
+    """
+    begins = _begins_with(path)
+    if begins == b"[" or (begins == b"{" and _has_lines(path)):
+        return sum(1 for _ in values(path))
+    with _opened(path) as handle:
+        reader = _Reader(path, handle, "object")
+        if reader.peek("is empty") != "{":
+            reader.fail(f"not JSON: expected an object or a list, it begins with {reader.here()!r}")
+        longest, objects, all_objects = -1, 0, True
+        for _ in reader.entries("{", "}", "a JSON object"):
+            reader.key()
+            if reader.peek() == "[":
+                longest = max(longest, reader.skip())
+            else:
+                objects += 1
+                all_objects &= isinstance(reader.value(), dict)
+        reader.end()
+    return longest if longest >= 0 else objects if objects and all_objects else None
+
+
+def _has_lines(path: Path) -> bool:
+    """Whether an object ends with its line and another begins on the next: JSON Lines under whatever name."""
+    with path.open("rb") as handle:
+        lines = (line for line in iter(lambda: handle.readline(CHUNK), b"") if line.strip())
+        first, second = next(lines, b"").rstrip(), next(lines, b"").lstrip()
+    return first.endswith(b"}") and second.startswith(b"{")
+
+
 def _members(reader: _Reader, under: str) -> Iterator[tuple[int, Any]]:
     found, keys = under == "*", list[str]()
     for _ in reader.entries("{", "}", "a JSON object"):
@@ -166,13 +200,16 @@ class _Reader:
             except RecursionError:
                 self.fail("nested too deeply")
 
-    def skip(self) -> None:
-        """Move past a value; items of a list one by one."""
-        if self.peek() == "[":
-            for _ in self.entries("[", "]", "a list"):
-                self.value()
-        else:
+    def skip(self) -> int:
+        """Move past a value, items of a list one by one; how many there were."""
+        if self.peek() != "[":
             self.value()
+            return 0
+        items = 0
+        for _ in self.entries("[", "]", "a list"):
+            self.value()
+            items += 1
+        return items
 
     def key(self) -> str:
         key = self.value()

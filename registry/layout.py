@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from registry.cards import Card, Files
-from registry.formats import FormatError, check_file
+from registry.formats import BadLinesError, FormatError, check_file
+from registry.threads import mapped
 
 JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store", ".ipynb_checkpoints", ".gitattributes", ".gitignore"}
 """What lies beside official files on many disks and is never one of them."""
@@ -26,6 +27,8 @@ class Inspection:
     splits: dict[str, list[int]] = field(default_factory=dict)
     """Split -> records found in each of its files."""
     problems: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """What was let pass because it was asked for: files left out, bad lines, counts that differ."""
     left_out: list[str] = field(default_factory=list)
     """Files that the layout does not name; they are not taken."""
 
@@ -34,22 +37,62 @@ class Inspection:
         return sum(self.files.values())
 
 
-def inspect(folder: Path, card: Card, progress: Callable[[str, int], None] = lambda name, size: None) -> Inspection:
+def inspect(
+    folder: Path,
+    card: Card,
+    progress: Callable[[str, int, int], None] = lambda name, size, total: None,
+    skip_bad: bool = False,
+) -> Inspection:
     """Check a folder against a card's layout, counts and digests, reading every file once or twice and changing nothing.
 
     Args:
         folder: where the official files are.
         card: what they should be.
-        progress: told each file's name and size once it is checked.
+        progress: told each file's name and size once it is checked, and the bytes there are to check.
+        skip_bad: leave out single bad files of a pattern and let bad lines and other counts pass, all of it listed. A file that the
+            layout names by itself is needed whole.
     """
     found = Inspection()
-    names = _walk(folder, card, found)
-    _layout(folder, card, names, found)
+    lenient = found.skipped if skip_bad else found.problems
+    names = _walk(folder, card, found, lenient)
+    _layout(folder, card, names, found, lenient)
     rules = {name: next(rule for rule in card.layout if matches(rule.files, name)) for name in found.files}
-    for name, rule in rules.items():
-        _one(folder / name, name, rule, card, found)
-        progress(name, found.files[name])
+    total = found.size
+    for name, result in _checks(folder, rules):
+        progress(name, found.files[name], total)
+        if isinstance(result, FormatError) and not (skip_bad and isinstance(result, BadLinesError)):
+            apart = "*" in rules[name].files
+            (lenient if apart else found.problems).append(f"{name}: {result}")
+            if skip_bad and apart:
+                del found.files[name]
+            continue
+        if isinstance(result, BadLinesError):
+            lenient.append(f"{name}: {result}")
+            result = result.lines - result.bad
+        _records(folder / name, name, result, card, found, lenient)
+    if skip_bad:
+        _layout(folder, card, found.files, found, [])
+        found.problems = list(dict.fromkeys(found.problems))
     return found
+
+
+def _checks(folder: Path, rules: Mapping[str, Files]) -> Iterator[tuple[str, int | FormatError | None]]:
+    """What checking each file found, in order."""
+
+    def check(name: str) -> tuple[str, int | FormatError | None]:
+        try:
+            return name, check_file(folder / name, rules[name].format)
+        except FormatError as error:
+            return name, error
+
+    return mapped(check, rules)
+
+
+def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
+    """Files of a folder that a card names, and what is odd about others, as `inspect` finds them; reads none."""
+    found = Inspection()
+    _walk(folder, card, found, found.problems)
+    return list(found.files), found.problems
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -65,46 +108,47 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-def _walk(folder: Path, card: Card, found: Inspection) -> list[str]:
+def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str]) -> list[str]:
     """Relative paths of all files; links and oddities among those the card wants become problems."""
     names = []
-
-    def refuse(error: OSError) -> None:
-        found.problems.append(f"{error.filename}: cannot be read: {error.strerror}")
-
-    for parent, folders, files in os.walk(folder, onerror=refuse):
-        here = Path(parent)
-        for name in [f for f in folders if (here / f).is_symlink()]:
-            relative = (here / name).relative_to(folder).as_posix()
-            found.problems.append(f"{relative}: a link to {(here / name).readlink()}; links are not taken, put the files themselves there")
-        folders[:] = sorted(f for f in folders if f not in JUNK and not (here / f).is_symlink())
-        for name in sorted(files):
-            relative = (here / name).relative_to(folder).as_posix()
-            if name in JUNK:
-                continue
-            if not any(matches(rule.files, relative) for rule in card.layout):
-                found.left_out.append(relative)
-            elif (here / name).is_symlink():
-                found.problems.append(
-                    f"{relative}: a link to {(here / name).readlink()}; links are not taken, copy the source with `cp -rL` first"
-                )
-                names.append(relative)
-            elif "\n" in relative or "\\" in relative or not relative.isprintable():
-                found.problems.append(f"{relative!r}: a file name with control characters or '\\'; rename it")
-            else:
-                names.append(relative)
-                found.files[relative] = (here / name).lstat().st_size
+    for relative, entry in _scan(str(folder), "", found.problems):
+        if entry.is_dir():
+            lenient.append(f"{relative}: a link to {Path(entry.path).readlink()}; links are not taken, put the files themselves there")
+        elif not any(matches(rule.files, relative) for rule in card.layout):
+            found.left_out.append(relative)
+        elif entry.is_symlink():
+            lenient.append(f"{relative}: a link to {Path(entry.path).readlink()}; links are not taken, copy the source with `cp -rL` first")
+            names.append(relative)
+        elif "\n" in relative or "\\" in relative or not relative.isprintable():
+            lenient.append(f"{relative!r}: a file name with control characters or '\\'; rename it")
+        else:
+            names.append(relative)
+            found.files[relative] = entry.stat(follow_symlinks=False).st_size
     found.files = dict(sorted(found.files.items()))
     return names
 
 
-def _layout(folder: Path, card: Card, names: Iterable[str], found: Inspection) -> None:
+def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Files, and links to folders, with their relative paths; those of a folder before those of the folders in it."""
+    try:
+        with os.scandir(folder) as entries:
+            here = sorted((e for e in entries if e.name not in JUNK), key=lambda e: e.name)
+    except OSError as error:
+        problems.append(f"{error.filename}: cannot be read: {error.strerror}")
+        return
+    folders = [e for e in here if e.is_dir(follow_symlinks=False)]
+    yield from ((f"{inside}{e.name}", e) for e in here if not e.is_dir(follow_symlinks=False))
+    for entry in folders:
+        yield from _scan(entry.path, f"{inside}{entry.name}/", problems)
+
+
+def _layout(folder: Path, card: Card, names: Iterable[str], found: Inspection, lenient: list[str]) -> None:
     names = list(names)
     for rule in card.layout:
         n = sum(1 for name in names if matches(rule.files, name))
         what = f" ({rule.about})" if rule.about else ""
         if rule.count is not None and n != rule.count:
-            found.problems.append(f"{rule.files}{what}: expected {rule.count:,}, found {n:,}")
+            (lenient if n else found.problems).append(f"{rule.files}{what}: expected {rule.count:,}, found {n:,}")
         elif n < rule.at_least:
             found.problems.append(f"{rule.files}{what}: expected at least {rule.at_least:,}, found {n:,}")
     if not names:
@@ -127,12 +171,8 @@ def _elsewhere(folder: Path, card: Card) -> str:
     return ""
 
 
-def _one(path: Path, name: str, rule: Files, card: Card, found: Inspection) -> None:
-    try:
-        records = check_file(path, rule.format)
-    except FormatError as error:
-        found.problems.append(f"{name}: {error}")
-        return
+def _records(path: Path, name: str, records: int | None, card: Card, found: Inspection, lenient: list[str]) -> None:
+    """A whole file against what is known of it byte for byte, or by its number of records."""
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
@@ -144,4 +184,4 @@ def _one(path: Path, name: str, rule: Files, card: Card, found: Inspection) -> N
         found.splits.setdefault(split, []).append(records if records is not None else 0)
         if expected.records is not None and records != expected.records:
             got = "no list of records" if records is None else f"{records:,}"
-            found.problems.append(f"{name}: expected {expected.records:,} records of '{split}', found {got}")
+            lenient.append(f"{name}: expected {expected.records:,} records of '{split}', found {got}")

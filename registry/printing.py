@@ -9,10 +9,16 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from registry.adding import Added, Progress
     from registry.differences import Difference
     from registry.entries import Entry
     from registry.versions import Version
+
+
+SHOWN = 20
+"""What was let pass that is printed; the rest is counted."""
 
 
 def row(entry: Entry) -> dict[str, Any]:
@@ -64,6 +70,12 @@ def report(added: Added) -> None:
         print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
     if entry.details is not None and entry.details.caveat:
         print(f"  {entry.details.caveat}")
+    if found.skipped:
+        print(f"  let pass by --skip-bad: {len(found.skipped):,}")
+        for line in found.skipped[:SHOWN]:
+            print(f"    {line}")
+        if len(found.skipped) > SHOWN:
+            print(f"    and {len(found.skipped) - SHOWN:,} more (--json lists them)")
     if found.left_out:
         print(f"  not named by the card: {len(found.left_out):,} files, {found.left_out[0]} the first")
     if added.outcome != "unchanged":
@@ -74,22 +86,31 @@ def report(added: Added) -> None:
 
 @contextmanager
 def progress_line(shown: bool) -> Iterator[Progress]:
-    """One line on standard error that says what is being done and how much has been."""
+    """A bar on standard error for every thing that is done, by bytes where they are known beforehand."""
     from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    done: dict[str, list[int]] = {}
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
-        task = bar.add_task("starting")
+        tasks: dict[str, TaskID] = {}
+        files: dict[str, int] = {}
 
-        def tell(what: str, file: str, size: int) -> None:
-            counts = done.setdefault(what, [0, 0])
-            counts[0] += 1
-            counts[1] += size
-            bar.update(task, description=f"{what} {plain(file)[:60]}  ({counts[0]:,} files, {human(counts[1])})")
+        def tell(what: str, file: str, size: int, total: int) -> None:
+            if what not in tasks:
+                for task in tasks.values():
+                    bar.update(task, visible=False)
+                tasks[what], files[what] = bar.add_task(what, total=total or None), 0
+            files[what] += 1
+            bar.update(tasks[what], advance=size, description=f"{what} {plain(file)[-40:]} ({files[what]:,} files)")
 
         yield tell
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.formats import MAX_CELL
-from registry.json_stream import JsonStreamError, not_utf8, values
+from registry.json_stream import JsonStreamError, values
 from registry.sample import Image
+from registry.text_tables import TextTableError, rows
 
 
 def read_list(path: Path, what: str) -> list[Any]:
@@ -66,30 +65,21 @@ def read_rows(
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {what}, found none")
-    csv.field_size_limit(max(MAX_CELL, csv.field_size_limit()))
-    line = 1
+    found = rows(path)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            rows = csv.reader(handle, dialect="excel-tab" if path.suffix.lower() == ".tsv" else "excel", strict=True)
-            head = next(rows, [])
-            _header(path, what, head, columns)
-            line = rows.line_num + 1
-            for row in rows:
-                where = f"{path}: line {line}"
-                line = rows.line_num + 1
-                if len(row) == len(head):
-                    yield where, dict(zip(head, row, strict=True))
-                elif row:
-                    fault = AdapterError(
-                        f"{where}: expected {len(head)} fields as the header has, got {len(row)}; is the row cut or unquoted?"
-                    )
-                    if context is None:
-                        raise fault
-                    context.bad(fault)
-    except UnicodeDecodeError as error:
-        raise AdapterError(f"{path}: {not_utf8(path)} (expected {what})") from error
-    except csv.Error as error:
-        raise AdapterError(f"{path}: line {line}: not a table of text: {error} (expected {what})") from error
+        _, head = next(found, (1, []))
+        _header(path, what, head, columns)
+        for line, row in found:
+            where = f"{path}: line {line}"
+            if len(row) == len(head):
+                yield where, dict(zip(head, row, strict=True))
+                continue
+            fault = AdapterError(f"{where}: expected {len(head)} fields as the header has, got {len(row)}; is the row cut or unquoted?")
+            if context is None:
+                raise fault
+            context.bad(fault)
+    except TextTableError as error:
+        raise AdapterError(f"{path}: not a table of text: {error} (expected {what})") from error
 
 
 def _header(path: Path, what: str, head: list[str], columns: Collection[str]) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.formats import MAX_CELL
 from registry.recordings import Fault, RecordingError
+from registry.text_tables import MAX_CELL
 
 SUFFIXES = (".tsv", ".xlsx", ".json")
 MAX_UNPACKED = 2**30

@@ -27,10 +27,10 @@ Run = Callable[..., str]
 
 def test_added_files_are_dvcs(repo: Path, outputs: Path, dvc: Run, git: Run) -> None:
     told: list[str] = []
-    added = add(repo, "vub", str(outputs), BENCH, lambda what, file, size: told.append(f"{what} {file}"))
+    added = add(repo, "vub", str(outputs), BENCH, lambda what, file, size, total: told.append(f"{what} {file}"))
     assert added.outcome == "added" and added.previous is None
     assert added.found.splits == {"oodcv": [2844, 2844]} and added.found.left_out == ["README.md"]
-    assert told[0] == "checking output/A-7b/oodcv.pkl" and told[-1] == "copying tables/acc.csv"
+    assert told[0] == "checking output/A-7b/oodcv.pkl" and told[-2:] == ["copying tables/acc.csv", "tracking vub"]
     raw = read_yaml(repo / "registry/data/vub.dvc")
     assert raw["outs"][0]["path"] == "vub" and raw["meta"] == {"qualm": {"card": BENCH.name}} and raw["desc"] == BENCH.title
     assert Checkout(repo).path_md5("registry/data/vub") == raw["outs"][0]["md5"] == added.entry.md5
@@ -124,11 +124,13 @@ def test_names_are_slugs(repo: Path, outputs: Path, name: str, tree: Tree) -> No
 
 
 def test_sources_that_are_none(repo: Path, outputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.rar").write_text("rar")
     (tmp_path / "x.zip").write_text("zip")
     (repo / "registry/data/held").mkdir(parents=True)
     for name, source, card, message in (
         ("x", str(tmp_path / "nowhere"), BENCH, "does not exist"),
-        ("x", str(tmp_path / "x.zip"), BENCH, "is a file; unpack it"),
+        ("x", str(tmp_path / "x.rar"), BENCH, "is a file; unpack it"),
+        ("x", str(tmp_path / "x.zip"), BENCH, "not a whole archive"),
         ("x", str(repo / "registry/data/held"), BENCH, "lies in the registry already"),
         ("held", str(outputs), BENCH, "exists and DVC does not track it"),
         ("x", str(outputs), load_card("synthetic_scenes"), "is generated"),
@@ -138,6 +140,69 @@ def test_sources_that_are_none(repo: Path, outputs: Path, tmp_path: Path) -> Non
             add(repo, name, source, card)
     with pytest.raises(AddError, match="no DVC repository here"):
         add(tmp_path, "x", str(outputs), BENCH)
+
+
+def test_what_was_not_touched_is_not_read_again(repo: Path, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import registry.adding as adding
+    import registry.dvcstate as dvcstate
+
+    time.sleep(0.1)  # beyond a tick of the clock of what the fixture has just written
+    first = add(repo, "vub", str(outputs), BENCH)
+    time.sleep(0.1)
+    assert add(repo, "vub", str(outputs), BENCH).outcome == "unchanged"  # hashes what was written too shortly before
+    with monkeypatch.context() as patch:
+        for module, name in ((adding, "inspect"), (adding, "dvc"), (adding, "_stream"), (dvcstate, "file_md5")):
+            patch.setattr(module, name, lambda *arguments, name=name: pytest.fail(f"{name}: {arguments}"))
+        again = add(repo, "vub", str(outputs), BENCH)
+    assert again.outcome == "unchanged" and again.found == first.found and again.entry.md5 == first.entry.md5
+    table = outputs / "tables/acc.csv"
+    before = table.stat()
+    table.write_text(table.read_text().swapcase())
+    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))  # the same size and time of modification, and yet another file
+    assert add(repo, "vub", str(outputs), BENCH).outcome == "replaced"
+
+
+def test_the_card_and_other_files_count_too(repo: Path, outputs: Path) -> None:
+    time.sleep(0.1)
+    add(repo, "vub", str(outputs), BENCH)
+    stricter = BENCH.model_copy(update={"digests": {"tables/acc.csv": "0" * 64}})
+    with pytest.raises(AddError, match=r"tables/acc\.csv: SHA-256"):
+        add(repo, "vub", str(outputs), stricter)
+    (outputs / "output/A-7b/ai2d.pkl").write_text("<html>")
+    with pytest.raises(AddError, match=r"ai2d\.pkl: a web page"):
+        add(repo, "vub", str(outputs), BENCH)
+
+
+def test_skip_bad_leaves_bad_files_out_and_says_so(repo: Path, outputs: Path) -> None:
+    (outputs / "output/B.13b/mmbench.pkl").write_text("<html>")
+    with pytest.raises(AddError, match="a web page"):
+        add(repo, "vub", str(outputs), BENCH)
+    added = add(repo, "vub", str(outputs), BENCH, skip_bad=True)
+    assert added.outcome == "added" and [line.partition(":")[0] for line in added.found.skipped] == ["output/B.13b/mmbench.pkl"]
+    assert not (repo / "registry/data/vub/output/B.13b/mmbench.pkl").exists()
+    assert find(repo, "vub").skipped and verify(find(repo, "vub")).good
+    assert add(repo, "vub", str(outputs), BENCH, skip_bad=True).outcome == "unchanged"
+    with pytest.raises(AddError, match="the repository at that revision, whole"):
+        add(repo, "vub", "https://example.org/o/r.git@v1", BENCH, skip_bad=True)
+
+
+@pytest.mark.parametrize("inside", ["", "VLM-Uncertainty-Bench-main/"])
+def test_an_archive(repo: Path, outputs: Path, tmp_path: Path, inside: str) -> None:
+    import zipfile
+
+    path = tmp_path / "bench.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in outputs.rglob("*"):
+            archive.write(file, f"{inside}{file.relative_to(outputs).as_posix()}")
+    time.sleep(0.1)
+    assert add(repo, "vub", str(path), BENCH).entry.md5 == add(repo, "same", str(outputs), BENCH).entry.md5
+    assert add(repo, "vub", str(path), BENCH).outcome == "unchanged"
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("../../evil", "x")
+    with pytest.raises(AddError, match=r"bench\.zip: '\.\./\.\./evil': leads out"):
+        add(repo, "vub", str(path), BENCH)
+    if not inside:
+        assert add(repo, "vub", str(path), BENCH, skip_bad=True).found.skipped[0].startswith("bench.zip: '../../evil'")
 
 
 def test_what_dvcignore_hides_is_noticed(repo: Path, outputs: Path, tree: Tree) -> None:

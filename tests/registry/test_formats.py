@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save
 
-from registry.formats import FormatError, check_file
+from registry.formats import BadLinesError, FormatError, check_file
 
 
 def parquet() -> bytes:
@@ -115,3 +115,49 @@ def test_the_card_s_format_wins_over_the_suffix(tmp_path: Path) -> None:
 def test_a_table_may_have_pictures_in_its_cells(tmp_path):
     (tmp_path / "a.tsv").write_text("index\timage\n1\t" + "A" * 300_000 + '\n2\t"two\nlines"\n')
     assert check_file(tmp_path / "a.tsv") == 2
+
+
+def test_every_bad_line_is_counted_and_the_first_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\n' + b"x\n" * 4 + b'{"b": "\xe9"}\n' + b"y\n" * 3 + b"{}\n")
+    with pytest.raises(BadLinesError, match=r"line 2 is not JSON.*line 6 is not JSON.*codec.*; 3 lines more") as caught:
+        check_file(tmp_path / "a.jsonl")
+    assert (caught.value.bad, caught.value.lines) == (8, 10)
+    (tmp_path / "a.tsv").write_text("a\tb\n1\t2\n3\n")
+    with pytest.raises(BadLinesError, match="line 3 has 1 fields where the header has 2"):
+        check_file(tmp_path / "a.tsv")
+
+
+def test_json_of_every_shape_is_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    for text, records in (
+        ('{"q1": {"question": "?"}, "q2": {"question": "?"}}', 2),  # GQA: by id
+        ('{"question_id": 1}\n{"question_id": 2}\n{"question_id": 3}\n', 3),  # POPE: JSON Lines
+        ('{"hidden": 4, "layers": [1, 2]}', 2),
+        ('{"hidden": 4}', None),
+        ("[]", 0),
+        ("{}", None),
+    ):
+        file.write_text(text)
+        assert check_file(file) == records, text
+    file.write_bytes('[{"a": "é"}]'.encode("utf-16"))
+    with pytest.raises(FormatError, match="not UTF-8 but UTF-16"):
+        check_file(file)
+    file.write_bytes(b'[\n{"a": 1},\n{"a": "\xe9"}]')
+    with pytest.raises(FormatError, match="line 3: not UTF-8: byte 0xe9"):
+        check_file(file)
+
+
+def test_a_picture_of_200_megapixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.png").write_bytes(png())
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)  # twice as many are refused; the picture has 4,096
+    with pytest.raises(FormatError, match=r"too large a picture: Image size \(4096 pixels\)"):
+        check_file(tmp_path / "a.png")
+
+
+def test_a_zip_that_leads_out(tmp_path: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("../evil", b"1")
+    with pytest.raises(FormatError, match=r"'../evil': leads out of the archive"):
+        check_file(tmp_path / "a.zip")

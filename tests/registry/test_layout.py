@@ -62,7 +62,7 @@ def test_patterns(pattern: str, name: str, fits: bool) -> None:
 
 def test_what_is_right_is_found(folder: Path) -> None:
     told: list[tuple[str, int]] = []
-    found = inspect(folder, card(), lambda name, size: told.append((name, size)))
+    found = inspect(folder, card(), lambda name, size, total: told.append((name, size)))
     assert found.problems == [] and found.left_out == ["notes.txt"]
     assert found.files == {"ann/test.json": 9, "ann/train.json": 2, "img/deep/1": 1} and found.size == 12
     assert found.splits == {"test": [3]}
@@ -81,7 +81,7 @@ def test_all_problems_at_once(folder: Path, tmp_path: Path) -> None:
         "ann/link.json: a link to /etc/passwd; links are not taken",
         r"'img/a\nb': a file name with control characters",
         "LICENSE (the terms): expected at least 1, found 0",
-        "ann/test.json: cut short: line 1",
+        "ann/test.json: cut short or not JSON: line 1",
     ):
         assert any(p.startswith(expected) for p in problems), (expected, problems)
     assert len(problems) == 5
@@ -121,3 +121,26 @@ def test_the_real_outputs() -> None:
         pytest.skip("../shared/fixtures/vlm_uncertainty_bench is not beside this checkout")
     found = inspect(real, load_card("vlm_uncertainty_bench"))
     assert found.problems == [] and found.splits == {"mmbench": [4377] * 4, "oodcv": [2844] * 4}
+
+
+def test_bad_files_are_left_out_where_it_is_asked_for(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    (root / "img").mkdir(parents=True)
+    (root / "q.json").write_text("[1, 2]")
+    (root / "img/a.txt").write_text("whole")
+    (root / "img/b.txt").write_bytes(b"\xff")
+    (root / "img/c.txt").symlink_to("/etc/passwd")
+    (root / "lines.jsonl").write_text('{"a": 1}\nx\n')
+    layout = [{"files": "q.json"}, {"files": "img/*.txt", "count": 3}, {"files": "*.jsonl"}]
+    ours = card(layout=layout, splits={"test": {"files": "q.json", "records": 3}, "log": {"files": "*.jsonl"}})
+    assert len(inspect(root, ours).problems) == 4
+    found = inspect(root, ours, skip_bad=True)
+    assert found.problems == [] and list(found.files) == ["img/a.txt", "lines.jsonl", "q.json"]
+    assert found.splits == {"test": [2], "log": [1]}
+    starts = ("img/c.txt: a link", "img/b.txt: not UTF-8", "lines.jsonl: line 2 is not JSON", "q.json: expected 3 records")
+    assert len(found.skipped) == 4 and all(any(line.startswith(start) for line in found.skipped) for start in starts)
+    (root / "q.json").write_text("[1, ")
+    assert [p.partition(":")[0] for p in inspect(root, ours, skip_bad=True).problems] == ["q.json"]  # named by itself: needed whole
+    (root / "q.json").write_text("[1, 2]")
+    (root / "img/a.txt").write_bytes(b"\xff")
+    assert inspect(root, ours, skip_bad=True).problems == ["img/*.txt: expected 3, found 0"]

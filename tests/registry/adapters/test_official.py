@@ -80,8 +80,8 @@ def test_rows(tmp_path: Path) -> None:
         (b"a,a\n1,2\n", "columns twice: a"),
         (b"a,c\n1,2\n", "expected the columns a, b; missing b; it has: a, c"),
         (b"a,b\n1,2\n3\n", "line 3: expected 2 fields as the header has, got 1"),
-        (b"a,b\n1,2\n3,\xe9\n", "line 3: not UTF-8: byte 0xe9"),
-        (b'a,b\n1,2\n3,"cut', "line 3: not a table of text: unexpected end of data"),
+        (b"a,b\n1,2\n3,\xe9\n", "not a table of text: line 3: not UTF-8: byte 0xe9"),
+        (b'a,b\n1,2\n3,"cut', "not a table of text: line 3: unexpected end of data"),
     ],
 )
 def test_tables_that_are_none(tmp_path: Path, data: bytes, said: str) -> None:

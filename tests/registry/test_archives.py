@@ -1,0 +1,103 @@
+"""Archives of strangers: what is in them comes out, and nothing else, nowhere else."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import registry.archives as archives
+from registry.archives import ArchiveError, check_zip, is_archive, unpack
+
+
+def packed(path: Path, members: dict[str, bytes]) -> Path:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+    else:
+        with tarfile.open(path, "w:gz") as archive:
+            for name, data in members.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
+def test_what_is_in_comes_out(tmp_path: Path, target: Path, name: str) -> None:
+    members = {"a/b.json": b"[1]", "c.txt": b"", "__MACOSX/._c": b"x"} if name == "a.zip" else {"./a/b.json": b"[1]", "c.txt": b""}
+    told: list[tuple[str, int]] = []
+    path = packed(tmp_path / name, members)
+    assert is_archive(path) and not is_archive(tmp_path / "a.json")
+    unpack(path, target, lambda member, size: told.append((member, size)))
+    assert files(target) == {"a/b.json": b"[1]", "c.txt": b""} and told == [("a/b.json", 3), ("c.txt", 0)]
+    if name == "a.zip":
+        assert check_zip(path) == 2
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
+@pytest.mark.parametrize("evil", ["../evil", "a/../../evil", "/tmp/evil", "C:\\evil", "a\nb"])
+def test_names_that_lead_out_are_refused_and_nothing_is_written(tmp_path: Path, target: Path, name: str, evil: str) -> None:
+    path = packed(tmp_path / name, {"good": b"1", evil: b"2"})
+    with pytest.raises(ArchiveError, match=r"leads out of the archive|control characters"):
+        unpack(path, target, lambda member, size: None)
+    assert files(target) == {} and not (tmp_path / "evil").exists()
+    refused: list[str] = []
+    unpack(path, target, lambda member, size: None, refused.append)
+    assert files(target) == {"good": b"1"} and len(refused) == 1
+
+
+def test_links_and_repeated_names(tmp_path: Path, target: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        link = tarfile.TarInfo("passwd")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    with pytest.raises(ArchiveError, match="'passwd': a link or device"):
+        unpack(tmp_path / "a.tar", target, lambda member, size: None)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped, pytest.warns(UserWarning, match="Duplicate"):
+        info = zipfile.ZipInfo("link")
+        info.external_attr = 0o120777 << 16
+        zipped.writestr(info, "/etc/passwd")
+        zipped.writestr("twice", b"1")
+        zipped.writestr("twice", b"2")
+    with pytest.raises(ArchiveError, match=r"'link': a link or device.*'twice': is in it twice"):
+        unpack(tmp_path / "a.zip", target, lambda member, size: None)
+    with pytest.raises(ArchiveError, match="'link': a link or device"):
+        check_zip(tmp_path / "a.zip")
+
+
+def test_bombs(tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "FREE", 1000)
+    path = packed(tmp_path / "a.zip", {"zeros": bytes(10_000_000)})
+    with pytest.raises(ArchiveError, match=r"unpacks to 10,000,000 bytes, .* times its size"):
+        unpack(path, target, lambda member, size: None)
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
+def test_damaged_archives(tmp_path: Path, target: Path, name: str) -> None:
+    path = packed(tmp_path / name, {"a": bytes(range(256)) * 400, "b": b"2"})
+    data = bytearray(path.read_bytes())
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(ArchiveError, match="fetch"):
+        unpack(path, target, lambda member, size: None)
+    if name == "a.zip":
+        data[60] ^= 0xFF
+        path.write_bytes(data)
+        with pytest.raises(ArchiveError, match="damaged"):
+            check_zip(path)
+        with pytest.raises(ArchiveError, match="damaged"):
+            unpack(path, target, lambda member, size: None)
