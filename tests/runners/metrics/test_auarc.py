@@ -23,6 +23,12 @@ def test_worked_example():
     assert auarc(-ACC, ACC, ONE)[0] == pytest.approx(0.8875)
 
 
+def test_value_of_lm_polygraph():
+    """Its PredictionRejectionArea."""
+    u, correct = np.array([0.1, 0.9, 0.4, 0.3, 0.8, 0.2]), np.array([1.0, 0, 1, 0, 1, 1])
+    assert auarc(u, correct, np.ones((1, 6)), form="rectangle")[0] == pytest.approx(0.81388889, abs=1e-8)
+
+
 @pytest.mark.parametrize("form", ["trapezoid", "rectangle"])
 def test_ties_are_the_mean_over_their_orders(form):
     u, acc = np.array([1.0, 1, 1, 2]), np.array([1.0, 0, 1, 1])

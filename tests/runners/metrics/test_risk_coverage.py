@@ -23,6 +23,12 @@ def test_worked_example():
     assert risk_coverage(CONFIDENCE, SCORE, one, form="mean")[0] == pytest.approx(0.196667, abs=1e-6)
 
 
+def test_value_of_lm_polygraph():
+    """Its area under the risk-coverage curve."""
+    u, correct = np.array([0.1, 0.9, 0.4, 0.3, 0.8, 0.2]), np.array([1.0, 0, 1, 0, 1, 1])
+    assert risk_coverage(-u, correct, np.ones((1, 6)), form="mean")[0] == pytest.approx(0.18611111, abs=1e-8)
+
+
 def test_against_scikit_learn_in_every_resample():
     rng = np.random.default_rng(0)
     confidence, score = rng.permutation(40) / 40, rng.random(40)

@@ -38,9 +38,10 @@ def test_every_spelling_counts(model):
     assert true_share(model, logits, "?") == [pytest.approx(len(ids) / len(model.tokenizer))]
 
 
-def test_a_tokenizer_without_yes_is_an_error(model):
-    with pytest.raises(ModelError, match="no spelling of 'yes' is one known token"):
-        spellings(_Deaf(model), "yes", "prompt")
+@pytest.mark.parametrize("word", ["yes", "no", "True"])
+def test_a_tokenizer_without_the_word_is_an_error(model, word):
+    with pytest.raises(ModelError, match=f"no spelling of '{word}' is one known token"):
+        spellings(_Deaf(model), word, "prompt")
 
 
 class _Deaf:
