@@ -23,7 +23,7 @@ from runners.generators import GeneratorContext, GeneratorError, Message, Reply,
 from runners.models import ModelError
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._layout import common
-from runners.models._rows import Network, Rows
+from runners.models._rows import Network, Rows, first_stop
 from runners.models._sampling import Chooser
 from runners.models._still_images import still_images_only
 from runners.models._weights import read_weights
@@ -206,8 +206,8 @@ class Hf:
         return out[:, tensors["input_ids"].shape[1] :].tolist(), tensors["attention_mask"].sum(dim=1).tolist()
 
     def _reply(self, tokens: list[int], read: int) -> Reply:
-        end = next((i for i, token in enumerate(tokens) if token in self._stops), None)
-        kept = tokens if end is None else tokens[:end]
+        end = first_stop(tokens, self._stops)
+        kept = tokens[:end]
         text = str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip()
         return Reply(text, "length" if end is None else "stop", read, len(kept))
 

@@ -8,7 +8,8 @@ VLM-UQBench and lm-polygraph have it, after Kadavath et al., 2022.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from runners.models import ModelError
 
@@ -44,14 +45,15 @@ def spellings(model: HfVlm, word: str, prompt: str) -> list[int]:
     Raises:
         ModelError: none does, so the word cannot be told from others.
     """
-    found: dict[int, str] = {}
-    tried: dict[str, Any] = {}
-    before = model.tokenize(prompt)
-    for text in (gap + form for form in SPELLINGS[word] for gap in ("", " ")):
-        after = model.tokenize(prompt + text)
-        tried[text] = after[len(before) :]
-        if after[:-1] == before and after[-1] != model.tokenizer.unk_token_id:
-            found[after[-1]] = text
+    found, tried = single_tokens(model, prompt, [gap + form for form in SPELLINGS[word] for gap in ("", " ")])
     if not found:
         raise ModelError(f"model '{model.label}': no spelling of '{word}' is one known token after a prompt; tokens found: {tried}")
-    return sorted(found)
+    return sorted(set(found.values()))
+
+
+def single_tokens(model: HfVlm, prompt: str, texts: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """Which of these texts follow a prompt as one known token, which then is theirs; and what tokens each is."""
+    before = model.tokenize(prompt)
+    whole = {text: model.tokenize(prompt + text) for text in texts}
+    found = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}
+    return found, {text: ids[len(before) :] for text, ids in whole.items()}

@@ -9,7 +9,7 @@ neither read nor stored again, and each answer sees the prompt and itself. Posit
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -214,7 +214,8 @@ class _Answers:
             next_tokens = self._packed(live.masked_scatter(live, going), next_tokens)
             logits = self._read(step, next_tokens)
         rows = self.tokens[:, : step + 1].tolist()
-        lengths = [next((i + 1 for i, token in enumerate(ids) if token in self.stops), len(ids)) for ids in rows]
+        ends = [first_stop(ids, self.stops) for ids in rows]
+        lengths = [len(ids) if end is None else end + 1 for ids, end in zip(rows, ends, strict=True)]
         tables = (rows, self.logprobs.tolist(), self.entropies.tolist())
         tokens, logprobs, entropies = ([values[:n] for values, n in zip(table, lengths, strict=True)] for table in tables)
         return tokens, logprobs, entropies
@@ -261,6 +262,11 @@ class _Answers:
 
 _PROMPT, _PADDING, _ENDED = -1, -2, -3
 """Owners of entries that are no answer's: the prompt, which all see; what is no token, which nobody does; what an ended answer read."""
+
+
+def first_stop(tokens: Sequence[int], stops: Collection[int]) -> int | None:
+    """Where the first token stands that ends an answer; None where none does."""
+    return next((i for i, token in enumerate(tokens) if token in stops), None)
 
 
 def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:

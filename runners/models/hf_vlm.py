@@ -22,8 +22,9 @@ from runners.models._adapters import COMMIT, Base, merge, unfold
 from runners.models._folder import folder_digest, folder_fault
 from runners.models._layout import Seen, lay_out, leaders, unpadded
 from runners.models._one_pass import one_pass
+from runners.models._own_answer import single_tokens
 from runners.models._quantized import arguments, verify
-from runners.models._rows import Network, Rows
+from runners.models._rows import Network, Rows, first_stop
 from runners.models._still_images import still_images_only
 from runners.models._weights import read_weights
 from runners.prompts import messages, verification
@@ -276,10 +277,8 @@ class HfVlm:
 
     def texts(self, generated: list[list[int]]) -> list[str]:
         """Generated tokens as answers: up to where the turn ends."""
-        ends = (next((i for i, token in enumerate(ids) if token in self.stops), len(ids)) for ids in generated)
-        return [
-            str(self.mine.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip() for ids, end in zip(generated, ends, strict=True)
-        ]
+        kept = (ids[: first_stop(ids, self.stops)] for ids in generated)
+        return [str(self.mine.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in kept]
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
         """Token ids that this conversation's rendered prompt would have to be followed by: the answer, then the end of the turn.
@@ -297,7 +296,7 @@ class HfVlm:
             )
         before, after = self.tokenize(prompt), self.tokenize(whole)
         ids = after[len(before) :] if after[: len(before)] == before else self.tokenize(whole[len(prompt) :])
-        end = next((i for i, token in enumerate(ids) if token in self.stops), None)
+        end = first_stop(ids, self.stops)
         return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]
 
     def option_ids(self, n: int) -> list[int]:
@@ -321,11 +320,9 @@ class HfVlm:
         prompt = self.render([user])
         whole = str(self.mine.apply_chat_template([user, assistant], tokenize=False))
         gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
-        tried = {}
-        before = self.tokenize(prompt)
-        for between in dict.fromkeys((gap if gap.isspace() else "", "", " ")):
-            after = self.tokenize(prompt + between + letter)
-            tried[between + letter] = after[len(before) :]
-            if after[:-1] == before and after[-1] != self.tokenizer.unk_token_id:
-                return int(after[-1])
-        raise ModelError(f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}")
+        found, tried = single_tokens(self, prompt, [between + letter for between in (gap if gap.isspace() else "", "", " ")])
+        if not found:
+            raise ModelError(
+                f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}"
+            )
+        return next(iter(found.values()))
