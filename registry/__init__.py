@@ -18,6 +18,9 @@ SHOWN_DRAWS = frozenset({"p_true_sampling"})
 EVIDENCE = "evidence"
 """Key of a sample's `meta`: what is known of its picture in words, for judges that ask for it."""
 
+REJECTED = "rejected"
+"""Key of a sample's `meta`: an answer that is worse than its references, for training that prefers."""
+
 MODALITIES = ("image", "text", "cross")
 """What a perturbation changes, and what a question's uncertainty can come from: the picture, the words, the match of the two."""
 

@@ -22,7 +22,7 @@ META: list[str] = ["file"]
 def vq_focusambiguity(
     context: AdapterContext,
     *,
-    splits: list[Literal["train", "val", "test"]] | None = None,
+    parts: list[Literal["train", "val", "test"]] | None = None,
     question: str = "question",
     image: str = "image",
     ambiguous: str = "ambiguous",
@@ -35,7 +35,7 @@ def vq_focusambiguity(
     and is kept once; its questions are one group. The number of masks is not the label and is not read.
 
     Args:
-        splits: Which files; train and val unless given: the 60 ambiguous and 80 other questions of VLM-UQBench.
+        parts: Which files; train and val unless given: the 60 ambiguous and 80 other questions of VLM-UQBench.
         question: Key of the question's text.
         image: Key of the picture's file name, looked for as `images/NAME`, `images/SPLIT/NAME`, `SPLIT/NAME`.
         ambiguous: Key of the label: true or false, or 1 or 0.
@@ -46,7 +46,7 @@ def vq_focusambiguity(
     """
     source = context.need_source("vq_focusambiguity")
     sent: set[str] = set()
-    for split in splits or ("train", "val"):
+    for split in parts or ("train", "val"):
         path = source / f"{split}_gt.json"
         repeated: Counter[str] = Counter()
         for where, record in read_records(path, "VQ-FocusAmbiguity's records", context=context):

@@ -50,12 +50,13 @@ def dpo(
 
     Loss = - ln sigmoid(beta [(ln pi(own) - ln ref(own)) - (ln pi(other) - ln ref(other))]), mean over the batch; ln pi is summed over
     the answer's tokens, end of turn included; the reference is the base model (adapter off, or a frozen copy). Lower is better.
-    Rows without a partner, and pairs whose answers are the same, are left out and counted.
+    Rows with a worse answer of their own (`meta.rejected`, as rated preferences have it) are preferred to that. Rows without
+    either and pairs whose answers are the same are left out and counted.
 
     Args:
         context: datasets, models, seed.
         base: model of this spec to start from, and to compare with.
-        train: datasets with contrastive pairs of split `train`.
+        train: datasets with contrastive pairs, or with rated preferences, of split `train`.
         weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
         tune: which weights are trained: `lora` or `full`.
         beta: how strongly the model is held to what it was.
@@ -76,7 +77,7 @@ def dpo(
     Raises:
         FinetuneError: no pairs to train on, or a model that cannot be trained so.
     """
-    from runners.tuning.examples import pairs
+    from runners.tuning import examples
     from runners.tuning.recipe import Amount, Material, build, trainable
     from runners.tuning.tuner import Course, Preferer
 
@@ -84,10 +85,10 @@ def dpo(
     material = Material(context, train, weights)
 
     def preferences(rows: Sequence[Row]) -> list[Example]:
-        both = [(own, other) for own, other in pairs(rows) if own.target != other.target and not own.choices]
-        if len(both) < len(rows):
-            context.count(**{"dropped (no partner with another answer)": len(rows) - len(both)})
-        return [own.example(rejected=other.target) for own, other in both]
+        made = examples.preferences(rows)
+        if len(made) < len(rows):
+            context.count(**{"dropped (no partner with another answer)": len(rows) - len(made)})
+        return made
 
     pools, shares = material.mixture(preferences)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)

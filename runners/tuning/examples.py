@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from registry import REJECTED
 from runners.finetunes import FinetuneError
 from runners.inputs import Dataset
 from runners.prompts import LETTERS, messages, verification
@@ -41,6 +42,8 @@ class Row:
     references: tuple[str, ...]
     target: str | None
     """What the model is to say; None where the data do not tell."""
+    rejected: str | None = None
+    """A worse answer, where the data have one."""
 
     @property
     def conversation(self) -> tuple[dict[str, Any], ...]:
@@ -68,7 +71,7 @@ def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
     Raises:
         FinetuneError: there is none.
     """
-    columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id"]
+    columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
     found, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
         target = _target(sample)
@@ -87,6 +90,7 @@ def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
                 sample["answerable"],
                 tuple(sample["references"] or ()),
                 target,
+                dict(sample["meta"] or ()).get(REJECTED),
             )
         )
     if without:
@@ -102,6 +106,13 @@ def _target(sample: dict[str, Any]) -> str | None:
         return LETTERS[sample["answer_index"]]
     references = [r for r in sample["references"] or () if r.strip()]
     return Counter(references).most_common(1)[0][0] if references else None
+
+
+def preferences(rows: Sequence[Row]) -> list[Example]:
+    """What a row's own answer is preferred to: the worse answer that the data have, else its partner's in a contrastive pair."""
+    rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
+    both = pairs([row for row in rows if row.rejected is None])
+    return rated + [own.example(rejected=other.target) for own, other in both if own.target != other.target and not own.choices]
 
 
 def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:

@@ -12,6 +12,7 @@ from compiler.plan import Plan, make_plan
 from compiler.resolve import Resolved, resolve_file
 from compiler.spec import RunWide
 from compiler.views import print_needs
+from registry import cards
 from runners import data
 from runners.settings import Settings
 from runners.stage import Stage, StageError
@@ -48,9 +49,20 @@ metrics: [accuracy]
 """
 
 
+UNREAD = {"docci": "a reader of its captions", "vqav2": "a reader of its questions"}
+"""What these cards said before they had readers."""
+read = cards.load_card
+
+
+def unread(name: str) -> cards.Card:
+    update = {"adapter": None, "missing": UNREAD[name]} if name in UNREAD else {}
+    return read(name).model_copy(update=update)
+
+
 @pytest.fixture(autouse=True)
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("MADE_UP_KEY", raising=False)
+    monkeypatch.setattr(cards, "load_card", unread)
     (tmp_path / "registry/data/scene-vlm-base").mkdir(parents=True)
     with made_up(tmp_path) as add:
         add("generators", "made_up_writer", WRITER)
@@ -85,8 +97,8 @@ def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
   environment variables to set:
     MADE_UP_KEY  the key of http://made.up/v1 (1 stage)
   data that nothing here reads yet:
-    docci  missing: a reader of DOCCI's descriptions, one caption per picture, that keeps its own train and test split (1 stage)
-    vqav2  missing: a reader of VQA's question and annotation files that joins them by question_id to COCO's pictures (1 stage)"""
+    docci  missing: a reader of its captions (1 stage)
+    vqav2  missing: a reader of its questions (1 stage)"""
     )
     by_name = {n.what: n.stages for n in found(tmp_path) if n.kind == "data"}
     assert by_name["llava-1.5-7b"] == ("infer-there-ours", "infer-there-vqa")
@@ -123,9 +135,8 @@ def test_a_data_set_that_nothing_reads_compiles_and_its_stage_says_so(tmp_path: 
     with pytest.raises(StageError) as caught:
         data.run(Stage("t/data-docci", "t", "data-docci", "data", stage.params, stage.inputs, stage.outputs, 0, Settings()))
     assert str(caught.value) == (
-        "dataset docci: nothing here reads the files of the card 'docci' yet; missing: a reader of DOCCI's descriptions, one caption per "
-        "picture, that keeps its own train and test split. Write registry/adapters/NAME.py (docs/plugins.md), name it as the card's "
-        "`adapter`, and compile again"
+        "dataset docci: nothing here reads the files of the card 'docci' yet; missing: a reader of its captions. "
+        "Write registry/adapters/NAME.py (docs/plugins.md), name it as the card's `adapter`, and compile again"
     )
 
 

@@ -40,26 +40,26 @@ def test_labels_splits_and_shared_pictures(tmp_path):
     assert [x.image_id for x in made if isinstance(x, Image)] == ["0", "1", "2"]
     assert all(s.group == s.image_id and s.references == () for s in samples)
     assert len({s.sample_id for s in samples}) == 7
-    assert [x for x in read(tmp_path, splits=["val"]) if isinstance(x, Sample)] == samples[4:]
+    assert [x for x in read(tmp_path, parts=["val"]) if isinstance(x, Sample)] == samples[4:]
 
 
 def test_ids_come_from_content(tmp_path):
-    first = [x.sample_id for x in read(folder(tmp_path, train=[record(1), record(2)]), splits=["train"]) if isinstance(x, Sample)]
-    again = [x.sample_id for x in read(folder(tmp_path, train=[record(2), record(1)]), splits=["train"]) if isinstance(x, Sample)]
+    first = [x.sample_id for x in read(folder(tmp_path, train=[record(1), record(2)]), parts=["train"]) if isinstance(x, Sample)]
+    again = [x.sample_id for x in read(folder(tmp_path, train=[record(2), record(1)]), parts=["train"]) if isinstance(x, Sample)]
     assert first == again[::-1]
-    twice = [x.sample_id for x in read(folder(tmp_path, train=[record(1), record(1)]), splits=["train"]) if isinstance(x, Sample)]
+    twice = [x.sample_id for x in read(folder(tmp_path, train=[record(1), record(1)]), parts=["train"]) if isinstance(x, Sample)]
     assert twice == [first[0], f"{first[0]}-2"]
 
 
 def test_keys_are_parameters(tmp_path):
     renamed = [{"q": "Which?", "file": "a.jpg", "is_ambiguous": 1, "uid": 17}]
     keys = {"question": "q", "image": "file", "ambiguous": "is_ambiguous", "id": "uid"}
-    (_, sample) = read(folder(tmp_path, train=renamed), splits=["train"], **keys)
+    (_, sample) = read(folder(tmp_path, train=renamed), parts=["train"], **keys)
     assert (sample.sample_id, sample.answerable) == ("train/17", False)
     with pytest.raises(
         AdapterError, match=r"json: line 1, record 0: missing question, image, ambiguous; it has: q, file, is_ambiguous, uid"
     ):
-        read(tmp_path, splits=["train"])
+        read(tmp_path, parts=["train"])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_keys_are_parameters(tmp_path):
 )
 def test_damaged(tmp_path, changes, says):
     with pytest.raises(AdapterError, match=says):
-        read(folder(tmp_path, train=[record(0, **changes)]), splits=["train"])
+        read(folder(tmp_path, train=[record(0, **changes)]), parts=["train"])
 
 
 def test_absent(tmp_path):
@@ -81,4 +81,4 @@ def test_absent(tmp_path):
         read(folder(tmp_path, train=[record(0)]))
     (tmp_path / "images/0.jpg").unlink()
     with pytest.raises(AdapterError, match=r"expected its picture at images/0\.jpg or images/train/0\.jpg or train/0\.jpg"):
-        read(tmp_path, splits=["train"])
+        read(tmp_path, parts=["train"])

@@ -1,0 +1,128 @@
+"""VQA's files: questions, and what people answered, joined by question id. Read by VQA v2 and by what is laid out as VQA v1.
+
+Lost without it: two readers that hold half a million annotations in memory, or take it for granted that both files are in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_records, text_of
+
+CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
+"""Types of answers -> categories, where `/` would begin a part of a path."""
+
+
+class Annotation(NamedTuple):
+    """What people said of one question."""
+
+    image_id: int
+    question_type: str
+    answer_type: str
+    """Empty where the file does not say."""
+    answers: tuple[str, ...]
+
+
+class Asked(NamedTuple):
+    """One question with its annotation, if there are any."""
+
+    where: str
+    question_id: int
+    image_id: int
+    question: str
+    annotation: Annotation | None
+
+
+def read_questions(
+    context: AdapterContext, questions: Path, annotations: Path | None, what: str, people: int | None = None
+) -> Iterator[Asked]:
+    """Questions in official order, each with its annotation.
+
+    Both files are read side by side: no more of the annotations is in memory than what their order differs by.
+
+    Args:
+        context: told of bad records.
+        questions: a file with a list `questions`.
+        annotations: a file with a list `annotations`; None for a part without public answers.
+        what: the data set's name, for messages.
+        people: how many answers every question must have; None = at least one.
+
+    Raises:
+        AdapterError: a file or key is missing or unknown, a question has no annotation or the other way round, or they differ in
+            picture.
+    """
+    said = _annotations(context, annotations, what, people) if annotations is not None else None
+    waiting: dict[int, Annotation] = {}
+    for where, record in read_records(questions, f"the questions of {what}", "questions", context):
+        with context.record():
+            need(record, ("image_id", "question", "question_id"), where, others=())
+            question_id, image_id = whole(record, "question_id", where), whole(record, "image_id", where)
+            found = None
+            if said is not None:
+                found = waiting.pop(question_id, None) or _ahead(said, question_id, waiting)
+                if found is None:
+                    raise AdapterError(f"{where}: question_id {question_id}: has no annotation in {annotations}")
+                if found.image_id != image_id:
+                    raise AdapterError(f"{where}: question_id {question_id}: image_id {image_id} here, {found.image_id} in {annotations}")
+            yield Asked(where, question_id, image_id, text_of(record, "question", where), found)
+    for question_id, annotation in said or ():
+        waiting[question_id] = annotation
+    if waiting:
+        context.bad(
+            AdapterError(f"{annotations}: {len(waiting):,} annotations of questions that {questions} does not have: {min(waiting)}...")
+        )
+
+
+def _ahead(said: Iterator[tuple[int, Annotation]], wanted: int, waiting: dict[int, Annotation]) -> Annotation | None:
+    """Read on until the one that is wanted; what comes before it waits."""
+    for question_id, annotation in said:
+        if question_id == wanted:
+            return annotation
+        waiting[question_id] = annotation
+    return None
+
+
+def _annotations(context: AdapterContext, path: Path, what: str, people: int | None) -> Iterator[tuple[int, Annotation]]:
+    kinds: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    others = ("answer_type", "multiple_choice_answer", "ans_source")
+    for where, record in read_records(path, f"the annotations of {what}", "annotations", context):
+        with context.record():
+            need(record, ("question_id", "image_id", "question_type", "answers"), where, others=others)
+            answers = _answers(record["answers"], people, where)
+            kind = text_of(record, "question_type", where)
+            annotation = Annotation(
+                whole(record, "image_id", where),
+                kinds.setdefault(kind, kind),
+                str(record.get("answer_type", "")),
+                tuple(texts.setdefault(text, text) for text in answers),
+            )
+            yield whole(record, "question_id", where), annotation
+
+
+def _answers(given: Any, people: int | None, where: str) -> list[str]:
+    if not isinstance(given, list) or not given or (people is not None and len(given) != people):
+        got = f"{len(given)} of them" if isinstance(given, list) else repr(given)[:60]
+        raise AdapterError(f"{where}: answers: expected a list of {people or 'at least one'}, got {got}")
+    found = []
+    for i, answer in enumerate(given):
+        need(answer, ("answer",), f"{where}: answers[{i}]", others=("answer_confidence", "answer_id", "raw_answer"))
+        if not isinstance(answer["answer"], str):
+            raise AdapterError(f"{where}: answers[{i}]: answer: expected text, got {answer['answer']!r:.60}")
+        found.append(answer["answer"])
+    return found
+
+
+def whole(record: dict[str, Any], key: str, where: str) -> int:
+    """A value that is a whole number.
+
+    Raises:
+        AdapterError: it is something else.
+    """
+    value = record[key]
+    if type(value) is not int:
+        raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")
+    return value

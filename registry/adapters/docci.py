@@ -1,0 +1,64 @@
+"""DOCCI: photographs with long descriptions written by people. Onoe et al., 2024 (ECCV)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.sample import Image, Sample
+
+META = ["caption"]
+SPLITS = ("train", "test", "qual_dev", "qual_test")
+
+
+def docci(
+    context: AdapterContext,
+    *,
+    parts: list[Literal["train", "test", "qual_dev", "qual_test"]] | None = None,
+    question: str = "Describe this image in detail.",
+) -> Iterator[Image | Sample]:
+    """A sample per picture of these splits, in official order: `docci_descriptions.jsonlines`, `images/NAME`.
+
+    The description is `meta.caption`, of which the recipe `from_caption` writes pairs, and the reference. `sample_id` and `image_id`
+    are `example_id`; the split is DOCCI's own.
+
+    Args:
+        parts: `train` and `test` unless given.
+        question: what is asked of each picture, since DOCCI has no questions.
+
+    Raises:
+        AdapterError: a file, key or value is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("docci")
+    wanted = parts or ["train", "test"]
+    for where, record in read_records(source / "docci_descriptions.jsonlines", "DOCCI's descriptions", context=context):
+        with context.record():
+            need(record, ("example_id", "split", "image_file", "description"), where, others=())
+            if record["split"] not in SPLITS:
+                raise AdapterError(f"{where}: split: expected one of {', '.join(SPLITS)}, got {record['split']!r:.60}")
+            if record["split"] not in wanted:
+                continue
+            sample = _sample(record, question, where)
+            if context.selects(sample):
+                name = text_of(record, "image_file", where)
+                yield read_image(source, (f"images/{name}",), sample.sample_id, where)
+                yield sample
+
+
+def _sample(record: dict[str, Any], question: str, where: str) -> Sample:
+    example, caption = text_of(record, "example_id", where), text_of(record, "description", where)
+    if example != Path(text_of(record, "image_file", where)).stem:
+        raise AdapterError(f"{where}: expected example_id and image_file to be of one name, got '{example}' and '{record['image_file']}'")
+    return Sample(
+        sample_id=example,
+        question=question,
+        image_id=example,
+        references=(caption,),
+        split=record["split"],
+        source="docci",
+        group=example,
+        meta={"caption": caption},
+    )

@@ -1,0 +1,150 @@
+"""GQA: compositional questions about Visual Genome's photographs, made from scene graphs. Hudson, Manning, 2019 (CVPR)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.sample import Image, Sample
+
+META = ["answer_kind", "structural", "semantic", "detailed", "full_answer"]
+LABELLED = ("train", "val", "testdev")
+GRAPHS = ("train", "val")
+"""Parts whose scene graphs are released."""
+STRUCTURAL = ("query", "verify", "logical", "choose", "compare")
+BARE = ("question", "imageId", "isBalanced")
+KEYS = (*BARE, "answer", "fullAnswer", "types", "semantic", "annotations")
+OTHERS = ("groups", "semanticStr", "entailed", "equivalent")
+
+
+def gqa(
+    context: AdapterContext,
+    *,
+    parts: list[Literal["train", "val", "testdev", "test", "challenge"]] | None = None,
+    balanced: bool = True,
+    graphs: bool = True,
+) -> Iterator[Image | Sample]:
+    """Questions of these parts, in official order: `train_balanced_questions.json`, `images/ID.jpg`, and likewise.
+
+    `sample_id` is the question's key, `image_id` the picture's; questions about one picture are a group. The category is the
+    question's structural type (query, verify, logical, choose, compare), by which the official evaluator gives accuracies; meta has
+    its three types, the full answer, and `answer_kind`: `open` for query, `binary` for all others, as that evaluator has it. The
+    parts test and challenge were released without answers: their samples have neither references nor categories.
+
+    What the recipe `inpainted` reads with saliency `gqa` is kept beside the samples, for the questions that the spec selects:
+    `scenes/PART_sceneGraphs.json` with the pictures' scene graphs, `scenes/PART_questions.json` with what questions are attached to.
+
+    Args:
+        parts: `train` and `val` unless given.
+        balanced: the balanced questions; false takes all (`train_all_questions/` where there is a folder of them).
+        graphs: keep the scene graphs; testdev, test and challenge have none.
+
+    Raises:
+        AdapterError: a file, key or value is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("gqa")
+    sent: set[str] = set()
+    for split in parts or ["train", "val"]:
+        keeps = graphs and split in GRAPHS
+        asked: set[str] = set()
+        with ObjectFile(context.folder / "scenes" / f"{split}_questions.json" if keeps else None) as annotations:
+            for path in _files(source, split, balanced):
+                for where, (key, record) in read_records(path, "GQA's questions", "*", context):
+                    with context.record():
+                        sample = _sample(key, record, split, where)
+                        if not context.selects(sample):
+                            continue
+                        if sample.image_id not in sent:
+                            yield read_image(source, (f"images/{sample.image_id}.jpg",), str(sample.image_id), where)
+                            sent.add(str(sample.image_id))
+                        asked.add(str(sample.image_id))
+                        annotations.add(key, _attached(record))
+                        yield sample
+        if keeps:
+            _keep_graphs(source / f"{split}_sceneGraphs.json", context, split, asked)
+
+
+def _files(source: Path, split: str, balanced: bool) -> list[Path]:
+    folder = source / f"{split}_all_questions"
+    if balanced or not folder.is_dir():
+        return [source / f"{split}_{'balanced' if balanced else 'all'}_questions.json"]
+    found = sorted(folder.glob(f"{split}_all_questions_*.json"), key=lambda p: (len(p.name), p.name))
+    if not found:
+        raise AdapterError(f"{folder}: expected {split}_all_questions_0.json and so on, found none")
+    return found
+
+
+def _sample(key: str, record: Any, split: str, where: str) -> Sample:
+    where = f"{where} ({key})"
+    labelled = split in LABELLED
+    need(record, KEYS if labelled else BARE, where, others=OTHERS if labelled else (*KEYS, *OTHERS))
+    image_id = text_of(record, "imageId", where)
+    same: dict[str, Any] = {
+        "sample_id": key,
+        "question": text_of(record, "question", where),
+        "image_id": image_id,
+        "split": split,
+        "source": "gqa",
+        "group": image_id,
+    }
+    if not labelled:
+        return Sample(**same)
+    types = need(record["types"], ("structural", "semantic", "detailed"), f"{where}: types", others=())
+    if types["structural"] not in STRUCTURAL:
+        raise AdapterError(f"{where}: types.structural: expected one of {', '.join(STRUCTURAL)}, got {types['structural']!r:.60}")
+    meta = {name: str(value) for name, value in types.items()}
+    meta["answer_kind"] = "open" if types["structural"] == "query" else "binary"
+    answer = text_of(record, "answer", where)
+    return Sample(
+        **same, references=(answer,), category=types["structural"], meta=meta | {"full_answer": text_of(record, "fullAnswer", where)}
+    )
+
+
+def _attached(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What saliency reads of a question: its operations, and the objects that its words and answers are attached to."""
+    return {"semantic": record.get("semantic"), "annotations": record.get("annotations")}
+
+
+def _keep_graphs(path: Path, context: AdapterContext, split: str, wanted: Collection[str]) -> None:
+    """The scene graphs of these pictures, and no others."""
+    found: set[str] = set()
+    with ObjectFile(context.folder / "scenes" / f"{split}_sceneGraphs.json") as graphs:
+        for where, (image_id, graph) in read_records(path, "GQA's scene graphs (or say `graphs: false`)", "*", context):
+            if image_id in wanted:
+                with context.record():
+                    need(graph, ("width", "height", "objects"), f"{where} ({image_id})", others=("location", "weather"))
+                    graphs.add(image_id, graph)
+                    found.add(image_id)
+    if lacking := sorted(set(wanted) - found):
+        more = f" and {len(lacking) - 1:,} more" if len(lacking) > 1 else ""
+        raise AdapterError(f"{path}: has no scene graph of picture '{lacking[0]}'{more}, which questions are about; or say `graphs: false`")
+
+
+class ObjectFile:
+    """A JSON object written member by member; none where there is no path."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._first = path, True
+
+    def __enter__(self) -> ObjectFile:
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = self._path.open("w", encoding="utf-8")
+            self._handle.write("{")
+        return self
+
+    def add(self, key: str, value: Any) -> None:
+        if self._path is not None:
+            self._handle.write("" if self._first else ",\n")
+            self._handle.write(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}")
+            self._first = False
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._path is not None:
+            self._handle.write("}\n")
+            self._handle.close()

@@ -1,0 +1,104 @@
+"""LLaVA's visual instructions: conversations about pictures, for tuning. Liu, Li, Li, Lee, 2024 (CVPR)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.sample import Image, Sample
+
+META = ["turn", "origin"]
+IMAGE = "<image>"
+
+
+def llava_instruct(
+    context: AdapterContext,
+    *,
+    file: str = "llava_v1_5_mix665k.json",
+    turns: Literal["each", "first"] = "each",
+    text_only: bool = True,
+) -> Iterator[Image | Sample]:
+    """A sample of each question of a conversation and its answer, in official order, all of split `train`.
+
+    Reads a list of `{id, image, conversations: [{from: human | gpt, value}]}`; pictures lie at `image` from the entry's top, or under
+    `images/`. The mark `<image>` is taken out of the questions: models are shown the picture by their own templates. A sample stands
+    for itself: what was said before its turn is not part of it. Ids of the release come many times, so `sample_id` is the id, a digest of
+    the conversation, and the turn. `meta.origin` is the first folder of the picture (`coco`, `gqa`...), or `text`.
+
+    Args:
+        file: its name.
+        turns: `each` question of a conversation, or only the `first`, which alone needs nothing that was said before.
+        text_only: take the conversations without a picture too.
+
+    Raises:
+        AdapterError: a file, key or value is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("llava_instruct")
+    sent: set[str] = set()
+    repeated: Counter[str] = Counter()
+    for where, record in read_records(source / file, "LLaVA's conversations", context=context):
+        with context.record():
+            need(record, ("id", "conversations"), where, others=("image", "model"))
+            if "image" not in record and not text_only:
+                continue
+            for sample in _samples(record, turns, repeated, where):
+                if not context.selects(sample):
+                    continue
+                if sample.image_id is not None and sample.image_id not in sent:
+                    yield read_image(source, (sample.image_id, f"images/{sample.image_id}"), sample.image_id, where)
+                    sent.add(sample.image_id)
+                yield sample
+
+
+def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: str) -> list[Sample]:
+    image = text_of(record, "image", where) if "image" in record else None
+    digest = hashlib.sha256(json.dumps([image, record["conversations"]], ensure_ascii=False).encode()).hexdigest()[:10]
+    name = f"{record['id']}-{digest}"
+    repeated[name] += 1
+    if repeated[name] > 1:
+        name += f"-{repeated[name]}"
+    asked = _turns(record["conversations"], image is not None, where)
+    return [
+        Sample(
+            sample_id=f"{name}/{turn}",
+            question=question,
+            image_id=image,
+            references=(answer,),
+            split="train",
+            source="llava_instruct",
+            group=image or name,
+            meta={"turn": str(turn), "origin": image.partition("/")[0] if image is not None else "text"},
+        )
+        for turn, (question, answer) in enumerate(asked if turns == "each" else asked[:1])
+    ]
+
+
+def _turns(conversation: Any, shown: bool, where: str) -> list[tuple[str, str]]:
+    """Questions and answers, which take turns; what opens a conversation without a question is no question's answer."""
+    where = f"{where}: conversations"
+    if not isinstance(conversation, list) or not conversation:
+        raise AdapterError(f"{where}: expected a list of turns, got {conversation!r:.60}")
+    said: list[tuple[str, str]] = []
+    for i, turn in enumerate(conversation):
+        need(turn, ("from", "value"), f"{where}[{i}]", others=())
+        if turn["from"] not in ("human", "gpt") or not isinstance(turn["value"], str):
+            raise AdapterError(f"{where}[{i}]: expected words from human or gpt, got {turn!r:.80}")
+        said.append((turn["from"], turn["value"]))
+    marks = sum(text.count(IMAGE) for speaker, text in said if speaker == "human")
+    if shown != (marks > 0) or marks > 1:
+        expected = f"one {IMAGE}" if shown else f"no {IMAGE}, since the record has no image"
+        raise AdapterError(f"{where}: expected {expected} in what the human says, found {marks}")
+    found = [
+        (asked.replace(IMAGE, "").strip(), answer.strip())
+        for (who, asked), (then, answer) in pairwise(said)
+        if (who, then) == ("human", "gpt")
+    ]
+    if not found or not all(question and answer for question, answer in found):
+        raise AdapterError(f"{where}: expected questions of human, each with an answer of gpt, got {conversation!r:.100}")
+    return found

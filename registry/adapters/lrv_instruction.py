@@ -1,0 +1,74 @@
+"""LRV-Instruction: instructions about what a picture shows and about what it does not. Liu, Lin, Li, Wang, Yacoob, Wang, 2023.
+
+No released file was seen by us; names and keys are those that a third party's reader has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.sample import Image, Sample
+
+META = ["part", "task"]
+FILES = {
+    "first": ("filter_cap1.json", "filter_cap.json"),
+    "more": ("filter_cap_more1.json", "filter_cap_more.json"),
+    "charts": ("chart_release_update.json", "chart_release_update.json"),
+}
+"""Part -> its file, and its file with coordinates of objects in the answers."""
+
+
+def lrv_instruction(
+    context: AdapterContext, *, parts: list[Literal["first", "more", "charts"]] | None = None, coordinates: bool = False
+) -> Iterator[Image | Sample]:
+    """A sample per instruction of these parts, in official order, all of split `train`.
+
+    Reads lists of `{image_id, question, answer}` and perhaps `task`: `filter_cap1.json`, `filter_cap_more1.json`,
+    `chart_release_update.json`; pictures `image/ID.jpg`, of charts `chart_image/ID`. The release has no ids: `sample_id` is made of the
+    picture's and a digest of the words, and what comes twice is told apart by its turn. Which instructions are about something that
+    is not there stands in no key that is known of: `answerable` stays true for all, and the answer says it.
+
+    Args:
+        parts: `first` and `more` unless given.
+        coordinates: the files whose answers name places of objects; the authors say that these are inexact.
+
+    Raises:
+        AdapterError: a file, key or value is not as described. Nothing is guessed.
+    """
+    source = context.need_source("lrv_instruction")
+    sent: set[str] = set()
+    repeated: Counter[str] = Counter()
+    for part in parts or ["first", "more"]:
+        for where, record in read_records(source / FILES[part][coordinates], "LRV's instructions", context=context):
+            with context.record():
+                sample = _sample(need(record, ("image_id", "question", "answer"), where, others=("task",)), part, repeated, where)
+                if not context.selects(sample):
+                    continue
+                if sample.image_id not in sent:
+                    place = f"chart_image/{sample.image_id}" if part == "charts" else f"image/{sample.image_id}.jpg"
+                    yield read_image(source, (place,), str(sample.image_id), where)
+                    sent.add(str(sample.image_id))
+                yield sample
+
+
+def _sample(record: dict[str, Any], part: str, repeated: Counter[str], where: str) -> Sample:
+    image_id = str(record["image_id"]) if type(record["image_id"]) is int else text_of(record, "image_id", where)
+    question, answer = text_of(record, "question", where).strip(), text_of(record, "answer", where).strip()
+    digest = hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()[:10]
+    name = f"{part}/{image_id}-{digest}"
+    repeated[name] += 1
+    return Sample(
+        sample_id=name if repeated[name] == 1 else f"{name}-{repeated[name]}",
+        question=question,
+        image_id=image_id,
+        references=(answer,),
+        split="train",
+        source="lrv_instruction",
+        group=image_id,
+        meta={"part": part, **({"task": str(record["task"])} if "task" in record else {})},
+    )

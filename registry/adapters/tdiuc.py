@@ -1,0 +1,107 @@
+"""TDIUC: questions of twelve kinds, absurd ones among them. Kafle, Kanan, 2017 (ICCV).
+
+No released file was seen by us: it is known to be laid out as VQA v1, and every record is held to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import read_image
+from registry.adapters._vqa import Annotation, Asked, read_questions
+from registry.sample import Image, Sample
+
+META = ["question_type"]
+ABSURD = "absurd"
+DOES_NOT_APPLY = "doesnotapply"
+TYPES = (
+    "absurd",
+    "activity_recognition",
+    "attribute",
+    "color",
+    "counting",
+    "object_presence",
+    "object_recognition",
+    "positional_reasoning",
+    "scene_recognition",
+    "sentiment_understanding",
+    "sport_recognition",
+    "utility_affordance",
+)
+
+
+def tdiuc(
+    context: AdapterContext,
+    *,
+    split: Literal["train", "val"] = "val",
+    types: list[
+        Literal[
+            "absurd",
+            "activity_recognition",
+            "attribute",
+            "color",
+            "counting",
+            "object_presence",
+            "object_recognition",
+            "positional_reasoning",
+            "scene_recognition",
+            "sentiment_understanding",
+            "sport_recognition",
+            "utility_affordance",
+        ]
+    ]
+    | None = None,
+) -> Iterator[Image | Sample]:
+    """Questions of one split, in official order: `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`.
+
+    `sample_id` is the question's id, the category its type, the reference its one answer; questions about one picture are a group. An
+    absurd question asks for what its picture lacks: it is `answerable: false`, and `doesnotapply` is what the release has as its
+    answer. Pictures are `Images/val2014/COCO_val2014_%012d.jpg`, or `Images/VG/%d.jpg` of Visual Genome, the first that is there.
+
+    Args:
+        split: as released.
+        types: of questions; all twelve unless given.
+
+    Raises:
+        AdapterError: a file, key or value is not as in the release, or an absurd question is answered. Nothing is guessed.
+    """
+    source = context.need_source("tdiuc")
+    part = f"mscoco_{split}2014"
+    questions = source / "Questions" / f"OpenEnded_{part}_questions.json"
+    sent: set[int] = set()
+    for asked in read_questions(context, questions, source / "Annotations" / f"{part}_annotations.json", "TDIUC"):
+        with context.record():
+            assert asked.annotation is not None
+            sample = _sample(asked, asked.annotation, split)
+            if (types is not None and sample.category not in types) or not context.selects(sample):
+                continue
+            if asked.image_id not in sent:
+                places = (f"Images/{split}2014/COCO_{split}2014_{asked.image_id:012d}.jpg", f"Images/VG/{asked.image_id}.jpg")
+                yield read_image(source, places, str(sample.image_id), asked.where)
+                sent.add(asked.image_id)
+            yield sample
+
+
+def _sample(asked: Asked, said: Annotation, split: str) -> Sample:
+    kind, answers = said.question_type, tuple(dict.fromkeys(said.answers))
+    if kind not in TYPES:
+        raise AdapterError(f"{asked.where}: question_type of its annotation: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
+    absurd = answers == (DOES_NOT_APPLY,)
+    if absurd != (kind == ABSURD):
+        raise AdapterError(
+            f"{asked.where}: expected '{DOES_NOT_APPLY}' as answer to questions of type '{ABSURD}' and no others, got {answers}, {kind!r}"
+        )
+    return Sample(
+        sample_id=str(asked.question_id),
+        question=asked.question,
+        image_id=str(asked.image_id),
+        references=answers,
+        category=kind,
+        answerable=not absurd,
+        split=split,
+        source="tdiuc",
+        group=str(asked.image_id),
+        meta={"question_type": kind},
+    )

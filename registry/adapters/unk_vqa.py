@@ -1,0 +1,138 @@
+"""UNK-VQA: questions of VQA v2 made unanswerable, beside answerable ones. Guo, Jiao, Shen, Nie, Kankanhalli, 2024 (TPAMI)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, text_of
+from registry.adapters._vqa import whole
+from registry.sample import Image, Sample
+
+META = ["alter_type", "reason", "question_id_origin", "answer_origin"]
+AMBIGUOUS = "multiple plausible answers"
+"""What the reason says that CertainlyUncertain leaves out."""
+FOLDERS = {"train": "images-train", "val": "images-val", "test": "images-val"}
+TOP = ("answer_map", "reason_map", "alter_type_map", "annotation")
+KEYS = ("question_id", "question", "image_name", "answerability", "alter_type", "misc")
+ORIGIN = ("question_id_origin", "image_name_origin", "answer_origin")
+
+
+def unk_vqa(
+    context: AdapterContext,
+    *,
+    parts: list[Literal["train", "val", "test"]] | None = None,
+    ambiguous: bool = False,
+    reason: str = "reason",
+    images: str | None = None,
+) -> Iterator[Image | Sample]:
+    """Questions of these splits, in official order: `annt_train.json`, `images-train/`, and likewise.
+
+    Where `answerability.binary` is true the answer is the one reference; where it is false the question is `answerable: false`, the
+    category is `unanswerable`, and `meta.reason` has the codes of why, as `reason_map` numbers them (joined by a space). meta also has
+    how the question was altered and what it was made of. Pictures were altered too, so equal names in two folders are two pictures.
+
+    The files were not seen by us, and their README shows only an answerable record: under which key of `answerability.other` an
+    unanswerable one has its reasons is a parameter, and a record without it ends the run with the keys it has.
+
+    Args:
+        parts: `test` unless given.
+        ambiguous: keep unanswerable questions of which a reason is that there are several plausible answers; CertainlyUncertain
+            leaves them out.
+        reason: the key with the code or list of codes.
+        images: the folder of the pictures; unless given `images-train` for train and `images-val` for val and test.
+
+    Raises:
+        AdapterError: a file, key or value is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("unk_vqa")
+    sent: set[str] = set()
+    for split in parts or ["test"]:
+        path = source / f"annt_{split}.json"
+        found = _read(path)
+        left_out = {code for code, text in found["reason_map"].items() if AMBIGUOUS in text}
+        if not left_out and not ambiguous:
+            raise AdapterError(
+                f"{path}: reason_map: expected a reason with '{AMBIGUOUS}', got {found['reason_map']}; or say `ambiguous: true`"
+            )
+        folder = images or FOLDERS[split]
+        for number, record in enumerate(found["annotation"]):
+            where = f"{path}: annotation {number}"
+            with context.record():
+                sample, codes = _sample(record, found, split, folder, reason, where)
+                if (not ambiguous and left_out & set(codes)) or not context.selects(sample):
+                    continue
+                if sample.image_id not in sent:
+                    yield read_image(source, (f"{folder}/{record['image_name']}",), str(sample.image_id), where)
+                    sent.add(str(sample.image_id))
+                yield sample
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise AdapterError(f"{path}: expected the annotations of UNK-VQA, found none")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise AdapterError(
+            f"{path}: not JSON: {error}. The sample in UNK-VQA's README is none either: it lacks the comma after alter_type_map and has "
+            "one too many at its end; a file made of it needs both mended"
+        ) from error
+    need(found, TOP, str(path), others=())
+    for name in TOP[:-1]:
+        if not isinstance(found[name], dict) or not all(isinstance(text, str) for text in found[name].values()):
+            raise AdapterError(f"{path}: {name}: expected an object of code -> text, got {found[name]!r:.60}")
+    if not isinstance(found["annotation"], list) or not found["annotation"]:
+        raise AdapterError(f"{path}: annotation: expected a list of records, got {found['annotation']!r:.60}")
+    return found
+
+
+def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: str, where: str) -> tuple[Sample, list[str]]:
+    need(record, KEYS, where, others=())
+    origin = need(record["misc"], ORIGIN, f"{where}: misc", others=())
+    said = need(record["answerability"], ("binary", "other"), f"{where}: answerability", others=())
+    if not isinstance(said["binary"], bool):
+        raise AdapterError(f"{where}: answerability.binary: expected true or false, got {said['binary']!r:.60}")
+    if record["alter_type"] not in maps["alter_type_map"]:
+        raise AdapterError(f"{where}: alter_type: expected one of {', '.join(maps['alter_type_map'])}, got {record['alter_type']!r:.60}")
+    references: tuple[str, ...] = ()
+    codes: list[str] = []
+    if said["binary"]:
+        other = need(said["other"], ("answer",), f"{where}: answerability.other", others=("options",))
+        references = (text_of(other, "answer", f"{where}: answerability.other"),)
+    else:
+        codes = _reasons(said["other"], key, maps["reason_map"], f"{where}: answerability.other")
+    name = text_of(record, "image_name", where)
+    made = Sample(
+        sample_id=f"{split}/{whole(record, 'question_id', where)}",
+        question=text_of(record, "question", where),
+        image_id=f"{folder}/{Path(name).stem}",
+        references=references,
+        category="answerable" if said["binary"] else "unanswerable",
+        answerable=said["binary"],
+        split=split,
+        source="unk_vqa",
+        group=str(origin["image_name_origin"]),
+        meta={
+            "alter_type": record["alter_type"],
+            "question_id_origin": str(origin["question_id_origin"]),
+            "answer_origin": str(origin["answer_origin"]),
+            **({"reason": " ".join(codes)} if codes else {}),
+        },
+    )
+    return made, codes
+
+
+def _reasons(other: Any, key: str, known: Mapping[str, str], where: str) -> list[str]:
+    if not isinstance(other, dict) or key not in other:
+        there = ", ".join(map(str, other)) if isinstance(other, dict) else repr(other)[:60]
+        raise AdapterError(
+            f"{where}: missing '{key}', the codes of why it cannot be answered; it has: {there or 'no keys'}; name it by `reason: KEY`"
+        )
+    codes = [str(code) for code in (other[key] if isinstance(other[key], list) else [other[key]])]
+    if not codes or not set(codes) <= set(known):
+        raise AdapterError(f"{where}: {key}: expected codes of reason_map ({', '.join(known)}), got {other[key]!r:.60}")
+    return codes

@@ -1,0 +1,141 @@
+"""VLFeedback: answers of several models to one instruction, rated by GPT-4V; preferences for tuning. Li et al., 2023 (Silkie).
+
+CertainlyUncertain calls it MMInstruction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._parquet import picture, read_parquet
+from registry.sample import REJECTED, Image, Sample
+
+META = ["rejected", "rating", "rejected_rating"]
+ASPECTS = ("Helpfulness", "Visual Faithfulness", "Ethical Considerations")
+FILE = "vlfeedback_80k.jsonl"
+
+
+def vlfeedback(
+    context: AdapterContext,
+    *,
+    pairs: Literal["all", "extremes"] = "all",
+    aspects: list[Literal["Helpfulness", "Visual Faithfulness", "Ethical Considerations"]] | None = None,
+    margin: float = 0.0,
+) -> Iterator[Image | Sample]:
+    """A sample per preference: the prompt, the better answer as reference, the worse as `meta.rejected`. All of split `train`.
+
+    Reads `vlfeedback_80k.jsonl` with `images/`, or `data/*.parquet` with the pictures inside: records of `id`, `prompt` and
+    `completions`, each a `response` and its `annotations` ({aspect: {Rating: "1".."5"}}). An answer's rating is the mean over the
+    aspects; one without a number for each of these ("N/A") is left out. Two answers that differ by more than `margin` are a
+    preference, which the finetune `dpo` learns. Preferences about one picture are a group.
+
+    Args:
+        pairs: `all` of the answers to a prompt, as Silkie; or only `extremes`: the best against the worst, of equals the first.
+        aspects: all three unless given.
+        margin: how far apart ratings must be, on the scale from 1 to 5; equal ones are never a preference.
+
+    Raises:
+        AdapterError: a file, key or value is not as described. Nothing is guessed.
+    """
+    source = context.need_source("vlfeedback")
+    sent: set[str] = set()
+    repeated: Counter[str] = Counter()
+    for where, record in _records(source, context):
+        with context.record():
+            need(record, ("id", "prompt", "completions"), where, others=("img_path", "image", "models"))
+            image = _image(source, record, where)
+            rated = _rated(record["completions"], aspects or ASPECTS, where)
+            for sample in _preferences(record, image.image_id, rated, pairs, margin, repeated, where):
+                if not context.selects(sample):
+                    continue
+                if image.image_id not in sent:
+                    yield image
+                    sent.add(image.image_id)
+                yield sample
+
+
+def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]:
+    shards = sorted((source / "data").glob("*.parquet"))
+    if shards and not (source / FILE).is_file():
+        return read_parquet(shards, "VLFeedback's preferences")
+    return read_records(source / FILE, "VLFeedback's preferences (or data/*.parquet)", context=context)
+
+
+def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
+    """Named by its content: ids of the release come more than once."""
+    if record.get("image") is not None:
+        found = picture(record["image"], "", where)
+    else:
+        name = str(record.get("img_path") or f"{record['id']}.jpg")
+        found = read_image(source, (f"images/{name}", name), "", where)
+    return replace(found, image_id=f"{record['id']}-{hashlib.sha256(found.data).hexdigest()[:10]}")
+
+
+def _rated(given: Any, aspects: Sequence[str], where: str) -> list[tuple[int, str, float]]:
+    """Answers that have a number for every aspect: which of the completions, its words, its mean rating."""
+    if isinstance(given, dict):  # as Parquet has it: a list under each key
+        need(given, ("response", "annotations"), f"{where}: completions", others=("model",))
+        if not all(isinstance(part, list) for part in given.values()) or len({len(part) for part in given.values()}) > 1:
+            raise AdapterError(f"{where}: completions: expected lists of one length, got {given!r:.100}")
+        given = [{"response": r, "annotations": a} for r, a in zip(given["response"], given["annotations"], strict=True)]
+    if not isinstance(given, list):
+        raise AdapterError(f"{where}: completions: expected a list, got {given!r:.60}")
+    found: list[tuple[int, str, float]] = []
+    for i, completion in enumerate(given):
+        place = f"{where}: completions[{i}]"
+        need(completion, ("response", "annotations"), place, others=("model",))
+        notes = need(completion["annotations"], tuple(aspects), f"{place}: annotations", others=ASPECTS)
+        ratings = [_rating(notes[aspect], f"{place}: annotations.{aspect}") for aspect in aspects]
+        if all(rating is not None for rating in ratings) and isinstance(completion["response"], str) and completion["response"].strip():
+            found.append((i, completion["response"].strip(), sum(filter(None, ratings)) / len(ratings)))
+    return found
+
+
+def _rating(note: Any, where: str) -> int | None:
+    said = str(need(note, ("Rating",), where, others=("Rationale",))["Rating"]).strip()
+    if said in ("1", "2", "3", "4", "5"):
+        return int(said)
+    if said.upper() in ("N/A", "NONE", ""):
+        return None
+    raise AdapterError(f"{where}: Rating: expected 1 to 5 or N/A, got {said!r:.60}")
+
+
+def _preferences(
+    record: dict[str, Any],
+    image_id: str,
+    rated: list[tuple[int, str, float]],
+    pairs: str,
+    margin: float,
+    repeated: Counter[str],
+    where: str,
+) -> Iterator[Sample]:
+    prompt = text_of(record, "prompt", where).strip()
+    name = f"{image_id}/{hashlib.sha256(prompt.encode()).hexdigest()[:10]}"
+    repeated[name] += 1
+    if repeated[name] > 1:
+        name += f"-{repeated[name]}"
+    chosen = list(combinations(rated, 2))
+    if pairs == "extremes" and rated:
+        chosen = [(max(rated, key=lambda one: one[2]), min(rated, key=lambda one: one[2]))]
+    for one, other in chosen:
+        (better, answer, high), (worse, rejected, low) = (one, other) if one[2] >= other[2] else (other, one)
+        if high - low <= margin or answer == rejected:
+            continue
+        yield Sample(
+            sample_id=f"{name}/{better}-{worse}",
+            question=prompt,
+            image_id=image_id,
+            references=(answer,),
+            split="train",
+            source="vlfeedback",
+            group=image_id,
+            meta={REJECTED: rejected, "rating": f"{high:.4g}", "rejected_rating": f"{low:.4g}"},
+        )

@@ -1,0 +1,96 @@
+"""VQA v2: open questions about COCO photographs with ten people's answers. Goyal et al., 2017 (CVPR)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import read_image, read_records
+from registry.adapters._vqa import CATEGORIES, Asked, read_questions
+from registry.sample import Image, Sample
+
+META = ["answer_type", "question_type", "complement"]
+PEOPLE = 10
+IMAGES = {"train": "train2014", "val": "val2014", "test-dev": "test2015", "test": "test2015"}
+QUESTIONS = {"train": "mscoco_train2014", "val": "mscoco_val2014", "test-dev": "mscoco_test-dev2015", "test": "mscoco_test2015"}
+
+
+def vqav2(
+    context: AdapterContext,
+    *,
+    parts: list[Literal["train", "val", "test-dev", "test"]] | None = None,
+    val_is: Literal["val", "test"] = "val",
+    complementary: bool = False,
+) -> Iterator[Image | Sample]:
+    """Questions of these parts, in official order, joined with their annotations by `question_id`.
+
+    Reads `v2_OpenEnded_mscoco_train2014_questions.json`, `v2_mscoco_train2014_annotations.json`, `train2014/COCO_train2014_%012d.jpg`
+    and likewise. `sample_id` is the question's id; questions about one picture are a group. References are the ten answers as
+    people gave them, the category is the type of answer (`yes-no` for yes/no); meta has that type and the question's (`what color`)
+    as they stand. The test parts have no answers: their samples have neither references nor categories. Both files of a part are
+    read side by side, in memory that does not grow with them.
+
+    Args:
+        parts: `val` unless given.
+        val_is: the split that samples of val2014 are given: `test` where they stand for it, as in CertainlyUncertain's pairs, since
+            the true test part has no public answers.
+        complementary: read `v2_mscoco_*_complementary_pairs.json` too: `meta.complement` is then the id of the question with the
+            same words about another picture, which is answered differently there.
+
+    Raises:
+        AdapterError: a file, key or value is not as in the release. Nothing is guessed.
+    """
+    source = context.need_source("vqav2")
+    for split in parts or ["val"]:
+        labelled = split in ("train", "val")
+        questions = source / f"v2_OpenEnded_{QUESTIONS[split]}_questions.json"
+        annotations = source / f"v2_{QUESTIONS[split]}_annotations.json" if labelled else None
+        others = _complements(source / f"v2_{QUESTIONS[split]}_complementary_pairs.json") if complementary and labelled else {}
+        folder, called = IMAGES[split], val_is if split == "val" else split
+        sent: set[int] = set()
+        for asked in read_questions(context, questions, annotations, "VQA v2", PEOPLE):
+            with context.record():
+                image_id = f"COCO_{folder}_{asked.image_id:012d}"
+                sample = _sample(asked, image_id, called, others)
+                if not context.selects(sample):
+                    continue
+                if asked.image_id not in sent:
+                    yield read_image(source, (f"{folder}/{image_id}.jpg",), image_id, asked.where)
+                    sent.add(asked.image_id)
+                yield sample
+
+
+def _sample(asked: Asked, image_id: str, split: str, complements: Mapping[int, int]) -> Sample:
+    said, meta, category = asked.annotation, {}, ""
+    if said is not None:
+        if said.answer_type not in CATEGORIES:
+            expected = ", ".join(CATEGORIES)
+            raise AdapterError(f"{asked.where}: answer_type of its annotation: expected one of {expected}, got {said.answer_type!r:.60}")
+        category = CATEGORIES[said.answer_type]
+        meta = {"answer_type": said.answer_type, "question_type": said.question_type}
+    if asked.question_id in complements:
+        meta["complement"] = str(complements[asked.question_id])
+    return Sample(
+        sample_id=str(asked.question_id),
+        question=asked.question,
+        image_id=image_id,
+        references=said.answers if said is not None else (),
+        category=category,
+        split=split,
+        source="vqav2",
+        group=image_id,
+        meta=meta,
+    )
+
+
+def _complements(path: Path) -> dict[int, int]:
+    """Question id -> that of its complement; of one that stands in several pairs, the first."""
+    found: dict[int, int] = {}
+    for where, pair in read_records(path, "VQA v2's complementary pairs (or say `complementary: false`)"):
+        if not isinstance(pair, list) or len(pair) != 2 or not all(type(one) is int for one in pair):
+            raise AdapterError(f"{where}: expected a pair of question ids, got {pair!r:.60}")
+        for one, other in (pair, pair[::-1]):
+            found.setdefault(one, other)
+    return found

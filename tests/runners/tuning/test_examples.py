@@ -1,0 +1,22 @@
+from runners.tuning.examples import Row, preferences
+
+
+def row(name, target, pair=None, rejected=None, choices=()):
+    return Row("d", 0, name, f"{name}?", choices, True, pair, True, (target,), target, rejected)
+
+
+def test_what_an_answer_is_preferred_to():
+    rows = [
+        row("a", "red", "p"),
+        row("b", "I don't know.", "p"),
+        row("rated", "Two dogs.", rejected="A cat."),
+        row("equal", "A cat.", rejected="A cat."),
+        row("c", "yes", "q"),
+        row("d", "yes", "q"),
+        row("alone", "blue"),
+    ]
+    assert [(e.answer, e.rejected) for e in preferences(rows)] == [
+        ("Two dogs.", "A cat."),
+        ("red", "I don't know."),
+        ("I don't know.", "red"),
+    ]
