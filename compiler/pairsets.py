@@ -49,6 +49,8 @@ class PairSetUse:
     near_duplicates: dict[str, Any]
     evaluate: bool
     splits: tuple[str, ...] | None
+    judges: tuple[str, ...] | None = None
+    """Names of those of the spec's judges that judge its answers; None = all."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -102,6 +104,7 @@ class PairResolver:
             entry.near_duplicates.model_dump(),
             entry.evaluate,
             tuple(sorted(set(entry.splits))) if entry.splits is not None else None,
+            None if entry.judges is None else tuple(entry.judges),
         )
 
     def _recipes(self, item: Any, path: Path_) -> Iterator[RecipeUse]:

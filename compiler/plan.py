@@ -170,6 +170,8 @@ class _Planner:
         r, place = self.r, _place(self.r)
         if r.judges:
             params: dict[str, Any] = {"judges": [j.as_json() for j in r.judges]}
+            if only := {d.label: r.judges_of(d) for d in self.evaluated if d.judges is not None}:
+                params["only"] = only
             inputs, outputs = dict(tables), {"judgements": f"{place}/judgements.parquet"}
             if r.spec.judging.labels:
                 inputs["labels"] = artifact_path(r.spec.judging.labels)
@@ -199,7 +201,7 @@ class _Planner:
         r, place = self.r, _place(self.r)
         params = {
             "abstentions": [a.as_json() for a in r.abstentions],
-            "judge": r.judges[0].label,
+            **self._scoring_judges(),
             "confidence": r.spec.inference.confidence,
             **self._splits(self.evaluated),
         }
@@ -356,6 +358,11 @@ class _Planner:
         found = {d.label: list(d.splits) for d in datasets if d.splits is not None}
         return {"splits": found} if found else {}
 
+    def _scoring_judges(self) -> dict[str, Any]:
+        """Whose ratings are scored: the spec's first judge's, but of data sets that name their own, the first of those."""
+        own = {d.label: self.r.judges_of(d)[0] for d in self.evaluated if d.judges is not None}
+        return {"judge": self.r.judges[0].label if self.r.judges else None, **({"judge_of": own} if own else {})}
+
     def _needs(self, model: ModelUse) -> list[str]:
         wanted = {"option_logits"} | signals(column for e in self.r.estimators if model.asked_for(e) for column in e.reads)
         if self.r.judges or wanted - {"option_logits"}:
@@ -371,7 +378,7 @@ class _Planner:
             "metrics": [m.as_json() for m in r.metrics],
             "slices": sorted(set(r.spec.slices)),
             "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
-            "judge": r.judges[0].label if r.judges else None,
+            **self._scoring_judges(),
             "confidence": r.spec.inference.confidence,
             **self._splits(self.evaluated),
         }
@@ -406,6 +413,7 @@ class _Planner:
             "metrics": [m.as_json() for m in r.metrics],
             "settings": self._settings(),
             "published": None,
+            **(self._scoring_judges() if len(r.judges) > 1 else {}),
             **self._splits(self.evaluated),
             **self._about_idk(),
             **(self._about_perturbations() if r.perturbations else {}),

@@ -58,6 +58,8 @@ class DatasetUse:
     """The card's subsets as expressions, by name."""
     prepare: Ref | None = None
     """What is made of its samples."""
+    judges: tuple[str, ...] | None = None
+    """Names of those of the spec's judges that judge its answers; None = all."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,13 @@ class Resolved:
     def scored_models(self) -> list[str]:
         """Every name that scores have: models, and models that abstain."""
         return [*(m.ref.label for m in self.models), *(name for a in self.abstentions for name in a.models)]
+
+    def judges_of(self, dataset: DatasetUse | PairSetUse) -> list[str]:
+        """Labels of the judges of a data set's answers, the one that scores use first. A name without its sweep means all points of it."""
+        labels = [judge.label for judge in self.judges]
+        if dataset.judges is None:
+            return labels
+        return [label for name in dataset.judges for label in labels if name in (label, label.split("@")[0])]
 
     def cells(self) -> int:
         """Models x data sets x variants x estimators (at least one of each)."""
@@ -165,7 +174,7 @@ class _Resolver:
             models=models,
             finetunes=finetunes,
             perturbations=self._refs("perturbations", spec.perturbations, always_label=True),
-            judges=self._refs("judges", spec.judges),
+            judges=self._refs("judges", spec.judges, in_order=True),
             estimators=self._refs("estimators", spec.estimators),
             conformal=self._conformal(),
             abstentions=abstentions.resolve(spec, [m.ref.label for m in models], self._single, self._combinations, self._problem),
@@ -224,6 +233,7 @@ class _Resolver:
                         entry.unreviewed,
                         subsets.named(card, adapter),
                         prepare,
+                        None if entry.judges is None else tuple(entry.judges),
                     )
                 )
         return tuple(sorted(found, key=lambda d: d.label))
@@ -370,12 +380,23 @@ class _Resolver:
                     self._problem(("metrics", i), message, "add `perturbations:`")
                 if reads & UNCERTAINTY_COLUMNS and not resolved.estimators:
                     self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
+        self._judged_by(resolved)
         if spec.judging.labels is not None and not spec.judges:
             self._problem(("judging", "labels"), "expected a judge to hold to these labels, found none", "add `judges:`")
         if spec.metrics and not (spec.models or spec.finetunes):
             self._problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
         self._recipes_read_one_dataset_each(resolved)
         self._same_paths([*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
+
+    def _judged_by(self, resolved: Resolved) -> None:
+        labels = [judge.label for judge in resolved.judges]
+        known = sorted({*labels, *(label.split("@")[0] for label in labels)})
+        places = [("datasets", name, one.judges) for name, one in self.spec.datasets.items()]
+        places += [("pairs", name, one.judges) for name, one in self.spec.pairs.items()]
+        for section, name, judges in places:
+            for i, judge in enumerate(judges or ()):
+                if judge not in known:
+                    self._problem((section, name, "judges", i), f"expected a judge of this spec, got '{judge}'", nearest(judge, known))
 
     def _recipes_read_one_dataset_each(self, resolved: Resolved) -> None:
         labels = {d.label for d in resolved.data}
@@ -406,7 +427,7 @@ class _Resolver:
 
     # -- plugins --------------------------------------------------------------------------------------------------------
 
-    def _refs(self, kind: str, given: list[Any], at: Path_ = (), always_label: bool = False) -> tuple[Ref, ...]:
+    def _refs(self, kind: str, given: list[Any], at: Path_ = (), always_label: bool = False, in_order: bool = False) -> tuple[Ref, ...]:
         at = at or (kind,)
         found: dict[str, Ref] = {}
         for i, item in enumerate(given):
@@ -425,7 +446,7 @@ class _Resolver:
                 if label in found:
                     self._problem((*at, i), f"'{label}' is named twice")
                 found[label] = Ref(label, plugin, located(plugin, args), **own)
-        return tuple(sorted(found.values(), key=lambda r: r.label))
+        return tuple(found.values() if in_order else sorted(found.values(), key=lambda r: r.label))
 
     def _with_companions(self, metrics: tuple[Ref, ...]) -> tuple[Ref, ...]:
         """And those without which one of them misleads, with its own values of the parameters that both have."""

@@ -39,6 +39,8 @@ class Category(_Strict):
 
 _SPLITS = "Which splits models are scored on; by default `test` if there is one, else all but `train`."
 
+_JUDGES = "Which of the spec's judges judge the answers to it, by name; scores use the first of these. By default all of them."
+
 
 class Dataset(BaseModel):
     """One data set: a card of `registry/cards/`, and parameters of the card's adapter beside it."""
@@ -65,6 +67,7 @@ class Dataset(BaseModel):
         None,
         description="A prompt of specs/prompts/ with the place {question}: models are asked by it whether the question is uncertain.",
     )
+    judges: list[str] | None = Field(None, min_length=1, description=_JUDGES)
     skip_bad: bool = Field(
         False, description="Leave out records that cannot be read, listed and counted, instead of ending the run at the first."
     )
@@ -103,6 +106,7 @@ class PairSet(_Strict):
     near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Pictures that look alike across splits.")
     evaluate: bool = Field(True, description="Whether models answer it.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
+    judges: list[str] | None = Field(None, min_length=1, description=_JUDGES)
 
 
 class About(_Strict):

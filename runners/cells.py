@@ -98,12 +98,16 @@ class Tables:
     def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
         """`datasets` are those of which only some rows are wanted."""
         self._datasets = {d.name: d for d in datasets}
-        judge = stage.params["judge"]
         self.judgements = self._split(stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "gt_is_idk", "judge", "draw", "marks"])
         self.uncertainties = self._split(stage, "uncertainties", UNCERTAINTIES, ["estimator", "value"])
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
         self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
-        self.judge = judge
+        self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
+
+    def judge(self, dataset: str) -> str | None:
+        """The judge whose ratings are the correctness of a data set's open answers."""
+        found: str | None = self._judge_of.get(dataset, self._judge)
+        return found
 
     def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
         if name not in stage.inputs:
@@ -155,7 +159,7 @@ def _cells(samples: Samples, tables: Tables, model: str, path: str, variant: str
         model,
         samples,
         variant,
-        _columns(samples, samples.kept(table), tables.judgements.get(key), tables.judge, f"{path}: {variant}"),
+        _columns(samples, samples.kept(table), tables.judgements.get(key), tables.judge(samples.name), f"{path}: {variant}"),
         _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
         _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
     )

@@ -23,19 +23,21 @@ from runners.reliability import LabelError, all_judges, read_labels
 from runners.stage import Stage, StageError
 
 Rows = list[dict[str, Any]]
+Block = tuple[Rows, list[Answered | None]]
+"""Rows of one model and data set, and what is to be judged of each."""
 
 
 def run(stage: Stage) -> None:
     """Judge every greedy answer of every model to the open questions of every dataset; write one table."""
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
-    blocks: list[tuple[Rows, list[Answered | None]]] = []
+    blocks: list[Block] = []
     for model, files in sorted(stage.inputs["generations"].items()):
         for dataset, path in sorted(files.items()):
             table = read_table(Path(path), GENERATIONS, ["sample_id", "variant", "draw", "text"])
             table = table.filter(pc.equal(table["draw"], GREEDY))  # sampled answers say how sure the model is; nothing scores them
             rows, answers = _open_answers(datasets[dataset], table, str(path))
             blocks.append(([{"model": model, "dataset": dataset, **row} for row in rows], answers))
-    by_judge = {ref["label"]: _judged(stage, ref, blocks) for ref in stage.params["judges"]}
+    by_judge = {ref["label"]: _judged(stage, ref, _its_blocks(stage, ref, blocks)) for ref in stage.params["judges"]}
     rows = [row for k in range(len(blocks)) for of in by_judge.values() for row in of[k]]
     stage.count(judgements=len(rows), unscored=sum(row["rating"] is None for row in rows))
     made = stage.scratch / "judgements.parquet"
@@ -59,7 +61,13 @@ def _reliability(stage: Stage) -> None:
     stage.publish(made, stage.outputs["judging"])
 
 
-def _judged(stage: Stage, ref: dict[str, Any], blocks: list[tuple[Rows, list[Answered | None]]]) -> list[Rows]:
+def _its_blocks(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Block]:
+    """The blocks as one judge has them: empty where their data set names other judges."""
+    only = stage.params.get("only", {})
+    return [([], []) if rows and ref["label"] not in only.get(rows[0]["dataset"], [ref["label"]]) else (rows, of) for rows, of in blocks]
+
+
+def _judged(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Rows]:
     """The rows of every block with what one judge says of them; nothing where there is nothing to judge."""
     counters: Counter[str] = Counter()
     asked = [answer for _, answers in blocks for answer in answers if answer is not None]

@@ -23,15 +23,15 @@ def asking(server, plugin, **args):
     return ref(plugin, by={"plugin": "openai", "args": {"model": "m", "base_url": server.url}}, **args)
 
 
-def scored(samples, texts, judges, metrics, slices=(), models=None):
-    """Scores by slice and metric: value, n, n_unscored. `texts` are one model's answers by sample id."""
+def scored(samples, texts, judges, metrics, slices=(), own=()):
+    """Scores by slice and metric: value, n, n_unscored. `texts` are one model's answers by sample id; `own` the data set's own judges."""
     write_table(Path("data/d/samples.parquet"), [as_row(s) for s in samples], SAMPLES)
     rows = [{"sample_id": s.sample_id, "variant": "clean", "draw": 0, "text": texts[s.sample_id]} for s in samples if s.sample_id in texts]
     write_table(Path("generations/m/d.parquet"), rows, GENERATIONS)
     inputs = {"datasets": {"d": "data/d"}, "generations": {"m": {"d": "generations/m/d.parquet"}}}
-    _run(judge, "judge", {"judges": judges}, inputs, ["judgements"])
+    _run(judge, "judge", {"judges": judges, **({"only": {"d": list(own)}} if own else {})}, inputs, ["judgements"])
     params = {"metrics": metrics, "slices": list(slices), "interval": {"bootstrap": 20, "level": 0.9}}
-    params |= {"judge": judges[0]["label"], "confidence": "sequence"}
+    params |= {"judge": judges[0]["label"], "confidence": "sequence", **({"judge_of": {"d": own[0]}} if own else {})}
     outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     _run(score, "score", params, inputs | {"judgements": "results/judgements"}, outputs)
     return {(r["slice"], r["metric"]): r for r in read_table(Path("results/scores"), SCORES).to_pylist()}

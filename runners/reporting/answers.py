@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,15 @@ def clean_rows(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("variant") == CLEAN)
 
 
-def read_judgements(path: str | None, wanted: str | None) -> tuple[pl.DataFrame, str]:
-    """Ratings of greedy answers to clean samples by one judge: the one asked for, else the first in the table."""
+def read_judgements(path: str | None, wanted: str | None, own: Mapping[str, str]) -> tuple[pl.DataFrame, str]:
+    """Ratings of greedy answers to clean samples, by the judge asked for or the first in the table; a data set's own goes before it."""
     frame = clean_rows(read_frame(path, JUDGEMENTS, ["model", "dataset", "sample_id", "variant", "draw", "judge", "rating", "pred_is_idk"]))
     frame = frame.filter(pl.col("draw") == GREEDY)
     if frame.is_empty():
         return frame, ""
     judge = wanted or frame["judge"][0]
-    return frame.filter(pl.col("judge") == judge), judge
+    whose = pl.col("dataset").replace_strict(dict(own), default=judge) if own else pl.lit(judge)
+    return frame.filter(pl.col("judge") == whose), ", ".join(dict.fromkeys([judge, *own.values()]))
 
 
 def model_answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame, confidence: str) -> pl.DataFrame:

@@ -143,7 +143,7 @@ def read_results(stage: Stage) -> Results:
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
-    judgements, judge = read_judgements(inputs.get("judgements"), stage.params.get("judge"))
+    judgements, judge = read_judgements(inputs.get("judgements"), stage.params.get("judge"), stage.params.get("judge_of", {}))
     answers = [
         model_answers(model, name, path, samples[name], judgements, str(stage.params.get("confidence", "sequence")))
         for model, files in inputs.get("generations", {}).items()

@@ -66,6 +66,20 @@ def test_order_of_keys_is_no_content(tmp_path: Path) -> None:
     assert [canonical(s.as_json()) for s in make(tmp_path).stages] == [canonical(s.as_json()) for s in make(tmp_path, reordered).stages]
 
 
+def test_judges_of_one_data_set(tmp_path: Path) -> None:
+    """Scores use the first judge that is named: the spec's, or the data set's own; the order of the others is no content."""
+    several = SPEC.replace("judges: [rules]", "judges: [vqa, pope, amber]")
+    plain = make(tmp_path, several)
+    assert plain.stage("score").params["judge"] == "vqa" and "only" not in plain.stage("judge").params
+    turned = make(tmp_path, several.replace("pope, amber", "amber, pope"))
+    assert [canonical(s.as_json()) for s in turned.stages] == [canonical(s.as_json()) for s in plain.stages]
+    own = make(tmp_path, several.replace("{card: synthetic_scenes, test: 10}", "{card: synthetic_scenes, test: 10, judges: [pope, amber]}"))
+    assert own.stage("judge").params["only"] == {"scenes": ["pope", "amber"]}
+    for stage in ("score", "report"):
+        assert (own.stage(stage).params["judge"], own.stage(stage).params["judge_of"]) == ("vqa", {"scenes": "pope"})
+    assert canonical(own.stage("infer-base-scenes").as_json()) == canonical(plain.stage("infer-base-scenes").as_json())
+
+
 def test_an_estimator_on_greedy_signals_changes_no_inference(tmp_path: Path) -> None:
     more = SPEC.replace("[perplexity]", "[perplexity, mean_token_entropy, max_sequence_probability]")
     before, after = make(tmp_path), make(tmp_path, more)

@@ -116,6 +116,11 @@ def change(old: str, new: str) -> str:
             "t.yaml:15:5: metrics[1]: group_accuracy reads ratings by the judge 'lave', which this spec has not (`judges: [lave]`)",
         ),
         (
+            "test: 10}",
+            "test: 10, judges: [rulse]}",
+            "t.yaml:4:55: datasets.scenes.judges[0]: expected a judge of this spec, got 'rulse' (did you mean 'rules'?)",
+        ),
+        (
             "judges:",
             "compare: {baseline: bsae}\njudges:",
             "t.yaml:9:21: compare.baseline: expected a model of this spec, got 'bsae' (did you mean 'base'?)",

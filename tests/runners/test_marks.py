@@ -32,6 +32,18 @@ def test_marks_of_every_judge_are_columns():
     assert dict(judgements()["amber", "s1"]["marks"]) == {"said": -1, "truth": 1}
 
 
+def test_a_data_set_with_judges_of_its_own():
+    samples = [Sample(f"s{i}", "Is it?", references=("yes",)) for i in range(4)]
+    texts = {s.sample_id: text for s, text in zip(samples, ["Yes", "Yes.", "yes", "No"], strict=True)}
+    judges = [ref("pope"), ref("amber", match="exact"), ref("mme")]
+    everybody = scored(samples, texts, judges, [ref("accuracy"), *METRICS[:2]])
+    assert (everybody["all", "accuracy"]["value"], len(judgements())) == (0.75, 12)
+    found = scored(samples, texts, judges, [ref("accuracy"), *METRICS[:2]], own=["amber", "mme"])
+    assert found["all", "accuracy"]["value"] == 0.25, "the first of its own is scored"
+    assert {judge for judge, _ in judgements()} == {"amber", "mme"}
+    assert ("all", "yes_no_f1") not in found and found["all", "yes_rate"]["value"] == 0.25
+
+
 def test_a_data_set_that_is_not_of_yes_and_no_has_no_such_score():
     samples = [Sample("s", "What?", references=("red",))]
     assert ("all", "yes_no_f1") not in scored(samples, {"s": "red"}, [ref("pope")], METRICS[:1])
