@@ -20,6 +20,7 @@ from compiler.refs import DATA, Ref, artifact_path, slug
 from compiler.resolve import DatasetUse, Resolved
 from compiler.tuned import FinetuneUse, ModelUse
 from registry import CLEAN, DRAWS, MODALITIES
+from registry.cards import load_card
 from registry.columns import DRAWN, QUESTION, signals
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
@@ -120,6 +121,16 @@ def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
 
 def _place(resolved: Resolved, *parts: str) -> str:
     return "/".join(("results", resolved.spec.name, *(slug(p) for p in parts)))
+
+
+def _card(folder: str) -> str:
+    """Where the card of a data set lies: beside its folder."""
+    return f"{folder}.md"
+
+
+def _made(folder: str) -> dict[str, Any]:
+    """A data set and its card."""
+    return {"dataset": folder, "card": _card(folder)}
 
 
 class _Planner:
@@ -242,6 +253,8 @@ class _Planner:
         params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
         params |= d.select
         params |= {"prepare": {"plugin": d.prepare.plugin.name, "args": d.prepare.args}} if d.prepare else {}
+        card = load_card(d.card)
+        params["about"] = {"title": card.title, "licence": card.licence, "citation": card.citation, "source": card.source}
         inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
         inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
         return self._stage(
@@ -250,16 +263,15 @@ class _Planner:
             f"Samples of {d.label}",
             params,
             inputs,
-            {"dataset": self.whole.get(d.label, self.data[d.label])},
+            _made(self.whole.get(d.label, self.data[d.label])),
             [*([d.adapter] if d.adapter else []), *([d.prepare] if d.prepare else [])],
         )
 
     def _curate(self, d: DatasetUse) -> PlannedStage:
         params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, **self._splits([d])}
         params |= {"subsets": dict(d.subsets)} if d.subsets else {}
-        inputs = {"dataset": self.whole[d.label], "reviews": d.reviews}
-        outputs = {"dataset": self.data[d.label]}
-        return self._stage(f"curate-{slug(d.label)}", "curate", f"What people kept of {d.label}", params, inputs, outputs)
+        inputs = {**_made(self.whole[d.label]), "reviews": d.reviews}
+        return self._stage(f"curate-{slug(d.label)}", "curate", f"What people kept of {d.label}", params, inputs, _made(self.data[d.label]))
 
     def _pair(self, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
         ref = recipe.ref
@@ -282,7 +294,8 @@ class _Planner:
         if pairs.reviews is not None:
             inputs["reviews"] = pairs.reviews
             params["unreviewed"] = pairs.unreviewed
-        outputs = {"dataset": self.data[pairs.label]}
+        inputs["cards"] = {name: _card(self.data[name]) for name in pairs.sources}
+        outputs = _made(self.data[pairs.label])
         return self._stage(f"data-{slug(pairs.label)}", "assemble", f"Assemble the pairs of {pairs.label}", params, inputs, outputs)
 
     def _finetune(self, f: FinetuneUse) -> PlannedStage:
@@ -309,7 +322,8 @@ class _Planner:
         if any(a.options["fit"] == VALIDATION for a in self.r.abstentions):
             params["also"] = [VALIDATION]
         inputs = {"datasets": {d.label: self.data[d.label] for d in self.evaluated}}
-        outputs = {"perturbed": self.made[p.label]}
+        inputs["cards"] = {name: _card(path) for name, path in inputs["datasets"].items()}
+        outputs = {"perturbed": self.made[p.label], "cards": {name: _card(path) for name, path in self.made[p.label].items()}}
         return self._stage(f"perturb-{slug(p.label)}", "perturb", f"Perturb by {p.label}", params, inputs, outputs, [p])
 
     @staticmethod

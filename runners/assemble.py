@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from registry.sample import IMAGES, SAMPLES
 from runners.curation import CurationError, curate
 from runners.data import with_provenance
+from runners.data_cards import DataCard, parents, write_card
 from runners.pictures import Pictures
 from runners.records import ShardWriter, read_table, write_table
 from runners.splitting import check_splits, near_duplicates
@@ -88,7 +89,17 @@ def run(stage: Stage) -> None:
     _write_facts(folder, recipes, merged, made, {"distance": rule["distance"], "dropped": rule["drop"], **alike}, facts)
     stage.count(samples=merged.samples.num_rows, images=out.rows, pairs=pc.count_distinct(merged.samples["pair_id"]).as_py())
     stage.count(**{f"dropped ({reason})": n for reason, n in sorted(merged.dropped.items())}, **{"near-duplicates": alike["pairs"]})
+    write_card(stage, _card(stage, recipes, merged), folder, stage.outputs["card"])
     stage.publish(folder, stage.outputs["dataset"])
+
+
+def _card(stage: Stage, recipes: list[Recipe], merged: Merged) -> DataCard:
+    """What the set's card tells: pairs dropped by each recipe, then by what all of them went through."""
+    made_of, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
+    how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
+    left_out = {f"pairs, {r.label}: {reason}": n for r in recipes for reason, n in sorted(r.record["dropped"].items())}
+    left_out |= {f"pairs: {reason}": n for reason, n in sorted(merged.dropped.items())}
+    return DataCard(stage.params["dataset"], stage.key, "pairs", how, made_of, sources, left_out)
 
 
 def _read(label: str, folder: Path) -> Recipe:

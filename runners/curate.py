@@ -18,6 +18,7 @@ from registry.sample import IMAGES, SAMPLES
 from runners.claims import ClaimError, claims
 from runners.curation import CurationError, curate
 from runners.data import with_provenance
+from runners.data_cards import DataCard, parents, write_card
 from runners.records import ShardWriter, iterate, read_table, write_table
 from runners.splits import rule
 from runners.stage import Stage, StageError
@@ -52,6 +53,10 @@ def run(stage: Stage) -> None:
     _write(stage, source, folder, kept, found.facts)
     for reason, n in found.facts["units"]["dropped"].items():
         stage.count(**{f"dropped (review: {reason})": n})
+    made_of, sources = parents({name: stage.inputs["dataset"]}, [stage.inputs["card"]])
+    how = {"reviews": stage.inputs["reviews"], "unreviewed": stage.params["unreviewed"]}
+    left_out = {f"review: {reason}": n for reason, n in found.facts["units"]["dropped"].items()}
+    write_card(stage, DataCard(name, stage.key, "curated", how, made_of, sources, left_out), folder, stage.outputs["card"])
     stage.publish(folder, stage.outputs["dataset"])
 
 

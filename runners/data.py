@@ -18,11 +18,13 @@ from typing import Any
 import pyarrow as pa
 
 from registry.adapters import AdapterContext, AdapterError, cores
+from registry.dvcstate import Checkout
 from registry.faults import Fault
 from registry.plugins import load
 from registry.preparations import PreparationContext, PreparationError
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from runners import left_out
+from runners.data_cards import DataCard, write_card
 from runners.progress import progress
 from runners.records import ShardWriter, iterate
 from runners.selection import Selection
@@ -60,7 +62,18 @@ def run(stage: Stage) -> None:
     limit = stage.params["limit"]
     if limit is not None and limit < stage.counters["samples"]:
         _cut(stage, folder, limit)
+    write_card(stage, _card(stage, source), folder, stage.outputs["card"])
     stage.publish(folder, stage.outputs["dataset"])
+
+
+def _card(stage: Stage, source: str | None) -> DataCard:
+    """What the data set's card tells."""
+    with Checkout() as checkout:
+        tracked = checkout.tracker(source) if source else None
+    parents = [{"name": source, "version": tracked[1] if tracked else None}] if source else []
+    params = {k: v for k, v in stage.params.items() if k not in ("dataset", "about") and v not in (None, {})}
+    left_out = {reason: n for reason, n in stage.counters.items() if reason not in ("samples", "images") and n}
+    return DataCard(stage.params["dataset"], stage.key, "data", params, parents, [stage.params["about"]], left_out)
 
 
 class Bad:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -22,6 +23,7 @@ from registry.plugins import get, load
 from registry.sample import IMAGES, SAMPLES
 from runners.ahead import ahead
 from runners.data import WHOLE, with_provenance
+from runners.data_cards import DataCard, parents, write_card
 from runners.generators import GeneratorError
 from runners.inputs import BrokenSample, Dataset
 from runners.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
@@ -47,13 +49,21 @@ def run(stage: Stage) -> None:
     function = partial(load("perturbations", plugin.name), **chosen["args"])
     context = PerturbContext(stage.settings, stage.seed, chosen["variant"])
     made: list[tuple[Path, str]] = []
+    versions, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
     try:
         for number, (name, folder) in enumerate(stage.inputs["datasets"].items()):
             dataset = Dataset(name, Path(folder), rule(chosen, name))
             target = stage.scratch / str(number)
             shutil.rmtree(target, ignore_errors=True)
             asks = plugin.reads[:1] == (CONTEXT,)
-            _Perturbing(stage, dataset, modality, function, context if asks else None).write(target)
+            before = Counter(context.dropped)
+            applied = _Perturbing(stage, dataset, modality, function, context if asks else None).write(target)
+            left_out = {f"samples: {reason}": n for reason, n in sorted((Counter(context.dropped) - before).items())}
+            others = len(dataset.samples) - applied - sum(left_out.values())
+            left_out |= {"samples: it cannot be applied to": others} if others > 0 else {}
+            how = {key: chosen[key] for key in ("plugin", "args", "modality")}
+            card = DataCard(f"{name}, {chosen['variant']}", stage.key, "perturbed", how, versions[number : number + 1], sources, left_out)
+            write_card(stage, card, target, stage.outputs["cards"][name])
             made.append((target, stage.outputs["perturbed"][name]))
     except (PerturbError, GeneratorError, PromptError, SceneGraphError, BrokenSample) as error:
         raise StageError(f"variant {chosen['variant']}: {error}") from error
@@ -78,8 +88,8 @@ class _Perturbing:
         self.context = context
         self.written: set[str] = set()
 
-    def write(self, folder: Path) -> None:
-        """The data set under the variant, a batch in memory at a time."""
+    def write(self, folder: Path) -> int:
+        """The data set under the variant, a batch in memory at a time; how many samples it has."""
         folder.mkdir(parents=True)
         sees = self.modality != "text"
         fit = [i for i, row in enumerate(self.rows) if not sees or row["image_id"] is not None]
@@ -106,6 +116,7 @@ class _Perturbing:
             )
         if not self.written:
             shutil.rmtree(folder / "images")
+        return samples.rows
 
     def _batch(self, part: Sequence[int], sees: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
         """Rows of the samples that it could be applied to, each with its picture's file if that is new."""

@@ -2,9 +2,14 @@
 
 from pathlib import Path
 
+import yaml
+
 import runners.data as data
 from runners.settings import Settings
 from runners.stage import Stage
+
+ABOUT = {"title": "Scenes", "licence": "CC0-1.0", "citation": "@misc{scenes,\n  title={Scenes}\n}", "source": "generated"}
+"""What a card of the registry says, as the `data` stage is told it."""
 
 ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "questions": 3, "kinds": None}
 
@@ -12,6 +17,14 @@ ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "qu
 def scenes_folder(root: Path, **arguments) -> Path:
     """Made under `root`, which must be the current folder; returns the data set's folder."""
     params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": {**ARGS, **arguments}, "limit": None}
-    outputs = {"dataset": "results/s/data/scenes"}
+    params["about"] = ABOUT
+    outputs = {"dataset": "results/s/data/scenes", "card": "results/s/data/scenes.md"}
     data.run(Stage("s/data-scenes", "s", "data-scenes", "data", params, {}, outputs, 7, Settings(workers=1, progress=False)))
     return root / outputs["dataset"]
+
+
+def write_card_of(place: Path) -> str:
+    """The card of a data set that a test made by hand; its path."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f"---\n{yaml.safe_dump({'qualm': {'sources': [ABOUT]}})}---\n", encoding="utf-8")
+    return str(place)

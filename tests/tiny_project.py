@@ -16,6 +16,7 @@ from registry.sample import GENERATIONS, IMAGES, SAMPLES
 from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.stage import Stage, read_stage
+from tests.scenes_folder import write_card_of
 
 ROOT = Path(__file__).resolve().parents[1]
 CLEAN = {"variant": "clean", "plugin": None, "args": {}}
@@ -94,7 +95,9 @@ class Project:
         with chdir(self.folder):
             settings = Settings(device="cpu", workers=2, progress=False, servers=servers or {})
             params = {**variant, **more}
-            stage = Stage("t/perturb", "t", "perturb", "perturb", params, {"datasets": data}, {"perturbed": out}, seed, settings)
+            inputs = {"datasets": data, "cards": {name: write_card_of(Path(f"{path}.md")) for name, path in data.items()}}
+            outputs = {"perturbed": out, "cards": {name: f"{path}.md" for name, path in out.items()}}
+            stage = Stage("t/perturb", "t", "perturb", "perturb", params, inputs, outputs, seed, settings)
             perturb.run(stage)
         return stage
 

@@ -34,6 +34,7 @@ from runners.pairs.inpainted import inpainted
 from runners.removal import measure, summary
 from runners.saliency import Target, Thing
 from runners.settings import Settings
+from tests.scenes_folder import ABOUT
 
 KERNELS = (0, 3, 5, 9, 20)
 RADII = {"telea": (1.0, 3.0, 9.0), "navier_stokes": (1.0, 3.0, 9.0)}
@@ -116,8 +117,17 @@ def speed(level):
 
     with tempfile.TemporaryDirectory() as root, contextlib.chdir(root):
         args = {"level": level, "format": "open", "train": 0, "val": 0, "test": 900, "questions": 3, "kinds": None}
-        params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": args, "limit": None}
-        data.run(Stage("b/d", "b", "d", "data", params, {}, {"dataset": "scenes"}, 7, Settings(workers=1, progress=False)))
+        params = {
+            "dataset": "scenes",
+            "card": "synthetic_scenes",
+            "adapter": "synthetic_scenes",
+            "args": args,
+            "limit": None,
+            "about": ABOUT,
+        }
+        data.run(
+            Stage("b/d", "b", "d", "data", params, {}, {"dataset": "scenes", "card": "scenes.md"}, 7, Settings(workers=1, progress=False))
+        )
         for inpaint in ("telea", "navier_stokes", "rerender"):
             context = PairContext({"scenes": Path("scenes")}, 7, "bench", Settings(workers=1, progress=False))
             start, clock = time.perf_counter(), time.process_time()

@@ -109,8 +109,9 @@ def test_recipes_are_stages_and_the_set_is_assembled_from_them(tmp_path: Path) -
             "made_up_recipe@category=epistemic/knowledge": "results/t/pairs/ours/made_up_recipe-category-epistemic-knowledge",
         },
         "datasets": {"scenes": "results/t/data/scenes"},
+        "cards": {"scenes": "results/t/data/scenes.md"},
     }
-    assert assemble.outputs == {"dataset": "results/t/data/ours"}
+    assert assemble.outputs == {"dataset": "results/t/data/ours", "card": "results/t/data/ours.md"}
 
 
 def test_the_source_of_pairs_is_asked_only_where_the_spec_says_so(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ def test_a_perturbation_that_is_materialised_is_a_stage_of_its_own(tmp_path: Pat
     made = [s for s in plan.stages if s.kind == "perturb"]
     assert [s.name for s in made] == ["perturb-blur-radius-1", "perturb-blur-radius-2"]
     assert made[0].params == {"variant": "blur@radius=1", "plugin": "blur", "modality": "image", "args": {"radius": 1.0, "relative": False}}
-    assert made[0].outs == ("results/t/perturbed/blur-radius-1/scenes", "results/t/perturbed/blur-radius-1/scenes_mc")
+    places = [f"results/t/perturbed/blur-radius-1/{name}" for name in ("scenes", "scenes_mc")]
+    assert made[0].outs == tuple(sorted([*places, *(f"{place}.md" for place in places)]))
     infer = plan.stage("infer-base-scenes")
     assert {"results/t/perturbed/blur-radius-1/scenes", "results/t/perturbed/blur-radius-2/scenes"} <= set(infer.deps)
     assert not [d for d in infer.deps if "scenes_mc" in d or d == "runners/perturbations/blur.py"]

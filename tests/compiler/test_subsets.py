@@ -168,8 +168,8 @@ metrics: [accuracy]
     )
     whole, curated = "results/t/data/photos", "results/t/curated/photos"
     photos, scenes = plan.stage("curate-photos"), plan.stage("curate-scenes")
-    assert (plan.stage("data-photos").outputs, photos.outputs) == ({"dataset": whole}, {"dataset": curated})
-    assert photos.inputs == {"dataset": whole, "reviews": "registry/data/my-reviews"}
+    assert (plan.stage("data-photos").outputs, photos.outputs) == tuple({"dataset": p, "card": f"{p}.md"} for p in (whole, curated))
+    assert photos.inputs == {"dataset": whole, "card": f"{whole}.md", "reviews": "registry/data/my-reviews"}
     assert photos.params["unreviewed"] == "drop" and photos.params["splits"] == {"photos": ["val"]}
     assert photos.params["subsets"]["cross"] == "meta.AMB == 5 or meta.IVE == 5"
     assert set(photos.params["subsets"]) == {"clean", "image", "text", "cross"}

@@ -104,7 +104,7 @@ def test_a_data_set_is_reviewed_as_its_adapter_gave_it(project: Project) -> None
         ("val",),
     )
     assert found.subsets["cross"] == "meta.AMB == 5 or meta.IVE == 5"
-    assert [s.name for s in found.makers] == ["data-photos"] and alone.plan("s").stage("data-photos").outputs == {"dataset": WHOLE}
+    assert [s.name for s in found.makers] == ["data-photos"] and alone.plan("s").stage("data-photos").outputs["dataset"] == WHOLE
     with pytest.raises(
         ProjectError, match=r"questions of 'photos' are not made yet; make them: dvc repro --pull specs/s/dvc\.yaml:data-photos"
     ):

@@ -18,6 +18,7 @@ from runners.inputs import Dataset
 from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.stage import Stage, StageError
+from tests.scenes_folder import write_card_of
 
 K, E = "epistemic/knowledge", "epistemic/extraneous"
 
@@ -80,7 +81,8 @@ class Project:
                 "recipes": {label: f"pairs/{label}" for label in self.recipes},
                 "datasets": {name: f"data/{name}" for name in self.sources},
             }
-            outputs = {"dataset": "results/t/data/ours"}
+            inputs["cards"] = {name: write_card_of(Path(f"data/{name}.md")) for name in self.sources}
+            outputs = {"dataset": "results/t/data/ours", "card": "results/t/data/ours.md"}
             settings = Settings(progress=False, workers=2)
             stage = Stage("t/data-ours", "t", "data-ours", "assemble", self.params, {**inputs, **self.inputs}, outputs, 0, settings)
             assemble.run(stage)

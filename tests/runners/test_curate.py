@@ -19,6 +19,7 @@ from runners.settings import Settings
 from runners.splits import Rule
 from runners.stage import Stage, StageError
 from runners.verifying.pool import read_whole
+from tests.scenes_folder import write_card_of
 from tests.tiny_questions import SUBSETS, rows, write_questions
 
 
@@ -31,7 +32,9 @@ def run(root: Path, said: Mapping[str, str], reviewers: tuple[str, ...] = ("ann"
 
 def again(root: Path, **params: Any) -> Stage:
     whole = {"dataset": "photos", "unreviewed": "drop", "subsets": SUBSETS, **params}
-    inputs, outputs = {"dataset": "data", "reviews": "reviews"}, {"dataset": "curated"}
+    write_card_of(root / "data.md")
+    inputs = {"dataset": "data", "card": "data.md", "reviews": "reviews"}
+    outputs = {"dataset": "curated", "card": "curated.md"}
     stage = Stage("s/curate-photos", "s", "curate-photos", "curate", whole, inputs, outputs, 0, Settings())
     with chdir(root):
         curate.run(stage)

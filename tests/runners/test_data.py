@@ -14,6 +14,7 @@ from registry.sample import IMAGES, SAMPLES, Image, Sample
 from runners.records import read_provenance, read_table
 from runners.settings import Settings
 from runners.stage import Stage, StageError
+from tests.scenes_folder import ABOUT
 
 ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "questions": 3, "kinds": None}
 
@@ -25,8 +26,8 @@ def here(tmp_path, monkeypatch):
 
 def stage(limit=None, workers=1, select=(), **arguments):
     params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": {**ARGS, **arguments}, "limit": limit}
-    params |= dict(select)
-    outputs = {"dataset": "results/s/data/scenes"}
+    params |= {"about": ABOUT, **dict(select)}
+    outputs = {"dataset": "results/s/data/scenes", "card": "results/s/data/scenes.md"}
     return Stage("s/data", "s", "data", "data", params, {}, outputs, 7, Settings(workers=workers, progress=False))
 
 
@@ -254,8 +255,10 @@ def bad_source(folder):
 
 
 def vizwiz(source, **more):
-    params = {"dataset": "v", "card": "vizwiz", "adapter": "vizwiz", "args": {"split": "val"}, "limit": None, **more}
-    return Stage("s/v", "s", "v", "data", params, {"source": str(source)}, {"dataset": "out"}, 7, Settings(progress=False))
+    params = {"dataset": "v", "card": "vizwiz", "adapter": "vizwiz", "args": {"split": "val"}, "limit": None, "about": ABOUT, **more}
+    return Stage(
+        "s/v", "s", "v", "data", params, {"source": str(source)}, {"dataset": "out", "card": "out.md"}, 7, Settings(progress=False)
+    )
 
 
 def test_bad_records_end_the_run_or_are_listed_and_counted(tmp_path, capsys):

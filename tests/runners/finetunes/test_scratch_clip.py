@@ -9,6 +9,7 @@ from runners.finetunes.scratch_clip import scratch_clip
 from runners.settings import Settings
 from runners.small_vlm.matching import listing
 from runners.stage import Stage
+from tests.scenes_folder import ABOUT
 
 TINY = {"steps": 6, "batch": 4, "width": 32, "layers": 2, "heads": 2, "patch": 16}
 
@@ -20,8 +21,15 @@ def folders(tmp_path_factory):
         patch.chdir(root)
         for name, count in (("train", 30), ("heldout", 12)):
             args = {"level": "easy", "format": "open", "train": count, "val": 0, "test": 0, "questions": 1, "kinds": None}
-            params = {"dataset": name, "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": args, "limit": None}
-            outputs = {"dataset": f"d/{name}"}
+            params = {
+                "dataset": name,
+                "card": "synthetic_scenes",
+                "adapter": "synthetic_scenes",
+                "args": args,
+                "limit": None,
+                "about": ABOUT,
+            }
+            outputs = {"dataset": f"d/{name}", "card": f"d/{name}.md"}
             data.run(Stage(f"s/{name}", "s", name, "data", params, {}, outputs, 7, Settings(workers=1, progress=False)))
     return {name: root / "d" / name for name in ("train", "heldout")}
 

@@ -10,6 +10,7 @@ from runners.prompts import messages
 from runners.settings import Settings
 from runners.small_vlm.pictures import normalise
 from runners.stage import Stage
+from tests.scenes_folder import ABOUT
 
 TINY = {
     "looking": 2,
@@ -28,7 +29,8 @@ TINY = {
 def scenes(name, **arguments):
     args = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 0, "questions": 1, "kinds": None, **arguments}
     params = {"dataset": name, "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": args, "limit": None}
-    data.run(Stage(f"s/{name}", "s", name, "data", params, {}, {"dataset": f"d/{name}"}, 7, Settings(workers=1, progress=False)))
+    params["about"], outputs = ABOUT, {"dataset": f"d/{name}", "card": f"d/{name}.md"}
+    data.run(Stage(f"s/{name}", "s", name, "data", params, {}, outputs, 7, Settings(workers=1, progress=False)))
 
 
 @pytest.fixture(scope="module")

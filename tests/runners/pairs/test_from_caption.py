@@ -16,6 +16,7 @@ from runners.records import read_table, write_table
 from runners.scene_graphs import read_scenes
 from runners.settings import Settings
 from runners.stage import Stage, StageError
+from tests.scenes_folder import ABOUT
 from tests.small_server import IMPATIENT, serving
 from tests.tiny_models import tiny_llm
 
@@ -29,8 +30,15 @@ def scenes(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         args = {"level": "easy", "format": "open", "train": 30, "val": 6, "test": 60, "questions": 3, "kinds": None}
-        params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": args, "limit": None}
-        data.run(Stage("s/data", "s", "data", "data", params, {}, {"dataset": "out"}, 5, SETTINGS))
+        params = {
+            "dataset": "scenes",
+            "card": "synthetic_scenes",
+            "adapter": "synthetic_scenes",
+            "args": args,
+            "limit": None,
+            "about": ABOUT,
+        }
+        data.run(Stage("s/data", "s", "data", "data", params, {}, {"dataset": "out", "card": "out.md"}, 5, SETTINGS))
     return folder / "out"
 
 
