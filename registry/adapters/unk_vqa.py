@@ -81,7 +81,7 @@ def _read(path: Path) -> dict[str, Any]:
             f"{path}: not JSON: {error}. The sample in UNK-VQA's README is none either: it lacks the comma after alter_type_map and has "
             "one too many at its end; a file made of it needs both mended"
         ) from error
-    need(found, TOP, str(path), others=())
+    found = need(found, TOP, str(path), others=())
     for name in TOP[:-1]:
         if not isinstance(found[name], dict) or not all(isinstance(text, str) for text in found[name].values()):
             raise AdapterError(f"{path}: {name}: expected an object of code -> text, got {found[name]!r:.60}")
