@@ -66,12 +66,22 @@ def test_tuning_is_the_appendix_s(plan: Plan) -> None:
 def test_other_benchmarks_are_asked_and_sources_are_not(resolved: Resolved, plan: Plan) -> None:
     evaluated = {d.label for d in resolved.evaluated}
     assert evaluated == {
-        "ours", "unk_vqa", "tdiuc_absurd", "mmhal_bench", "pope", "amber", "shr", "hallusionbench", "vizwiz", "vqav2_val", "mme", "mmbench",
+        "ours", "unk_vqa", "tdiuc_absurd", "mmhal_bench", "pope@split=random", "pope@split=popular", "pope@split=adversarial", "amber", "shr",
+        "hallusionbench", "vizwiz", "vqav2_val", "mme", "mmbench",
     }  # fmt: skip
     assert {d.label: d.limit for d in resolved.datasets if d.label in evaluated and d.limit} == {
         "unk_vqa": 5000, "tdiuc_absurd": 5000, "vqav2_val": 5000,
     }  # fmt: skip
     assert len(plan.stages) <= MAX_STAGES
+
+
+def test_every_benchmark_has_its_own_rule(plan: Plan) -> None:
+    only = plan.stage("judge").params["only"]
+    assert {name: judges for name, (judges,) in ((name.split("@")[0], of) for name, of in only.items())} == {
+        "ours": "lave", "unk_vqa": "lave", "tdiuc_absurd": "lave", "mmhal_bench": "mmhal", "pope": "pope", "amber": "amber", "shr": "shr",
+        "hallusionbench": "hallusionbench", "vizwiz": "vqa", "vqav2_val": "vqa", "mme": "mme",
+    }  # fmt: skip
+    assert plan.stage("score").params["judge"] == "lave"
 
 
 def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
