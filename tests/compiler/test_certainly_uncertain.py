@@ -66,8 +66,8 @@ def test_tuning_is_the_appendix_s(plan: Plan) -> None:
 def test_other_benchmarks_are_asked_and_sources_are_not(resolved: Resolved, plan: Plan) -> None:
     evaluated = {d.label for d in resolved.evaluated}
     assert evaluated == {
-        "ours", "unk_vqa", "tdiuc_absurd", "mmhal_bench", "pope@split=random", "pope@split=popular", "pope@split=adversarial", "amber", "shr",
-        "hallusionbench", "vizwiz", "vqav2_val", "mme", "mmbench",
+        "ours", "unk_vqa", "tdiuc_absurd", "mmhal_bench", "pope@split=random", "pope@split=popular", "pope@split=adversarial", "amber",
+        "shr", "hallusionbench", "vizwiz", "vqav2_val", "mme", "mmbench",
     }  # fmt: skip
     assert {d.label: d.limit for d in resolved.datasets if d.label in evaluated and d.limit} == {
         "unk_vqa": 5000, "tdiuc_absurd": 5000, "vqav2_val": 5000,
