@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup repro test lint bench clean
+.PHONY: setup repro test test-remotes lint bench clean
 
 setup: $(VENV)/.installed
 
@@ -21,6 +21,10 @@ repro: setup
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+# Real servers for every kind of DVC remote; `.ci/services` installs those that are not there.
+test-remotes: setup
+	$(BIN)/python -m pytest -m remotes
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -30,4 +34,4 @@ bench: setup
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) .qualm
+	rm -rf $(VENV) .venv-services .qualm

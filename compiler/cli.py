@@ -363,6 +363,48 @@ def export(
 
 
 @app.command()
+def share(
+    remote: Annotated[str | None, typer.Argument(help="A DVC remote; the default one if left out.", show_default=False)] = None,
+    check: Annotated[bool, typer.Option("--check", help="Then clone, pull, hash every object, and ask what would run.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="--check, and put whole objects in the place of damaged ones.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Send what is here in spite of what speaks against it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what speaks against it. Sends nothing, asks no server.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Send to a DVC remote what others need so that their clones run nothing, and check that they would not.
+
+    First it looks at what would be missing there: files not committed, stages that
+    are out of date, inputs that neither git nor DVC keeps, passwords in
+    .dvc/config. If there is any, nothing is sent and the exit code is 1. A remote
+    inside this repository is refused: what goes there goes into git.
+
+    Then it sends the objects of this commit, of all earlier ones, and of every run
+    that this checkout remembers, with the records of those runs. So a colleague who
+    goes back to a parameter that you have tried runs nothing either.
+
+    Last it asks the remote for every object that a clone of this commit needs, by
+    name. --check does what a colleague will do, in a folder that it removes; on a
+    remote that is not a folder that means downloading everything.
+
+    Exit code 0: a clone runs nothing. 1: it would, or something is missing.
+    2: no such remote, or it cannot be reached. Recipes are in docs/sharing.md.
+
+    [bold]Examples[/]
+
+      dvc remote add -d lab ssh://host/srv/qualm    once
+      dvc remote modify lab verify true             once
+      qualm share                                   after every commit of results
+      qualm share --check                           before you tell the world
+      qualm share backup --anyway                   whatever is here, to another remote
+    """
+    from compiler.share import Wanted
+    from compiler.share import share as share_results
+
+    if not share_results(Project(), Wanted(remote, check, repair, anyway, dry_run), as_json):
+        raise typer.Exit(1)
+
+
+@app.command()
 def calibrate(
     spec: SpecArgument = None,
     perturbation: Annotated[str | None, typer.Option("--perturbation", "-p", help="Plugin or variant, where the spec has several.")] = None,

@@ -72,6 +72,38 @@ def foretell(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
         return _plan(plan, root, default, world)
 
 
+def foretell_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
+    """What `dvc repro` would run in a fresh clone with all outputs as the locks have them: spec -> stages that are not left alone.
+
+    Outputs in this checkout are not looked at, so it costs no more than hashing code. Clones that could not pull do worse.
+    """
+    plans = list(plans)
+    with Checkout(root) as checkout:
+        world, found = _World(checkout), dict[str, list[Forecast]]()
+        locks = {p.spec: read_lock((root / pipeline_path(p.spec, default)).with_suffix(".lock")) for p in plans}
+        for lock in locks.values():
+            world.made.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
+        for path in {path for plan in plans for stage in plan.stages for path in stage.deps if path.startswith("registry/data/")}:
+            tracker = checkout.tracker(path)
+            if tracker is not None and tracker[0] == f"{path}.dvc":
+                world.made[path] = tracker[1]
+        for plan in plans:
+            found[plan.spec] = []
+            compiled = pipeline(plan)["stages"]
+            for stage in plan.stages:
+                reasons = _in_clone(stage, compiled[stage.name]["cmd"], plan.spec, locks[plan.spec].get(stage.name), world)
+                if reasons:
+                    found[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
+        return found
+
+
+def _in_clone(stage: PlannedStage, cmd: str, spec: str, entry: Mapping[str, Any] | None, world: _World) -> tuple[Reason, ...]:
+    if entry is None:
+        return (Reason("new", "never run here"),)
+    deps, _, missing = _deps(stage, world)
+    return (*missing, *_against_lock(stage, cmd, f"specs/{spec}/stages/{stage.name}.json", entry, deps))
+
+
 def _plan(plan: Plan, root: Path, default: str, world: _World) -> list[Forecast]:
     lock = read_lock((root / pipeline_path(plan.spec, default)).with_suffix(".lock"))
     compiled = pipeline(plan)["stages"]

@@ -15,8 +15,17 @@ def configuration(root: Path) -> dict[str, dict[str, str]]:
     """DVC's settings for a checkout, `section -> key -> value`, of all its files, the nearer one winning; paths absolute."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     system, user = os.environ.get("DVC_SYSTEM_CONFIG_DIR", "/etc/xdg/dvc"), os.environ.get("DVC_GLOBAL_CONFIG_DIR", str(home / "dvc"))
+    return _merged(Path(system, "config"), Path(user, "config"), root / ".dvc" / "config", root / ".dvc" / "config.local")
+
+
+def shared_configuration(root: Path) -> dict[str, dict[str, str]]:
+    """The settings of a checkout that git shares: those of `.dvc/config` alone."""
+    return _merged(root / ".dvc" / "config")
+
+
+def _merged(*files: Path) -> dict[str, dict[str, str]]:
     merged: dict[str, dict[str, str]] = {}
-    for file in (Path(system, "config"), Path(user, "config"), root / ".dvc" / "config", root / ".dvc" / "config.local"):
+    for file in files:
         parser = configparser.ConfigParser(interpolation=None, strict=False)
         try:
             parser.read_string(file.read_text(encoding="utf-8"))

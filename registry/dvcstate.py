@@ -270,6 +270,18 @@ def holds(store: Path, md5: str) -> bool:
     return files is not None and all(object_path(store, h).is_file() for h in files.values())
 
 
+def held(store: Path, hashes: Iterable[str], hashed: bool = False) -> set[str]:
+    """Those of the hashes whose own object, the list itself of a folder, is in a cache or a remote on disk.
+
+    Args:
+        store: its folder.
+        hashes: of files and folders.
+        hashed: read each and take only what is not damaged.
+    """
+    found = {h for h in hashes if object_path(store, h).is_file()}
+    return {h for h in found if file_md5(object_path(store, h)) == h.removesuffix(".dir")} if hashed else found
+
+
 def object_path(store: Path, md5: str) -> Path:
     """Where a cache or a remote on disk keeps a file or a folder's listing."""
     return store / "files" / "md5" / md5[:2] / md5[2:]

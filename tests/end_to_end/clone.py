@@ -61,7 +61,7 @@ class Clone:
 
     def repro(self, *arguments: str) -> set[str]:
         """`dvc repro`; the stages that it executed (not those restored from a cache)."""
-        done = self.run(sys.executable, "-m", "dvc", "repro", *arguments)
+        done = self.dvc("repro", *arguments)
         return set(re.findall(r"^Running stage '(?:[^':]+:)?([^']+)':", done.stdout, re.MULTILINE))
 
     def forecast(self, *arguments: str) -> dict[str, str]:
@@ -71,6 +71,18 @@ class Clone:
     def counters(self, stage: str, spec: str = "mini") -> dict[str, int]:
         counters: dict[str, int] = json.loads((self.root / ".qualm/runs" / spec / f"{stage}.json").read_text())["counters"]
         return counters
+
+    def dvc(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return self.run(sys.executable, "-m", "dvc", *arguments, check=check)
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "-A")
+        self.run("git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "-q", "-m", message)
+
+    def clone(self, to: Path) -> Clone:
+        """What a colleague gets by `git clone`: the commit, and nothing that DVC keeps."""
+        self.run("git", "clone", "-q", str(self.root), str(to))
+        return Clone(to)
 
     def copy(self, to: Path) -> Clone:
         shutil.copytree(self.root, to, symlinks=True)
@@ -83,8 +95,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, **quiet, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
 
 
-def make_clone(to: Path, default: str = "mini") -> Clone:
-    """A clone of the working tree's tracked and new files, committed, with `default` as its only spec and the base model in place."""
+def make_clone(to: Path, default: str = "mini", text: str = MINI) -> Clone:
+    """A clone of the working tree's tracked and new files, committed, with `default` as its only spec and the base model in place.
+
+    `mini` is what `text` says."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
         ours = name.startswith(("specs/", "results/", "tests/")) and not name.startswith("specs/prompts/")
@@ -95,17 +109,13 @@ def make_clone(to: Path, default: str = "mini") -> Clone:
     (to / "specs").mkdir(exist_ok=True)
     clone = Clone(to)
     if default == "mini":
-        clone.spec.write_text(MINI)
+        clone.spec.write_text(text)
     else:
         shutil.copy2(ROOT / f"specs/{default}.yaml", to / "specs")
     (to / "params.yaml").write_text(f"default: {default}\nseed: 7\n")
-    for command in (
-        ["git", "init", "-q"],
-        ["git", "add", "-A"],
-        ["git", "-c", "user.name=test", "-c", "user.email=test@example.org", "commit", "-q", "-m", "clone"],
-    ):
-        clone.run(*command)
+    clone.run("git", "init", "-q")
+    clone.commit("clone")
     if default == "mini":
-        clone.run(sys.executable, "-m", "dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
+        clone.dvc("pull", "-q", "registry/data/scene-vlm-base.dvc")
     clone.qualm("compile")
     return clone

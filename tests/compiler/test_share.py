@@ -1,0 +1,159 @@
+"""`qualm share`: what speaks against it, what it sends, what it finds lacking. The whole way is in tests/end_to_end/test_remotes.py."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from compiler.project import Project, ProjectError
+from compiler.share import Wanted, share
+from registry.dvcstate import holds, read_lock
+from tests.finished_project import SPEC, commit, finished_project, git, run, stored
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finished_project(tmp_path_factory.mktemp("share") / "project").root
+
+
+@pytest.fixture
+def project(original: Path, tmp_path: Path) -> Project:
+    return Project(shutil.copytree(original, tmp_path / "project"))
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]):
+    """Share and give back what was told: (exit code 0 or 1, JSON)."""
+
+    def call(project: Project, *, expect: bool, **wanted) -> dict:
+        assert share(project, Wanted(**wanted), as_json=True) is expect
+        return json.loads(capsys.readouterr().out)
+
+    return call
+
+
+def kinds(told: dict) -> list[str]:
+    return [f["kind"] for f in told["findings"]]
+
+
+def lab(project: Project) -> Path:
+    return project.root.parent / "lab"
+
+
+def test_all_is_sent_once(project: Project, told) -> None:
+    first = told(project, expect=True)
+    lock = read_lock(project.root / "dvc.lock")
+    outs = [o["md5"] for entry in lock.values() for o in entry["outs"]]
+    assert first["sent"] == len({*outs}) + 1  # the model too
+    assert all(holds(lab(project), md5) for md5 in outs)
+    assert first["runs"] == len(lock) and (lab(project) / "runs").is_dir()
+    assert kinds(first) == ["local remote"] and not first["findings"][0]["blocks"]
+    assert told(project, expect=True)["sent"] == 0
+
+
+def test_outputs_of_earlier_commits_and_of_runs_nobody_committed_are_sent(project: Project, told) -> None:
+    first = {o["path"]: o["md5"] for o in read_lock(project.root / "dvc.lock")["score"]["outs"]}
+    lost, in_git = first["results/mini/scores.parquet"], first["results/mini/metrics.json"]
+    run(project, "a run in between")
+    between = [o["md5"] for o in read_lock(project.root / "dvc.lock")["score"]["outs"]]
+    run(project, "later")
+    commit(project.root)
+    for md5 in (lost, in_git):
+        (project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]).unlink()
+    shutil.rmtree(project.root / ".dvc/cache/runs/ab/score")
+    found = told(project, expect=True)
+    assert kinds(found) == ["local remote", "history"]
+    assert found["findings"][1]["what"].startswith("1 objects of earlier commits are neither here nor at the remote")
+    assert all(holds(lab(project), md5) for md5 in between)
+
+
+def test_what_is_neither_here_nor_there_is_named(project: Project, told) -> None:
+    scores = next(o for o in read_lock(project.root / "dvc.lock")["score"]["outs"] if o["path"].endswith("scores.parquet"))
+    (project.root / ".dvc/cache/files/md5" / scores["md5"][:2] / scores["md5"][2:]).unlink()
+    found = told(project, expect=False)
+    assert found["findings"][-1]["kind"] == "missing"
+    assert f"results/mini/scores.parquet ({scores['md5']})" in found["findings"][-1]["what"]
+
+
+def test_nothing_is_sent_while_something_is_not_committed(project: Project, told) -> None:
+    (project.root / "specs/new.yaml").write_text("# to be\n")
+    (project.root / "notes.txt").write_text("mine alone")
+    (project.root / "dvc.lock").write_text((project.root / "dvc.lock").read_text() + "\n")
+    found = told(project, expect=False)
+    assert found["sent"] is None and not lab(project).exists()
+    assert [f["what"] for f in found["findings"] if f["blocks"]] == ["not committed: dvc.lock, specs/new.yaml"]
+    assert told(project, expect=False, anyway=True)["sent"]
+
+
+def test_a_stage_out_of_date_is_named_with_its_reason(project: Project, told) -> None:
+    (project.root / "specs/mini.yaml").write_text(SPEC.replace("test: 6", "test: 7"))
+    project.compile(["mini"])
+    commit(project.root)
+    found = told(project, expect=False, dry=True)
+    (finding,) = [f for f in found["findings"] if f["kind"] == "out of date"]
+    assert finding["what"].startswith("mini: a colleague's `dvc repro` would run 2 stages, and what follows from them (data-scenes: ")
+    assert "parameter args.test: 6 -> 7; report: parameter spec_sha256: " in finding["what"]
+    assert finding["todo"] == "`qualm run mini`, then commit its dvc.lock and results"
+
+
+def test_results_that_git_is_told_to_ignore_are_named(project: Project, told) -> None:
+    (project.root / ".gitignore").write_text("__pycache__/\n.qualm/\nmetrics.json\n")
+    git(project.root, "rm", "-q", "--cached", "results/mini/metrics.json")
+    commit(project.root)
+    (finding,) = [f for f in told(project, expect=False)["findings"] if f["kind"] == "not in git"]
+    assert "results/mini/metrics.json" in finding["what"]
+
+
+def test_a_password_in_git_is_refused_and_a_remote_that_is_believed_is_mentioned(project: Project, told) -> None:
+    config = project.root / ".dvc/config"
+    config.write_text(config.read_text().replace("../../lab", "s3://lab/qualm") + "    secret_access_key = hunter2\n")
+    commit(project.root)
+    found = told(project, expect=False)
+    assert kinds(found) == ["secret", "unverified"]
+    assert "remote 'lab': secret_access_key stands in .dvc/config" in found["findings"][0]["what"]
+    assert "hunter2" not in json.dumps(found)
+
+
+def test_a_remote_of_this_machine_alone_is_mentioned(project: Project, told) -> None:
+    (project.root / ".dvc/config.local").write_text(f"['remote \"backup\"']\n    url = {project.root.parent / 'backup'}\n")
+    found = told(project, expect=True, remote="backup")
+    assert kinds(found) == ["hidden remote", "local remote"]
+    assert found["url"] == str(project.root.parent / "backup") and found["sent"] > 0
+
+
+def test_a_remote_in_the_repository_is_refused(project: Project) -> None:
+    config = project.root / ".dvc/config"
+    config.write_text(config.read_text().replace("../../lab", "../registry/store"))
+    with pytest.raises(ProjectError, match=r"remote 'lab' is a folder of this repository .*registry/store.* would go into git"):
+        share(project, Wanted(), as_json=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "message"),
+    [
+        ("lap", None, "there is no remote 'lap'; there are: lab. Add one by `dvc remote add -d lab URL`"),
+        (None, "[core]\n    analytics = false\n", "no remote is the default; there are: none."),
+    ],
+)
+def test_which_remote(project: Project, name: str | None, config: str | None, message: str) -> None:
+    if config is not None:
+        (project.root / ".dvc/config").write_text(config)
+    with pytest.raises(ProjectError) as caught:
+        share(project, Wanted(name), as_json=True)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_server_that_does_not_answer(project: Project) -> None:
+    config = project.root / ".dvc/config"
+    config.write_text(config.read_text().replace("../../lab", "webdav://127.0.0.1:9/lab"))
+    commit(project.root)
+    with pytest.raises(ProjectError, match=r"remote 'lab': .*docs/sharing.md"):
+        share(project, Wanted(), as_json=True)
+
+
+def test_outputs_that_dvc_2_recorded_are_mentioned(project: Project, told) -> None:
+    old = stored(project.root, b"old")
+    (project.root / "registry/data/old.dvc").write_text(f"outs:\n- md5: {old}\n  path: old\n")
+    commit(project.root)
+    assert kinds(told(project, expect=False)) == ["local remote", "legacy"]
