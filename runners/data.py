@@ -30,6 +30,7 @@ from runners.records import ShardWriter, iterate
 from runners.selection import Selection
 from runners.stage import Stage, StageError
 
+_FIELDS = tuple(f.name for f in fields(Sample))
 WHOLE = 2**62
 """Shard size of a table that stays one file."""
 
@@ -130,7 +131,7 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
 
 def as_row(sample: Sample) -> dict[str, Any]:
     """A sample as a row of SAMPLES."""
-    return {**{f.name: getattr(sample, f.name) for f in fields(sample)}, "meta": list(sample.meta.items())}
+    return {**{name: getattr(sample, name) for name in _FIELDS}, "meta": list(sample.meta.items())}
 
 
 def as_sample(row: Mapping[str, Any]) -> Sample:
@@ -186,11 +187,15 @@ def _cut(stage: Stage, folder: Path, limit: int) -> None:
 
     def samples() -> Iterator[Mapping[str, Any]]:
         for row in iterate(table, SAMPLES):
+            advance()
             if row["sample_id"] in kept:
                 needed.add(row["image_id"])
                 yield row
 
-    with ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows:
+    with (
+        progress(stage.settings, f"{stage.params['dataset']}: choosing samples", stage.counters["samples"]) as advance,
+        ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows,
+    ):
         rows.extend(samples())
     (folder / ".samples" / "00000.parquet").replace(table)
     (folder / ".samples").rmdir()
@@ -200,8 +205,14 @@ def _cut(stage: Stage, folder: Path, limit: int) -> None:
 
 def _keep_images(stage: Stage, folder: Path, needed: Set[str | None]) -> None:
     """Rewrite the pictures without those that no sample names."""
-    with ShardWriter(folder / ".images", with_provenance(stage, IMAGES)) as pictures:
-        pictures.extend(r for r in iterate(folder / "images", IMAGES, batch_size=64) if r["image_id"] in needed)
+    with (
+        progress(stage.settings, f"{stage.params['dataset']}: keeping pictures", len(needed - {None})) as advance,
+        ShardWriter(folder / ".images", with_provenance(stage, IMAGES)) as pictures,
+    ):
+        for row in iterate(folder / "images", IMAGES, batch_size=64):
+            if row["image_id"] in needed:
+                pictures.write(row)
+                advance()
     shutil.rmtree(folder / "images")
     (folder / ".images").replace(folder / "images")
     stage.counters["images"] = pictures.rows

@@ -80,8 +80,13 @@ def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None,
 class ShardWriter:
     """Writes rows as numbered Parquet files of bounded size, so that no folder holds thousands of files.
 
-    Used as a context manager; shards lie in `folder` as `00000.parquet`, `00001.parquet`...
+    Used as a context manager; shards lie in `folder` as `00000.parquet`, `00001.parquet`... Where one ends follows from the rows
+    alone, so the same rows give the same bytes however they were made. Shards of pictures have 64 to 80 MiB and at most one more
+    picture, the last one less.
     """
+
+    GROUP_BYTES = 16 * 2**20
+    """A row group ends where its pictures come to so many bytes: no more of them are in memory at once."""
 
     def __init__(self, folder: Path, schema: pa.Schema, shard_bytes: int = 64 * 2**20, row_group: int = 512) -> None:
         self.folder, self.schema, self.shard_bytes, self.row_group = folder, schema, shard_bytes, row_group
@@ -89,6 +94,7 @@ class ShardWriter:
         self._shard = 0
         self._written = 0
         self._pending: list[Mapping[str, Any]] = []
+        self._pending_bytes = 0
         self._writer: pq.ParquetWriter | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -105,7 +111,9 @@ class ShardWriter:
     def write(self, row: Mapping[str, Any]) -> None:
         self._pending.append(row)
         self.rows += 1
-        if len(self._pending) >= self.row_group:
+        if (image := row.get("image")) is not None:
+            self._pending_bytes += len(image["bytes"] or b"")
+        if len(self._pending) >= self.row_group or self._pending_bytes >= self.GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -127,7 +135,7 @@ class ShardWriter:
             return
         writer = self._writer or self._open()
         table = pa.Table.from_pylist([dict(r) for r in self._pending], schema=self.schema)
-        self._pending = []
+        self._pending, self._pending_bytes = [], 0
         writer.write_table(table)
         self._written += table.nbytes
         if self._written >= self.shard_bytes:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_rows, whole_picture
+from registry.adapters._official import need, read_rows
+from registry.adapters._table_pictures import TablePictures
 from registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"
@@ -20,8 +17,6 @@ ROTATION = 1_000_000
 """Copy k of question i, its options turned by k places, is row i + k * ROTATION."""
 KEYS = ("index", "question", "A", "B", "category", "image")
 OTHERS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split")
-POINTER = 64
-"""An image cell of at most so many characters is the index of the row that has the picture."""
 
 
 def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv", rotations: bool = True) -> Iterator[Image | Sample]:
@@ -47,7 +42,7 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
     if not path.is_relative_to(source.resolve()) or not path.is_file():
         there = ", ".join(sorted(p.name for p in source.glob("*.tsv"))) or "none"
         raise AdapterError(f"{source}: no table '{table}'; there are: {there}")
-    pictures = _Pictures(path, context)
+    pictures = TablePictures(path, context, WHAT)
     for where, row in read_rows(path, WHAT, KEYS, context):
         with context.record():
             sample = _sample(need(row, KEYS, where, OTHERS), where)
@@ -100,43 +95,3 @@ def _answer(row: dict[str, str], options: tuple[str, ...], where: str) -> int | 
     if not row["answer"] or row["answer"] not in letters:
         raise AdapterError(f"{where}: answer: expected one of {', '.join(letters)}, got {row['answer']!r:.60}")
     return letters.index(row["answer"])
-
-
-class _Pictures:
-    """The table's pictures, each given once; `image_id` is a digest of its bytes, so rotations share it."""
-
-    def __init__(self, path: Path, context: AdapterContext) -> None:
-        self.path, self._silent = path, replace(context, bad=lambda error: None)
-        self.given: set[str] = set()
-        """Ids of those that the stage has."""
-        self._known: dict[str, str] = {}
-        self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
-        """Rows that have the picture of others."""
-
-    def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """The table once more; what is bad in it is told where its questions are read."""
-        return read_rows(self.path, WHAT, KEYS, self._silent)
-
-    def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """The id of a row's picture, and the picture where it was not given before."""
-        if len(cell) <= POINTER:
-            if self._known.get(cell) in self.given:
-                return self._known[cell], None
-            return self.of(cell, *self._cell(cell, where))
-        try:
-            data = base64.b64decode(cell, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise AdapterError(f"{where}: image: expected base64, {error}") from error
-        image_id = hashlib.sha256(data).hexdigest()[:24]
-        if index in self.pointed_at:
-            self._known[index] = image_id
-        if image_id in self.given:
-            return image_id, None
-        return image_id, Image(image_id, whole_picture(data, f"{where}: image"), index)
-
-    def _cell(self, index: str, where: str) -> tuple[str, str]:
-        """The image cell of a row that comes later, and where it stands."""
-        for place, row in self._rows():
-            if row["index"] == index and len(row["image"]) > POINTER:
-                return row["image"], place
-        raise AdapterError(f"{where}: image: points to row {index!r:.60}, which has no picture")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from registry.sample import SCORES
+from registry.sample import IMAGES, SCORES
 from runners.records import RecordError, ShardWriter, iterate, read_provenance, read_table, write_table
 
 ROW = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "value": 0.5, "n": 10, "n_unscored": 0}
@@ -70,3 +71,22 @@ def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
     with ShardWriter(tmp_path / "s", SCORES):
         pass
     assert read_table(tmp_path / "s", SCORES).num_rows == 0
+
+
+def test_shards_of_pictures_have_their_size_whatever_the_pictures_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 MiB in the writer's own units, here scaled down: a shard ends with the row group that fills it."""
+    monkeypatch.setattr(ShardWriter, "GROUP_BYTES", 160_000)
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1_000, 40_000, 300)
+    most = 0
+    for folder in ("a", "b"):
+        rng = np.random.default_rng(1)
+        with ShardWriter(tmp_path / folder, IMAGES, shard_bytes=640_000) as writer:
+            for i, size in enumerate(sizes):
+                writer.write({"image_id": str(i), "image": {"bytes": rng.bytes(int(size)), "path": ""}})
+                most = max(most, writer._pending_bytes)
+    shards = sorted((tmp_path / "a").iterdir())
+    assert len(shards) > 5 and most < 160_000
+    assert all(640_000 <= s.stat().st_size < 640_000 + 200_000 + 20_000 for s in shards[:-1])
+    assert [s.read_bytes() for s in shards] == [s.read_bytes() for s in sorted((tmp_path / "b").iterdir())]
+    assert read_table(tmp_path / "a", IMAGES)["image_id"].to_pylist() == [str(i) for i in range(300)]

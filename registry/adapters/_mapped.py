@@ -1,0 +1,222 @@
+"""Samples of anybody's tables: which column is the question, which the answer, said by the card and never guessed.
+
+What the adapters for data of one's own share (`hf_parquet`, `coco_folder`, `vlmevalkit_tsv`, `image_table`): a row is a mapping of
+column to value, and `Columns` makes a sample of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from registry.adapters import AdapterError
+from registry.sample import Sample
+
+AnswerIs = Literal["text", "letter", "index", "index_from_1"]
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+LONGEST = 100_000
+"""Characters of one text; more is no question, answer or option."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what; None or empty for what the table does not have."""
+
+    source: str
+    """Name of the adapter."""
+    question: str | None = None
+    prompt: str | None = None
+    """Asked of every row where there is no column of questions, or put above the question where there is."""
+    answer: str | None = None
+    answer_is: AnswerIs = "text"
+    choices: Sequence[str] = ()
+    """One column with a list of options, or a column for each."""
+    id: str | None = None
+    category: str | None = None
+    answerable: str | None = None
+    group: str | None = None
+    meta: Sequence[str] = ()
+
+    @property
+    def needed(self) -> list[str]:
+        """Columns that every row has."""
+        single = (self.question, self.answer, self.id, self.category, self.answerable, self.group)
+        return list(dict.fromkeys([*(c for c in single if c), *self.choices]))
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read; those of `meta` may be missing in a record of JSON, never in a table's header."""
+        return list(dict.fromkeys([*self.needed, *self.meta]))
+
+    def sample(self, row: Mapping[str, Any], image_id: str | None, split: str, prefix: str, where: str) -> Sample:
+        """The sample that a row is.
+
+        Args:
+            row: with the needed columns at least.
+            image_id: of its picture.
+            split: it is of.
+            prefix: put before its id, so that the ids of several splits stay apart.
+            where: it stands, for messages.
+
+        Raises:
+            AdapterError: a column is missing, or holds what cannot be such a thing.
+        """
+        need_columns(where, row, self.needed)
+        asked = [self.prompt] if self.prompt else []
+        asked += [_text(row[self.question], self.question, where)] if self.question else []
+        if not asked:
+            raise AdapterError(f"{where}: nothing is asked; name the column `question`, or a `prompt` for every row, on the card")
+        choices = self._choices(row, where)
+        given = self._answers(row, where)
+        answerable = _truth(row[self.answerable], self.answerable, where) if self.answerable else True
+        name = _short(row[self.id], self.id, where) if self.id else _digest(image_id, *asked, *choices)
+        return Sample(
+            sample_id=f"{prefix}{name}",
+            question="\n".join(asked),
+            image_id=image_id,
+            references=tuple(given) if not choices else (),
+            choices=choices,
+            answer_index=self._right(given, choices, where) if choices and given else None,
+            category=_short(row[self.category], self.category, where) if self.category and not _empty(row[self.category]) else "",
+            answerable=answerable,
+            split=split,
+            source=self.source,
+            group=_short(row[self.group], self.group, where) if self.group else image_id or "",
+            meta={c: _plain(row[c]) for c in self.meta if not _empty(row.get(c))},
+        )
+
+    def _choices(self, row: Mapping[str, Any], where: str) -> tuple[str, ...]:
+        if not self.choices:
+            return ()
+        if len(self.choices) == 1:
+            cells = _list(row[self.choices[0]], self.choices[0], where)
+        else:
+            cells = [row[c] for c in self.choices]
+            n = next((i for i, cell in enumerate(cells) if _empty(cell)), len(cells))
+            if not all(map(_empty, cells[n:])):
+                raise AdapterError(f"{where}: {', '.join(self.choices)}: expected options without a gap, got {cells!r:.120}")
+            cells = cells[:n]
+        options = tuple(_text(cell, "an option", where) for cell in cells)
+        if len(options) == 1:
+            raise AdapterError(f"{where}: {', '.join(self.choices)}: expected two options at least, got {options!r:.120}")
+        return options
+
+    def _answers(self, row: Mapping[str, Any], where: str) -> list[str]:
+        if self.answer is None or _empty(row[self.answer]):
+            return []
+        value = row[self.answer]
+        if isinstance(value, list | tuple) or (isinstance(value, str) and value.lstrip().startswith("[")):
+            return [_text(v, self.answer, where) for v in _list(value, self.answer, where)]
+        return [_text(value, self.answer, where)]
+
+    def _right(self, given: list[str], choices: tuple[str, ...], where: str) -> int:
+        """The place of the right option."""
+        if len(given) != 1:
+            raise AdapterError(f"{where}: {self.answer}: expected one right option, got {len(given)}")
+        said = given[0].strip()
+        letters = LETTERS[: len(choices)]
+        if self.answer_is == "letter":
+            if len(said) == 1 and said.upper() in letters:
+                return letters.index(said.upper())
+        elif self.answer_is == "text":
+            same = [i for i, choice in enumerate(choices) if choice.strip() == said]
+            if len(same) == 1:
+                return same[0]
+            letters = " | ".join(choices)
+        else:
+            first = int(self.answer_is == "index_from_1")
+            if said.isdecimal() and 0 <= int(said) - first < len(choices):
+                return int(said) - first
+            letters = f"{first} to {len(choices) - 1 + first}"
+        wanted = f"expected one of {letters:.200} (answer_is: {self.answer_is})"
+        raise AdapterError(f"{where}: {self.answer}: {wanted}, got {said!r:.60}")
+
+
+def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
+    """Split, prefix of its ids and file of everything that a card's `files` name, in order.
+
+    Raises:
+        AdapterError: a pattern leads out of the source or fits nothing.
+    """
+    inside = source.resolve()
+    for split, pattern in files.items():
+        if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts or not pattern:
+            raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}")
+        found = [p for p in sorted(source.glob(pattern)) if p.is_file() and p.resolve().is_relative_to(inside)]
+        if not found:
+            there = sorted(p.relative_to(source).as_posix() for p in source.glob("*"))[:20]
+            raise AdapterError(f"{source}: files: {split}: nothing fits '{pattern}'; there are: {', '.join(there) or 'none'}")
+        for path in found:
+            yield split, f"{split}_" if len(files) > 1 else "", path
+
+
+def need_columns(where: str, there: Collection[str], wanted: Collection[str]) -> None:
+    """Raises:
+    AdapterError: a column that the card names is not in a table.
+    """
+    if missing := [c for c in wanted if c not in there]:
+        known = ", ".join(map(str, there)) or "none"
+        raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {known}; mend the card's args")
+
+
+def placed(images: str, split: str, name: str) -> str:
+    """Where a picture lies: `images` with the split's name in it, and the picture's own path below."""
+    return (PurePosixPath(images.replace("{split}", split)) / name).as_posix()
+
+
+def _empty(value: Any) -> bool:
+    return value is None or value == "" or value != value
+
+
+def _plain(value: Any) -> str:
+    """A value of a table as text: numbers that are whole without `.0`, lists as JSON."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _text(value: Any, column: str | None, where: str) -> str:
+    if isinstance(value, list | dict | tuple | bytes) or _empty(value) or not str(value).strip():
+        raise AdapterError(f"{where}: {column}: expected a text or a number, got {value!r:.60}")
+    text = _plain(value)
+    if len(text) > LONGEST:
+        raise AdapterError(f"{where}: {column}: a text of {len(text):,} characters; at most {LONGEST:,} are read. Is it another column?")
+    return text
+
+
+def _short(value: Any, column: str | None, where: str) -> str:
+    text = _text(value, column, where)
+    if len(text) > 1000 or not text.isprintable():
+        raise AdapterError(f"{where}: {column}: expected a name of at most 1,000 characters in one line, got {text!r:.60}")
+    return text
+
+
+def _list(value: Any, column: str | None, where: str) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise AdapterError(f"{where}: {column}: expected a list, or one as JSON, got {value!r:.60}: {error}") from error
+    if not isinstance(value, list | tuple):
+        raise AdapterError(f"{where}: {column}: expected a list, got {value!r:.60}")
+    return list(value)
+
+
+def _truth(value: Any, column: str | None, where: str) -> bool:
+    said = TRUTH.get(_plain(value).strip().lower())
+    if said is None:
+        raise AdapterError(f"{where}: {column}: expected true or false, 1 or 0, yes or no, got {value!r:.60}")
+    return said
+
+
+def _digest(*what: str | None) -> str:
+    return hashlib.sha256("\0".join(w or "" for w in what).encode()).hexdigest()[:16]

@@ -1,0 +1,63 @@
+"""Pictures in the cells of a table, as VLMEvalKit and MMBench have them: base64, or the index of the row that has the picture."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._official import read_rows, whole_picture
+from registry.sample import Image
+
+POINTER = 64
+"""An image cell of at most so many characters is the index of the row that has the picture."""
+
+
+class TablePictures:
+    """The table's pictures, each given once; `image_id` is a digest of its bytes, so rotations share it."""
+
+    def __init__(self, path: Path, context: AdapterContext, what: str) -> None:
+        """
+        Args:
+            path: a table with the columns `index` and `image`; read once before its questions are, for rows that point to others.
+            context: of the adapter.
+            what: the table is, for messages.
+        """
+        self.path, self._what, self._silent = path, what, replace(context, bad=lambda error: None)
+        self.given: set[str] = set()
+        """Ids of those that the stage has."""
+        self._known: dict[str, str] = {}
+        self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
+        """Rows that have the picture of others."""
+
+    def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """The table once more; what is bad in it is told where its questions are read."""
+        return read_rows(self.path, self._what, ("index", "image"), self._silent)
+
+    def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
+        """The id of a row's picture, and the picture where it was not given before."""
+        if len(cell) <= POINTER:
+            if self._known.get(cell) in self.given:
+                return self._known[cell], None
+            return self.of(cell, *self._cell(cell, where))
+        try:
+            data = base64.b64decode(cell, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise AdapterError(f"{where}: image: expected base64, {error}") from error
+        image_id = hashlib.sha256(data).hexdigest()[:24]
+        if index in self.pointed_at:
+            self._known[index] = image_id
+        if image_id in self.given:
+            return image_id, None
+        return image_id, Image(image_id, whole_picture(data, f"{where}: image"), index)
+
+    def _cell(self, index: str, where: str) -> tuple[str, str]:
+        """The image cell of a row that comes later, and where it stands."""
+        for place, row in self._rows():
+            if row["index"] == index and len(row["image"]) > POINTER:
+                return row["image"], place
+        raise AdapterError(f"{where}: image: points to row {index!r:.60}, which has no picture")

@@ -1,0 +1,130 @@
+"""A folder of pictures with a COCO-style annotation file: `images`, `annotations`, `categories`. For data of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._mapped import Columns, parts, placed
+from registry.adapters._official import need, read_image, read_records, text_of
+from registry.sample import Image, Sample
+
+
+def coco_folder(
+    context: AdapterContext,
+    *,
+    files: dict[str, str] = {"test": "annotations/*.json"},  # noqa: B006 - a literal, never changed
+    images: str = "images",
+    per: Literal["annotation", "image"] = "annotation",
+    question: str | None = None,
+    prompt: str | None = None,
+    answer: str | None = "caption",
+    answer_is: Literal["text", "letter", "index", "index_from_1"] = "text",
+    choices: list[str] = [],  # noqa: B006
+    id: str | None = "id",
+    category: str | None = None,
+    answerable: str | None = None,
+    group: str | None = None,
+    meta: list[str] = [],  # noqa: B006
+) -> Iterator[Image | Sample]:
+    """Annotations in the order of the file, each a question about its picture; `qualm data new` writes the card.
+
+    `images` of the file gives each picture's `id` and `file_name`, `annotations` name it by `image_id`. Where an annotation has a
+    `category_id`, the name that `categories` gives it can be read as the column `category_id`. Otherwise as `image_table`.
+
+    Args:
+        files: Split -> path or pattern of the annotation file.
+        images: The folder of the pictures; `{split}` in it stands for the split.
+        per: One sample for every annotation; or for every picture, whose references are the answers of all its annotations and whose
+            id is the picture's (captions).
+        question: Key of an annotation with the question.
+        prompt: Asked of every picture where annotations have no questions, or put above them.
+        answer: Key with the answer, or a list of them; of multiple choice the right option; null = not known.
+        answer_is: With options, what stands there: an option's text, letter or place.
+        choices: One key with a list of options, or a key for each.
+        id: Key with a stable name of the annotation.
+        category: Key with its kind.
+        answerable: Key with true or false, 1 or 0, yes or no.
+        group: Key of what is not independent; the picture unless given.
+        meta: Keys to keep as text, for `where:` and slices.
+
+    Raises:
+        AdapterError: a file, key, picture or value is missing or of another kind.
+    """
+    source = context.need_source("coco_folder")
+    columns = Columns("coco_folder", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
+    if per == "image" and (choices or question):
+        raise AdapterError("coco_folder: per: image asks one `prompt` of every picture; `question` and `choices` are an annotation's")
+    sent: set[str] = set()
+    for split, prefix, path in parts(source, files):
+        names, classes = pictures(path, context), _classes(path)
+        made = _annotations(path, columns, names, classes, split, prefix, context)
+        for where, sample in _merged(made) if per == "image" else made:
+            with context.record():
+                if not context.selects(sample):
+                    continue
+                name = str(sample.image_id)
+                if name not in sent:
+                    yield read_image(source, (placed(images, split, name),), name, where)
+                    sent.add(name)
+                yield sample
+
+
+def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
+    """The file name of every picture of an annotation file, by its id as text."""
+    found: dict[str, str] = {}
+    for where, record in read_records(path, "a COCO-style annotation file", "images", context):
+        need(record, ("id", "file_name"), where)
+        if str(record["id"]) in found:
+            raise AdapterError(f"{where}: the picture id {record['id']!r:.60} comes twice")
+        found[str(record["id"])] = text_of(record, "file_name", where)
+    return found
+
+
+def _classes(path: Path) -> dict[str, str]:
+    """Names of categories by their id; empty where the file has none."""
+    from registry.json_stream import members
+
+    found = {}
+    for key, item in members(path, {"images", "annotations", "categories"}):
+        if key == "categories" and isinstance(item, dict) and "id" in item and "name" in item:
+            found[str(item["id"])] = str(item["name"])
+    return found
+
+
+def _annotations(
+    path: Path,
+    columns: Columns,
+    names: Mapping[str, str],
+    classes: Mapping[str, str],
+    split: str,
+    prefix: str,
+    context: AdapterContext,
+) -> Iterator[tuple[str, Sample]]:
+    for where, record in read_records(path, "a COCO-style annotation file", "annotations", context):
+        with context.record():
+            row: dict[str, Any] = dict(need(record, ("image_id",), where))
+            name = names.get(str(row["image_id"]))
+            if name is None:
+                raise AdapterError(f"{where}: image_id: no picture {row['image_id']!r:.60} under 'images'")
+            if "category_id" in row and classes:
+                if str(row["category_id"]) not in classes:
+                    raise AdapterError(f"{where}: category_id: no category {row['category_id']!r:.60} under 'categories'")
+                row["category_id"] = classes[str(row["category_id"])]
+            yield where, columns.sample(row, name, split, prefix, where)
+
+
+def _merged(made: Iterator[tuple[str, Sample]]) -> Iterator[tuple[str, Sample]]:
+    """One sample for every picture, in the order of their first annotations."""
+    found: dict[str, tuple[str, Sample]] = {}
+    for where, sample in made:
+        name = str(sample.image_id)
+        first = found.get(name)
+        if first is None:
+            found[name] = where, replace(sample, sample_id=name)
+        else:
+            found[name] = first[0], replace(first[1], references=(*first[1].references, *sample.references))
+    yield from found.values()

@@ -1,0 +1,135 @@
+"""A folder of Parquet files as Hugging Face `datasets` saves and hosts them, pictures inside. For data of one's own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._mapped import Columns, need_columns, parts
+from registry.adapters._official import read_image, whole_picture
+from registry.sample import Image, Sample
+
+BATCH = 64
+"""Rows, and so pictures, in memory at once."""
+SPAN = 2**31
+"""Bytes that a row group may unpack to; one with more is refused before it is read."""
+
+
+def hf_parquet(
+    context: AdapterContext,
+    *,
+    files: dict[str, str] = {"test": "**/*.parquet"},  # noqa: B006 - a literal, never changed
+    image: str | None = "image",
+    question: str | None = "question",
+    prompt: str | None = None,
+    answer: str | None = "answer",
+    answer_is: Literal["text", "letter", "index", "index_from_1"] = "text",
+    choices: list[str] = [],  # noqa: B006
+    id: str | None = None,
+    category: str | None = None,
+    answerable: str | None = None,
+    group: str | None = None,
+    meta: list[str] = [],  # noqa: B006
+) -> Iterator[Image | Sample]:
+    """Rows of the files in order, each a question; `qualm data new` writes the card.
+
+    A picture is a struct of `bytes` and `path` (feature `Image`), plain bytes, or a list of one of these; a path without bytes is
+    read from the folder. A picture's id is a digest of its bytes, so that rows with equal pictures share one and are a group. Columns of
+    the feature `ClassLabel` give their names. Only the columns that are named are read. Otherwise as `image_table`.
+
+    Args:
+        files: Split -> path or pattern (`data/train-*.parquet`).
+        image: Column with the picture; null = questions without pictures.
+        question: Column with the question.
+        prompt: Asked of every row where there is no column of questions, or put above it.
+        answer: Column with the answer, or a list of them; of multiple choice the right option; null = not known.
+        answer_is: With options, what stands in that column: an option's text, letter or place.
+        choices: One column with a list of options, or a column for each.
+        id: Column with a stable name of the row.
+        category: Column with its kind.
+        answerable: Column with true or false, 1 or 0, yes or no.
+        group: Column of what is not independent.
+        meta: Columns to keep as text, for `where:` and slices.
+
+    Raises:
+        AdapterError: a file, column, picture or value is missing or of another kind.
+    """
+    source = context.need_source("hf_parquet")
+    columns = Columns("hf_parquet", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
+    wanted = [*columns.names, *([image] if image else [])]
+    sent: set[str] = set()
+    for split, prefix, path in parts(source, files):
+        for where, row in rows(path, wanted):
+            with context.record():
+                data, name = _picture(source, row[image], f"{where}: {image}") if image else (None, "")
+                image_id = hashlib.sha256(data).hexdigest()[:24] if data is not None else None
+                sample = columns.sample(row, image_id, split, prefix, where)
+                if not context.selects(sample):
+                    continue
+                if data is not None and image_id is not None and image_id not in sent:
+                    yield Image(image_id, whole_picture(data, f"{where}: {image}"), name)
+                    sent.add(image_id)
+                yield sample
+
+
+def rows(path: Path, wanted: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of a Parquet file, each with the place it stands at ("FILE: row 3"), some in memory at once.
+
+    Args:
+        path: the file.
+        wanted: columns to read; None = all.
+
+    Raises:
+        AdapterError: it is no whole Parquet file, lacks a column, or unpacks to more than is read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            need_columns(str(path), file.schema_arrow.names, wanted or ())
+            largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
+            if largest > SPAN:
+                raise AdapterError(f"{path}: a row group of {largest:,} bytes; write it anew with smaller ones (`row_group_size`)")
+            names = _labels(file.schema_arrow)
+            for batch in file.iter_batches(BATCH, columns=wanted):
+                for row in batch.to_pylist():
+                    yield f"{path}: row {number}", {k: _named(v, names.get(k)) for k, v in row.items()}
+                    number += 1
+    except (pa.ArrowException, OSError) as error:
+        raise AdapterError(f"{path}: row {number}: truncated or corrupt Parquet ({error}); fetch it again") from error
+
+
+def _labels(schema: Any) -> dict[str, list[str]]:
+    """Names of the classes of `ClassLabel` columns, as `datasets` notes them in the file."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {name: list(f["names"]) for name, f in features.items() if isinstance(f, dict) and f.get("_type") == "ClassLabel"}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _named(value: Any, names: list[str] | None) -> Any:
+    return names[value] if names is not None and isinstance(value, int) and 0 <= value < len(names) else value
+
+
+def _picture(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
+    """A picture's bytes and path, however the column has it."""
+    if isinstance(cell, list):
+        if len(cell) != 1:
+            raise AdapterError(f"{where}: expected one picture, got {len(cell)}; a question has one here")
+        cell = cell[0]
+    if isinstance(cell, bytes):
+        return cell, ""
+    if isinstance(cell, dict) and set(cell) <= {"bytes", "path"}:
+        if cell.get("bytes"):
+            return cell["bytes"], str(cell.get("path") or "")
+        cell = cell.get("path")
+    if isinstance(cell, str) and cell:
+        return read_image(source, (cell,), cell, where).data, cell
+    raise AdapterError(f"{where}: expected a picture as bytes, or a path, got {cell!r:.60}")

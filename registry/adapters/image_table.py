@@ -1,0 +1,80 @@
+"""A table of questions with paths of pictures beside it: CSV, TSV, JSON Lines or a JSON list. For data of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from registry.adapters import AdapterContext
+from registry.adapters._mapped import Columns, need_columns, parts, placed
+from registry.adapters._official import read_image, read_records, read_rows, text_of
+from registry.sample import Image, Sample
+
+
+def image_table(
+    context: AdapterContext,
+    *,
+    files: dict[str, str] = {"test": "test.csv"},  # noqa: B006 - a literal, never changed
+    images: str = ".",
+    image: str | None = "image",
+    question: str | None = "question",
+    prompt: str | None = None,
+    answer: str | None = "answer",
+    answer_is: Literal["text", "letter", "index", "index_from_1"] = "text",
+    choices: list[str] = [],  # noqa: B006
+    id: str | None = None,
+    category: str | None = None,
+    answerable: str | None = None,
+    group: str | None = None,
+    meta: list[str] = [],  # noqa: B006
+) -> Iterator[Image | Sample]:
+    """Rows of the files in order, each a question; `qualm data new` writes the card.
+
+    Without a column of ids a sample's is a digest of picture, question and options. Questions on one picture are a group unless a
+    column says otherwise. With several splits their names stand before the ids. Nothing is guessed: a cell that is not what its
+    column is said to hold ends the run with file and line.
+
+    Args:
+        files: Split -> path or pattern. `.csv`, `.tsv`; anything else is JSON: a list of objects, or one on each line.
+        images: The folder that the pictures' paths begin in; `{split}` in it stands for the split.
+        image: Column with the picture's path; null = questions without pictures.
+        question: Column with the question.
+        prompt: Asked of every row where there is no column of questions, or put above it.
+        answer: Column with the answer, or a list of them (in CSV as JSON); of multiple choice the right option; null = not known.
+        answer_is: With options, what stands in that column: an option's text, letter or place.
+        choices: One column with a list of options, or a column for each.
+        id: Column with a stable name of the row.
+        category: Column with its kind.
+        answerable: Column with true or false, 1 or 0, yes or no.
+        group: Column of what is not independent.
+        meta: Columns to keep as text, for `where:` and slices.
+
+    Raises:
+        AdapterError: a file, column, picture or value is missing or of another kind.
+    """
+    source = context.need_source("image_table")
+    columns = Columns("image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
+    sent: set[str] = set()
+    for split, prefix, path in parts(source, files):
+        for where, row in _rows(path, context, columns, image):
+            with context.record():
+                name = PurePosixPath(text_of(row, image, where)).as_posix() if image else None
+                sample = columns.sample(row, name, split, prefix, where)
+                if not context.selects(sample):
+                    continue
+                if name is not None and name not in sent:
+                    yield read_image(source, (placed(images, split, name),), name, where)
+                    sent.add(name)
+                yield sample
+
+
+def _rows(path: Path, context: AdapterContext, columns: Columns, image: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
+    pictures = [image] if image else []
+    if path.suffix.lower() in (".csv", ".tsv"):
+        yield from read_rows(path, "a table of questions", [*columns.names, *pictures], context)
+        return
+    for where, record in read_records(path, "a list or lines of questions", context=context):
+        with context.record():
+            need_columns(where, record if isinstance(record, dict) else (), [*columns.needed, *pictures])
+            yield where, record

@@ -1,0 +1,107 @@
+"""A table in VLMEvalKit's own layout: index, question, A, B..., answer, pictures in its cells. For data of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._mapped import Columns, parts, placed
+from registry.adapters._official import read_image, read_rows
+from registry.adapters._table_pictures import TablePictures
+from registry.sample import Image, Sample
+
+LETTERS = "ABCDEFGHIJ"
+ROTATION = 1_000_000
+"""Copy k of question i with its options turned is row i + k * ROTATION."""
+WHAT = "a table of VLMEvalKit"
+
+
+def vlmevalkit_tsv(
+    context: AdapterContext,
+    *,
+    files: dict[str, str] = {"test": "*.tsv"},  # noqa: B006 - a literal, never changed
+    kind: Literal["auto", "multiple_choice", "open"] = "auto",
+    images: str = ".",
+    meta: list[str] = [],  # noqa: B006
+) -> Iterator[Image | Sample]:
+    """Rows of the tables in order. `sample_id` is the row's index; `qualm data new` writes the card.
+
+    Columns as VLMEvalKit documents them: `index`, `question`, optional `hint` (a line above the question), `A`, `B`... (options, ending at
+    the first empty one), `answer` (a letter with options; else a text, or a list of texts as JSON), `category`, `l2-category` (kept in
+    meta) and a picture: `image` as base64 or as the index of the row that has it, or `image_path` beside the table. Rows whose
+    indices differ by a multiple of 1,000,000 are rotations of one question and one group; open questions on one picture are one.
+
+    Args:
+        files: Split -> path or pattern; several files of a split are read one after the other.
+        kind: Whether questions have options; `auto` = the table has columns A and B.
+        images: The folder that `image_path` begins in; `{split}` in it stands for the split.
+        meta: Further columns to keep as text, for `where:` and slices.
+
+    Raises:
+        AdapterError: a file, column, picture or value is missing or of another kind.
+    """
+    source = context.need_source("vlmevalkit_tsv")
+    sent: set[str] = set()
+    for split, prefix, path in parts(source, files):
+        there = next(read_rows(path, WHAT, ("index", "question")), (str(path), {}))[1]
+        letters = [c for c in LETTERS if c in there] if kind != "open" and {"A", "B"} <= set(there) else []
+        if kind == "multiple_choice" and not letters:
+            raise AdapterError(f"{path}: kind: multiple_choice: expected the columns A and B; there are: {', '.join(there)}")
+        columns = Columns(
+            "vlmevalkit_tsv",
+            question="question",
+            answer="answer" if "answer" in there else None,
+            answer_is="letter",
+            choices=letters,
+            id="index",
+            category="category" if "category" in there else None,
+            meta=[*(["l2-category"] if "l2-category" in there else []), *meta],
+        )
+        pictures = TablePictures(path, context, WHAT) if "image" in there else None
+        if pictures is not None:
+            pictures.given = sent
+        for where, row in read_rows(path, WHAT, context=context):
+            with context.record():
+                sample = columns.sample(row, None, split, prefix, where)
+                sample = replace(sample, group=prefix + _base(row["index"]) if letters else "", question=_asked(row, sample.question))
+                wanted = context.selects(sample)
+                if not wanted and (pictures is None or row["index"] not in pictures.pointed_at):
+                    continue
+                if pictures is not None:
+                    image_id, image = pictures.of(row["index"], row["image"], where)
+                    if image is not None:
+                        yield image
+                        sent.add(image_id)
+                elif row.get("image_path"):
+                    image_id = _one(row["image_path"], where)
+                    if image_id not in sent:
+                        yield read_image(source, (placed(images, split, image_id),), image_id, where)
+                        sent.add(image_id)
+                else:
+                    raise AdapterError(f"{where}: no picture; expected a column `image` (base64) or `image_path`")
+                if wanted:
+                    yield replace(sample, image_id=image_id, group=sample.group or image_id)
+
+
+def _asked(row: dict[str, str], question: str) -> str:
+    return f"{row['hint']}\n{question}" if row.get("hint") else question
+
+
+def _base(index: str) -> str:
+    return f"question {int(index) % ROTATION}" if index.isdecimal() else f"question {index}"
+
+
+def _one(cell: str, where: str) -> str:
+    """The path in a cell, where it may be a list of one."""
+    if cell.lstrip().startswith("["):
+        try:
+            found = json.loads(cell)
+        except ValueError as error:
+            raise AdapterError(f"{where}: image_path: expected a path, or a list as JSON: {error}") from error
+        if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], str):
+            raise AdapterError(f"{where}: image_path: expected one picture, got {found!r:.60}; a question has one here")
+        return found[0]
+    return cell

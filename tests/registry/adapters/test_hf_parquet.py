@@ -1,0 +1,87 @@
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image as Picture
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters.hf_parquet import hf_parquet
+from registry.sample import IMAGE_STRUCT, Image, Sample
+
+
+def png(colour):
+    made = io.BytesIO()
+    Picture.new("RGB", (4, 4), (colour, 0, 0)).save(made, "PNG")
+    return made.getvalue()
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "data").mkdir()
+    features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "image": {"_type": "Image"}}
+    schema = pa.schema(
+        [("image", IMAGE_STRUCT), ("question", pa.string()), ("answers", pa.list_(pa.string())), ("label", pa.int64())],
+        metadata={"huggingface": json.dumps({"info": {"features": features}})},
+    )
+    rows = [
+        {"image": {"bytes": png(1), "path": "a.png"}, "question": "What?", "answers": ["x", "y"], "label": 1},
+        {"image": {"bytes": png(1), "path": "b.png"}, "question": "Who?", "answers": ["z"], "label": 0},
+        {"image": {"bytes": None, "path": "far.png"}, "question": "Where?", "answers": [], "label": 0},
+    ]
+    (tmp_path / "far.png").write_bytes(png(2))
+    for i, part in enumerate((rows[:2], rows[2:])):
+        pq.write_table(pa.Table.from_pylist(part, schema=schema), tmp_path / f"data/test-0000{i}-of-00002.parquet")
+    return tmp_path
+
+
+def read(source, context=None, **arguments):
+    return list(hf_parquet(context or AdapterContext(source, source=source), **{"answer": "answers", **arguments}))
+
+
+def test_rows_and_pictures(source):
+    made = read(source, category="label")
+    assert [type(item).__name__[0] for item in made] == list("ISSIS")  # equal pictures come once
+    assert made[0].data == png(1) and made[0].path == "a.png" and made[3].data == png(2)
+    first, second, third = (item for item in made if isinstance(item, Sample))
+    assert (first.question, first.references, first.category) == ("What?", ("x", "y"), "dog")
+    assert first.image_id == second.image_id == first.group != third.image_id and third.references == ()
+
+
+def test_plain_bytes_and_lists_of_one(source):
+    for cells in ([png(3), png(3)], [[png(3)], [png(3)]]):
+        pq.write_table(pa.table({"image": cells, "question": ["a", "b"], "answers": ["x", "y"]}), source / "plain.parquet")
+        assert [type(i) for i in read(source, files={"test": "plain.parquet"})] == [Image, Sample, Sample]
+
+
+def test_only_named_columns_are_read(source):
+    assert len(read(source, image=None)) == 3
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ([b"text"], "plain.parquet: row 0: image: expected a picture, got 4 bytes that are none"),
+        ([png(1)[:-12]], "a PNG that is cut short"),
+        ([None], "row 0: image: expected a picture as bytes, or a path, got None"),
+        ([[png(1), png(2)]], "expected one picture, got 2"),
+        ([{"bytes": None, "path": "../../etc/passwd"}], "expected its picture at ../../etc/passwd within"),
+    ],
+)
+def test_pictures_that_are_none(source, cells, said):
+    pq.write_table(pa.table({"image": cells, "question": ["a"], "answers": ["x"]}), source / "plain.parquet")
+    with pytest.raises(AdapterError, match=said):
+        read(source, files={"test": "plain.parquet"})
+
+
+def test_files_that_are_none(source, monkeypatch):
+    with pytest.raises(AdapterError, match="parquet: no column 'query'; there are: image, question, answers, label"):
+        read(source, question="query")
+    monkeypatch.setattr("registry.adapters.hf_parquet.SPAN", 10)
+    with pytest.raises(AdapterError, match=r"a row group of .* bytes"):
+        read(source)
+    (source / "data/test-00001-of-00002.parquet").write_bytes(b"PAR1 cut")
+    monkeypatch.undo()
+    with pytest.raises(AdapterError, match=r"00001-of-00002.parquet: row 0: truncated or corrupt Parquet"):
+        read(source)

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters.image_table import image_table
+from registry.sample import Image, Sample
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "pics").mkdir()
+    for name in ("a.jpg", "b.jpg"):
+        (tmp_path / "pics" / name).write_bytes(name.encode())
+    (tmp_path / "test.csv").write_text(
+        'image,question,answer,kind\na.jpg,"What, here?",cat,x\na.jpg,Who?,,y\nb.jpg,Where?,"[""in"",""inside""]",x\n'
+    )
+    (tmp_path / "val.jsonl").write_text('{"image": "b.jpg", "question": "?", "answer": "B", "options": ["x", "y"], "kind": "z"}\n')
+    return tmp_path
+
+
+def read(source, context=None, **arguments):
+    return list(image_table(context or AdapterContext(source, source=source), images="pics", **arguments))
+
+
+def test_a_table_and_its_pictures(source):
+    made = read(source, category="kind")
+    assert [type(item).__name__[0] for item in made] == list("ISSIS")
+    assert made[0] == Image("a.jpg", b"a.jpg", "pics/a.jpg")
+    first = made[1]
+    assert (first.question, first.references, first.category, first.group, first.split) == ("What, here?", ("cat",), "x", "a.jpg", "test")
+    assert made[2].references == () and made[4].references == ("in", "inside")
+    assert len({s.sample_id for s in made if isinstance(s, Sample)}) == 3
+
+
+def test_splits_of_several_formats(source):
+    made = [s for s in read(source, files={"test": "test.csv", "dev": "val.jsonl"}) if isinstance(s, Sample)]
+    assert [s.split for s in made] == ["test", "test", "test", "dev"] and made[3].sample_id.startswith("dev_")
+    last = read(source, files={"dev": "val.jsonl"}, choices=["options"], answer_is="letter")[1]
+    assert last.choices == ("x", "y") and last.answer_index == 1
+
+
+def test_only_what_is_selected_is_read(source):
+    (source / "pics/b.jpg").unlink()
+    context = AdapterContext(source, source=source, selects=lambda sample: sample.image_id == "a.jpg")
+    assert len(read(source, context)) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"question": "query"}, "test.csv: expected the columns query"),
+        ({"files": {"dev": "val.jsonl"}, "id": "uid"}, "val.jsonl: line 1, record 0: no column 'uid'"),
+        ({"image": "kind"}, "line 2: expected its picture at pics/x within"),
+    ],
+)
+def test_what_is_missing_is_named(source, arguments, said):
+    with pytest.raises(AdapterError, match=said):
+        read(source, **arguments)
+
+
+def test_paths_do_not_lead_out(source):
+    (source.parent / "secret.jpg").write_bytes(b"secret")
+    for name in ("../../secret.jpg", str(source.parent / "secret.jpg")):
+        (source / "test.jsonl").write_text(json.dumps({"image": name, "question": "?", "answer": "x"}))
+        with pytest.raises(AdapterError, match="expected its picture at"):
+            read(source, files={"test": "test.jsonl"})
+
+
+def test_bad_rows_are_told(source):
+    told = []
+    good, cut, short = '{"image": "a.jpg", "question": "?", "answer": "x"}', '{"image":', '{"question": "?"}'
+    (source / "val.jsonl").write_text("\n".join([good, cut, short, good.replace("a.jpg", "gone")]))
+    context = AdapterContext(source, source=source, bad=lambda error: told.append(str(error)))
+    made = read(source, context, files={"dev": "val.jsonl"})
+    assert len(made) == 2 and [f"line {n}" in told[i] for i, n in enumerate((2, 3, 4))] == [True] * 3
