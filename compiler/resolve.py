@@ -6,7 +6,7 @@ that mean the same give the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ from compiler.refs import OWN, PREPARE, Ref, artifact_path, located, slug
 from compiler.spec import About, Dataset, RunWide, Spec
 from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models, way_out
 from registry import cards, plugins
-from registry.columns import judge_of
+from registry.columns import judge_of, mark_of
 from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
 
 SET_COLUMNS = {"covered", "set_size"}
@@ -369,12 +369,7 @@ class _Resolver:
                 reads = set(ref.reads)
                 if reads & SET_COLUMNS and not resolved.conformal:
                     self._problem(("metrics", i), f"{ref_name} reads conformal sets, and this spec has none", "add a `conformal:` section")
-                judges = {judge for c in reads if (judge := judge_of(c)) is not None}
-                if absent := judges - {j.label for j in resolved.judges}:
-                    name = min(absent)
-                    self._problem(
-                        ("metrics", i), f"{ref_name} reads ratings by the judge '{name}', which this spec has not", f"`judges: [{name}]`"
-                    )
+                self._marked(resolved, ref, ("metrics", i))
                 if reads & PAIRED_COLUMNS and not resolved.perturbations:
                     message = f"{ref_name} compares perturbed inputs with clean ones, and this spec has no perturbations"
                     self._problem(("metrics", i), message, "add `perturbations:`")
@@ -387,6 +382,26 @@ class _Resolver:
             self._problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
         self._recipes_read_one_dataset_each(resolved)
         self._same_paths([*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
+
+    def _marked(self, resolved: Resolved, metric: Ref, path: Path_) -> None:
+        """Is there every judge whose word a metric reads, and does it measure what is read?"""
+        scoring = {labels[0] for d in resolved.evaluated if (labels := resolved.judges_of(d))}
+        for column in metric.reads:
+            name, mark = judge_of(column), mark_of(column)
+            if name is None:
+                continue
+            asked = [j for j in resolved.judges if (j.label == name if name else j.label in scoring)]
+            if not asked and name:
+                message = f"{metric.plugin.name} reads ratings by the judge '{name}', which this spec has not"
+                self._problem(path, message, f"`judges: [{name}]`")
+            elif mark and not any(mark in _marks(j.plugin) for j in asked):
+                able = [p for p in plugins.names("judges") if mark in _marks(plugins.get("judges", p))]
+                who = f"the judge '{name}'" if name else "no judge whose ratings are scored"
+                message = f"{metric.plugin.name} reads the mark '{mark}', which {who} {'does not give' if name else 'gives'}"
+                self._problem(path, message, f"these do: {', '.join(able)}; name one first under `judges:`, or as `judge` of the metric")
+            else:
+                continue
+            return
 
     def _judged_by(self, resolved: Resolved) -> None:
         labels = [judge.label for judge in resolved.judges]
@@ -501,6 +516,12 @@ class _Resolver:
 
     def _problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
         self.problems.append(self.document.problem(path, message, hint, key))
+
+
+def _marks(judge: Plugin) -> Collection[str]:
+    """What a judge measures beside its rating."""
+    found: Collection[str] = judge.declares.get("MARKS", ())
+    return found
 
 
 _Share = Annotated[float, Gt(0), Lt(1)]

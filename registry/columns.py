@@ -30,18 +30,24 @@ QUESTION = "question"
 
 
 RATED_BY, MARKED_BY = "rated_by_", "marked_by_"
-"""Columns of metrics: `rated_by_JUDGE`, the ratings of the judge of that label; `marked_by_JUDGE/NAME`, one of its marks."""
+"""Columns of metrics: `rated_by_JUDGE`, the ratings of the judge of that label; `marked_by_JUDGE/NAME`, one of its marks. Without a label
+(`rated_by_`, `marked_by_/NAME`) the judge whose ratings are scored."""
 
 
 def judge_of(column: str) -> str | None:
-    """The judge whose word a metric's column is; None for any other column.
+    """The judge whose word a metric's column is, "" for the one whose ratings are scored; None for any other column.
 
-    >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("correct")
-    ('vqa', 'pope', None)
+    >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
+    ('vqa', 'pope', '', None)
     """
     if column.startswith(MARKED_BY):
         return column.removeprefix(MARKED_BY).rpartition("/")[0]
     return column.removeprefix(RATED_BY) if column.startswith(RATED_BY) else None
+
+
+def mark_of(column: str) -> str | None:
+    """The mark that a metric's column is; None for any other column."""
+    return column.rpartition("/")[2] if column.startswith(MARKED_BY) else None
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:

@@ -235,10 +235,13 @@ def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correc
         rows = samples.rows_of(part["sample_id"], f"judgements by '{label}' of {where}")
         columns[RATED_BY + label] = np.full(samples.n, np.nan)
         columns[RATED_BY + label][rows] = numbers(part["rating"])
-        columns |= _marks(samples, part["marks"], rows, f"{MARKED_BY}{label}/")
+        marks = _marks(samples, part["marks"], rows)
+        columns |= {f"{MARKED_BY}{label}/{name}": values for name, values in marks.items()}
         if label != judge:
             continue
         correct[rows] = numbers(part["rating"])
+        columns[RATED_BY] = columns[RATED_BY + label]
+        columns |= {f"{MARKED_BY}/{name}": values for name, values in marks.items()}
         columns["pred_is_idk"] = np.full(samples.n, np.nan)
         columns["pred_is_idk"][rows] = numbers(part["pred_is_idk"])
         # known of every open question, answered or not, so that what was not answered counts as unscored in the right place
@@ -246,12 +249,12 @@ def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correc
     return columns
 
 
-def _marks(samples: Samples, given: pa.ChunkedArray, rows: NDArray[np.int64], prefix: str) -> dict[str, Floats]:
+def _marks(samples: Samples, given: pa.ChunkedArray, rows: NDArray[np.int64]) -> dict[str, Floats]:
     """A column for each name that any answer was marked with."""
     columns: dict[str, Floats] = {}
     for row, marks in zip(rows, given.to_pylist() if given.null_count < len(given) else (), strict=False):
         for name, value in marks or ():
-            columns.setdefault(prefix + name, np.full(samples.n, np.nan))[row] = value
+            columns.setdefault(name, np.full(samples.n, np.nan))[row] = value
     return columns
 
 

@@ -9,10 +9,12 @@ SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
 
 
 def ask(server, name, *columns, **args):
-    """Its judgements of columns of answers, and its context."""
+    """Its judgements of columns of answers, with the marks that it declares or none, and its context."""
     context = JudgeContext(SETTINGS)
     by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
-    return plugins.load("judges", name)(context, *columns, by=by, **args), context
+    made = plugins.load("judges", name)(context, *columns, by=by, **args)
+    assert {frozenset(one.marks) for one in made} <= {frozenset(), frozenset(plugins.get("judges", name).declares["MARKS"])}
+    return made, context
 
 
 def prompt_of(body):

@@ -13,8 +13,8 @@ that is told what is known of the picture, the samples' `meta.evidence`, empty w
 - `rating` is 1 right, 0 wrong, between them partly right; None where the judge could not tell, which is counted and never guessed.
 - An answer that declines is right (1) where declining is right and wrong (0) elsewhere; any other answer is wrong (0) where
   declining is right.
-- `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`: what the answer says, how many of its sentences are wrong.
-  All answers of which the judge can tell something have the same marks.
+- `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`: what the answer says, how many of its sentences are wrong. A module
+  declares them, `MARKS = ["said", "truth"]`, and all answers of which it can tell something have them.
 - A judgement depends on its own question, references, prediction and evidence alone: equal ones are given to the judge once
   (`runners.judging`). What costs money or hours is kept by content, so that a killed run goes on.
 """

@@ -8,6 +8,8 @@ from typing import Literal
 from runners.judges import Judgement
 from runners.judges._yes_no import Said, judged
 
+MARKS = ["said", "truth"]
+
 
 def amber(
     questions: list[str], references: list[list[str]], predictions: list[str], *, match: Literal["exact", "first_word"] = "exact"

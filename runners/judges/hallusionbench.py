@@ -11,6 +11,7 @@ from runners.judges import JudgeContext, Judgement
 from runners.judges._refusals import is_refusal
 from runners.judges._rubric import replies
 
+MARKS = ["code"]
 ASSETS = ["../../specs/prompts/hallusionbench.md"]
 UNCLEAR = "unclear"
 """A reference of this word says that not to know is right as well: HallusionBench's questions without the figure they need."""

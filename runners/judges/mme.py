@@ -5,6 +5,7 @@ from __future__ import annotations
 from runners.judges import Judgement
 from runners.judges._yes_no import Said, judged
 
+MARKS = ["said", "truth"]
 FIRST = 4
 """Characters in which either word is looked for."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from runners.judges import Judgement
 from runners.judges._yes_no import Said, judged
 
+MARKS = ["said", "truth"]
+
 
 def pope(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
     """The official rule: "no" where the text before the first full stop has the word `No`, `not` or `no`; anything else is "yes".

@@ -12,6 +12,7 @@ from runners.judges import JudgeContext, Judgement
 from runners.judges._refusals import is_refusal
 from runners.judges._rubric import replies
 
+MARKS = ["hallucinated", "correct", "unclear", "sentences"]
 ASSETS = ["../../specs/prompts/shr.md"]
 HALLUCINATED, CORRECT, UNCLEAR = "hallucination", "correct", "cannot judge"
 _VERDICT = re.compile(rf"^\W*(\d+)\s*[.):]\W*({HALLUCINATED}|{CORRECT}|{UNCLEAR})\b", re.IGNORECASE | re.MULTILINE)

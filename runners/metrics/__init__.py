@@ -33,6 +33,7 @@ The contract of a plugin `NAME.py`:
   | pred_is_idk, gt_is_idk | 1 where the answer declines, where declining is right (open answers only) |
   | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
   | marked_by_NAME/MARK | what that judge measured beside its rating, where it did (`Judgement.marks`; open answers only) |
+  | rated_by_, marked_by_/MARK | the same of the judge whose ratings are scored: the data set's own first, else the spec's |
   | group_of_FIELD | a number for each value of a field or meta key of the samples: rows of one value stand or fall together |
   | code_of_FIELD | the same, of values that are kinds (a subtask) and not groups |
 

@@ -16,7 +16,7 @@ def mme_score(
     subtasks: Floats,
     weights: Weights,
     *,
-    judge: str = "mme",
+    judge: str = "",
     picture: str = "group",
     subtask: str = "subtask",
 ) -> Floats:
@@ -28,7 +28,7 @@ def mme_score(
     resample that lacks a subtask.
 
     Args:
-        judge: Label of the judge that reads the answers.
+        judge: Label of the judge that reads the answers; by default the one whose ratings are scored.
         picture: Field or meta key whose equal values are questions of one picture.
         subtask: Field or meta key that names the subtask.
     """

@@ -18,7 +18,7 @@ def yes_no_f1(
     truth: Floats,
     weights: Weights,
     *,
-    judge: str = "pope",
+    judge: str = "",
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber", "amber_existence"] = "exact",
 ) -> Floats:
@@ -27,7 +27,7 @@ def yes_no_f1(
     F1 = 2 said and true / (said + true), in [0, 1], higher is better. Undefined where it is true of nothing and nothing says so.
 
     Args:
-        judge: Label of the judge that reads yes or no in an answer: `pope`, `amber`, `mme`.
+        judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.
         positive: The answer that is looked for: "yes" for POPE, "no" for AMBER.
         convention: `amber`: 2PR / (P + R + 0.0001) of P and R that are rounded to a tenth of a per cent before, and rounded again, as
             AMBER's script prints it; `amber_existence`: with 0.001, as it prints it of the existence questions.

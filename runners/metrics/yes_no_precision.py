@@ -16,7 +16,7 @@ def yes_no_precision(
     truth: Floats,
     weights: Weights,
     *,
-    judge: str = "pope",
+    judge: str = "",
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber"] = "exact",
 ) -> Floats:
@@ -25,7 +25,7 @@ def yes_no_precision(
     said and true / said, in [0, 1], higher is better. Undefined where nothing says so.
 
     Args:
-        judge: Label of the judge that reads yes or no in an answer: `pope`, `amber`, `mme`.
+        judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.
         positive: The answer that is looked for: "yes" for POPE, "no" for AMBER.
         convention: `amber`: as AMBER's script prints it, over the count + 0.001, rounded to a tenth of a per cent; 0 where there is none.
     """

@@ -16,7 +16,7 @@ def yes_no_recall(
     truth: Floats,
     weights: Weights,
     *,
-    judge: str = "pope",
+    judge: str = "",
     positive: Literal["yes", "no"] = "yes",
     convention: Literal["exact", "amber"] = "exact",
 ) -> Floats:
@@ -26,7 +26,7 @@ def yes_no_recall(
     neither yes nor no is missed.
 
     Args:
-        judge: Label of the judge that reads yes or no in an answer: `pope`, `amber`, `mme`.
+        judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.
         positive: The answer that is looked for: "yes" for POPE, "no" for AMBER.
         convention: `amber`: as AMBER's script prints it, over the count + 0.001, rounded to a tenth of a per cent; 0 where there is none.
     """

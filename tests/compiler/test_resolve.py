@@ -116,6 +116,17 @@ def change(old: str, new: str) -> str:
             "t.yaml:15:5: metrics[1]: group_accuracy reads ratings by the judge 'lave', which this spec has not (`judges: [lave]`)",
         ),
         (
+            "  - accuracy\n",
+            "  - accuracy\n  - yes_rate\n",
+            "t.yaml:15:5: metrics[1]: yes_rate reads the mark 'said', which no judge whose ratings are scored gives "
+            "(these do: amber, mme, pope; name one first under `judges:`, or as `judge` of the metric)",
+        ),
+        (
+            "  - accuracy\n",
+            "  - accuracy\n  - yes_rate: {judge: rules}\n",
+            "t.yaml:15:5: metrics[1]: yes_rate reads the mark 'said', which the judge 'rules' does not give (these do: amber, mme, pope;",
+        ),
+        (
             "test: 10}",
             "test: 10, judges: [rulse]}",
             "t.yaml:4:55: datasets.scenes.judges[0]: expected a judge of this spec, got 'rulse' (did you mean 'rules'?)",

@@ -38,8 +38,11 @@ def test_a_data_set_with_judges_of_its_own():
     judges = [ref("pope"), ref("amber", match="exact"), ref("mme")]
     everybody = scored(samples, texts, judges, [ref("accuracy"), *METRICS[:2]])
     assert (everybody["all", "accuracy"]["value"], len(judgements())) == (0.75, 12)
-    found = scored(samples, texts, judges, [ref("accuracy"), *METRICS[:2]], own=["amber", "mme"])
+    of_scores = ref("yes_rate", "rate", judge="")
+    assert scored(samples, texts, judges, [of_scores])["all", "rate"]["value"] == 0.75
+    found = scored(samples, texts, judges, [ref("accuracy"), of_scores, *METRICS[:2]], own=["amber", "mme"])
     assert found["all", "accuracy"]["value"] == 0.25, "the first of its own is scored"
+    assert found["all", "rate"]["value"] == 0.25
     assert {judge for judge, _ in judgements()} == {"amber", "mme"}
     assert ("all", "yes_no_f1") not in found and found["all", "yes_rate"]["value"] == 0.25
 

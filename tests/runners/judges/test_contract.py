@@ -18,6 +18,12 @@ def test_one_judgement_each_in_order(judge):
     assert judge([], [], []) == []
 
 
+@pytest.mark.parametrize("name", ["pope", "amber", "mme"])
+def test_marks_are_those_that_are_declared(name):
+    found = plugins.load("judges", name)(["Is it?"] * 3, [["yes"], ["no"], []], ["Yes", "well", "I don't know"])
+    assert [set(j.marks) for j in found] == [set(plugins.get("judges", name).declares["MARKS"])] * 2 + [set()]
+
+
 def test_columns_of_other_lengths_are_refused(judge):
     with pytest.raises(ValueError, match="zip"):
         judge(["?"], [["red"]], ["red", "blue"])

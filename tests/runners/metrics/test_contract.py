@@ -33,16 +33,16 @@ def columns():
         "clean_uncertainty": rng.normal(size=N),
         "uncertainty_change": rng.normal(size=N),
         "rated_by_vqa": rng.integers(0, 11, N) / 10,
-        "rated_by_mme": rng.integers(0, 2, N) * 1.0,
+        "rated_by_": rng.integers(0, 2, N) * 1.0,
         "group_of_group": np.arange(N) // 3 * 1.0,
         "code_of_category": np.arange(N) % 2 * 1.0,
         "code_of_references": np.arange(N) % 5 * 1.0,
         "code_of_subtask": np.arange(N) // 3 % 2 * 1.0,
-        "marked_by_pope/said": rng.integers(-1, 2, N) * 1.0,
-        "marked_by_pope/truth": rng.integers(0, 2, N) * 1.0,
-        "marked_by_mmhal/points": rng.integers(0, 7, N) * 1.0,
-        "marked_by_shr/hallucinated": rng.integers(0, 3, N) * 1.0,
-        "marked_by_shr/sentences": rng.integers(2, 9, N) * 1.0,
+        "marked_by_/said": rng.integers(-1, 2, N) * 1.0,
+        "marked_by_/truth": rng.integers(0, 2, N) * 1.0,
+        "marked_by_/points": rng.integers(0, 7, N) * 1.0,
+        "marked_by_/hallucinated": rng.integers(0, 3, N) * 1.0,
+        "marked_by_/sentences": rng.integers(2, 9, N) * 1.0,
     }
 
 
