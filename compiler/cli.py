@@ -330,7 +330,7 @@ def verify(
 def export(
     spec: Annotated[str, typer.Argument(help="Name of a spec in specs/, or a path.")],
     out: Annotated[Path, typer.Argument(help="Folder to write into; made if it is not there.")],
-    to: Annotated[str, typer.Option("--to", help="lm-eval, lmms-eval, vlmevalkit, inspect or hf.")],
+    to: Annotated[str, typer.Option("--to", help="lm-eval, lmms-eval, vlmevalkit, inspect, hf or certainly-uncertain.")],
     models: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.")] = None,
     datasets: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only these data sets.")] = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="These variants; 'clean' by default.")] = None,
@@ -344,6 +344,7 @@ def export(
       vlmevalkit  tables with pictures, predictions (-O table=xlsx|tsv|json)
       inspect     a log per model and data set (-O form=eval|json)
       hf          Parquet and a card, for datasets.load_dataset and the hub
+      certainly-uncertain  pair sets themselves, without answers (-O form=jsonl|parquet)
 
     Nothing runs: what is missing is named, with the command that makes it. What
     a format has no place for is counted and told on standard error; what it

@@ -59,6 +59,7 @@ def export_results(project: Project, wanted: Wanted) -> None:
         args = options(plugin, wanted.options)
     except PluginError as error:
         raise ProjectError(str(error)) from None
+    of_datasets = plugin.declares.get("OF") == "datasets"
     resolved, plan = project.resolve(wanted.spec), project.plan(wanted.spec)
     out = wanted.out.absolute()
     if out.exists() and not out.is_dir():
@@ -68,7 +69,8 @@ def export_results(project: Project, wanted: Wanted) -> None:
             context = ExportContext(
                 folder=folder,
                 spec=plan.spec,
-                parts=_parts(plan, wanted),
+                parts=() if of_datasets else _parts(plan, wanted),
+                datasets=_datasets(resolved, plan, wanted) if of_datasets else {},
                 made=_now(),
                 settings=read_settings(),
                 title=plan.title,
@@ -127,6 +129,24 @@ def _parts(plan: Plan, wanted: Wanted) -> tuple[Part, ...]:
     if not found:
         raise ProjectError(f"{plan.spec}: has no models that answer anything; add `models:`")
     return tuple(sorted(found, key=lambda p: (p.model, p.dataset)))
+
+
+def _datasets(resolved: Resolved, plan: Plan, wanted: Wanted) -> dict[str, Path]:
+    """The data sets that are asked for, else the pair sets; they must have been made."""
+    if wanted.models or wanted.variants:
+        raise ProjectError(f"--to {wanted.to} writes data sets, of which no model or variant is a part; say which data set with -d")
+    made = {s.params["dataset"]: s for s in plan.stages if s.kind in ("data", "assemble")}
+    names = list(wanted.datasets or (s.label for s in resolved.pairs))
+    if not names:
+        raise ProjectError(f"{plan.spec}: has no pair set; say which data set with -d: {', '.join(made) or 'it has none'}")
+    for name in names:
+        if name not in made:
+            raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, made) or 'there are: ' + ', '.join(made)}")
+    folders = {name: Path(made[name].outputs["dataset"]) for name in names}
+    if missing := [made[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
+        command = " ".join(f"specs/{plan.spec}/dvc.yaml:{stage}" for stage in missing)
+        raise ProjectError(f"data sets that are not here; make or fetch them: dvc repro --pull {command}")
+    return folders
 
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
@@ -202,7 +222,10 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
 
 def _tell(context: ExportContext, wanted: Wanted, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
-    print(f"{wanted.out}: {len(files)} files, {answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs")
+    what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
+    if context.datasets:
+        what = f"{samples:,} questions of {', '.join(context.datasets)}"
+    print(f"{wanted.out}: {len(files)} files, {what}")
     for file in files[:6]:
         print(f"  {file}")
     if len(files) > 6:

@@ -12,6 +12,7 @@ What every one keeps:
   so that the `recorded` model reads it back bit for bit. What cannot be kept at all is told by `context.lose` and counted.
 - Order is the dataset's. Equal inputs give equal bytes, but for the date of the export.
 - Keyword-only arguments are options of the command: `-O table=tsv`.
+- A module that declares `OF = "datasets"` writes data sets and no answers: it is handed `context.datasets` and no parts.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class ExportContext:
     about: Mapping[str, About] = field(default_factory=dict)
     tables: Mapping[str, Path] = field(default_factory=dict)
     """Whole-spec tables that have been made: judgements, uncertainties, scores."""
+    datasets: Mapping[str, Path] = field(default_factory=dict)
+    """Data sets by name, for an export that is of them and not of answers."""
     higher_is_better: Mapping[str, bool | None] = field(default_factory=dict)
     lost: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)

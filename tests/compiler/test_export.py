@@ -80,7 +80,7 @@ def test_options_are_those_of_the_export(project, tmp_path):
     ("more", "message"),
     [
         ({"to": "lm_evil"}, "no export 'lm_evil'; did you mean 'lm-eval'"),
-        ({"to": "csv"}, "no export 'csv'; there are: hf, inspect, lm-eval, lmms-eval, vlmevalkit"),
+        ({"to": "csv"}, "no export 'csv'; there are: certainly-uncertain, hf, inspect, lm-eval, lmms-eval, vlmevalkit"),
         ({"models": ["n"]}, "no model 'n' in bench; "),
         ({"datasets": ["scenes"]}, "no dataset 'scenes' in bench; there are: d, e"),
         ({"variants": ["blur"]}, "no variant 'blur' in bench; "),
@@ -151,3 +151,28 @@ def test_by_the_command_line(project, tmp_path):
     assert done.exit_code == 0, done.output
     assert files(tmp_path) == ["d.tsv", "m/m_d.tsv"]
     assert "not in the vlmevalkit files: sampled answers (27)" in done.output
+
+
+def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
+    with pytest.raises(ProjectError, match="bench: has no pair set; say which data set with -d: d, e"):
+        run(project, tmp_path / "out", "certainly-uncertain")
+    with pytest.raises(ProjectError, match="writes data sets, of which no model or variant is a part"):
+        run(project, tmp_path / "out", "certainly-uncertain", models=["m"])
+    with pytest.raises(ProjectError, match="no dataset 'dd' in bench; did you mean 'd'"):
+        run(project, tmp_path / "out", "certainly-uncertain", datasets=["dd"])
+    with pytest.raises(ProjectError, match="has options; this layout is for open questions"):
+        run(project, tmp_path / "out", "certainly-uncertain", datasets=["d"])
+    assert not (tmp_path / "out").exists()
+    place = project.root / "results/bench/data/e/samples.parquet"
+    table = pq.read_table(place)
+    kept = table.filter([len(c) == 0 for c in table["choices"].to_pylist()])
+    pq.write_table(kept, place)
+    try:
+        run(project, tmp_path / "out", "certainly-uncertain", datasets=["e"])
+        assert "10 questions of e" in capsys.readouterr().out
+        assert {"README.md", "test.jsonl"} < set(files(tmp_path / "out"))
+        place.unlink()
+        with pytest.raises(ProjectError, match=r"data sets that are not here; .*dvc repro --pull specs/bench/dvc\.yaml:data-e"):
+            run(project, tmp_path / "again", "certainly-uncertain", datasets=["e"])
+    finally:
+        pq.write_table(table, place)
