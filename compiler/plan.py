@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from compiler.resolve import DatasetUse, Resolved
 from compiler.tuned import FinetuneUse, ModelUse
 from registry import CLEAN, DRAWS, MODALITIES
 from registry.cards import load_card
-from registry.columns import DRAWN, QUESTION, signals
+from registry.columns import CHOICES, DRAWN, IN_WORDS, QUESTION, signals
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 from runners.params import to_mappings
 
@@ -117,6 +117,11 @@ def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
     _check_outputs(stages, resolved)
     artifacts = {f.ref.label: _place(resolved, "models", f.ref.label) for f in resolved.finetunes}
     return Plan(resolved.spec.name, resolved.spec.title, tuple(_ordered(stages, resolved)), artifacts)
+
+
+def _first(judges: Sequence[str], for_choices: Container[str]) -> str | None:
+    """The first judge that is for open answers; where there is none, the first."""
+    return min(judges, key=lambda label: label in for_choices, default=None)
 
 
 def _place(resolved: Resolved, *parts: str) -> str:
@@ -354,6 +359,8 @@ class _Planner:
             params |= {"draws": r.spec.inference.draws, "temperature": r.spec.inference.temperature, "top_p": r.spec.inference.top_p}
         if any(a.options["fit"] == VALIDATION and model.ref.label in a.of for a in r.abstentions):
             params["also"] = [VALIDATION]
+        if "option_logits" not in model.gives and any(CHOICES in j.plugin.reads for j in r.judges):
+            params[IN_WORDS] = True
         inputs: dict[str, Any] = {"datasets": {d.label: self.data[d.label] for d in datasets}}
         if model.source:
             inputs["model"] = model.source
@@ -373,9 +380,10 @@ class _Planner:
         return {"splits": found} if found else {}
 
     def _scoring_judges(self) -> dict[str, Any]:
-        """Whose ratings are scored: the spec's first judge's, but of data sets that name their own, the first of those."""
-        own = {d.label: self.r.judges_of(d)[0] for d in self.evaluated if d.judges is not None}
-        return {"judge": self.r.judges[0].label if self.r.judges else None, **({"judge_of": own} if own else {})}
+        """Whose ratings of open answers are scored: the spec's first judge's, but of data sets that name their own, the first of those."""
+        for_choices = {j.label for j in self.r.judges if CHOICES in j.plugin.reads}
+        own = {d.label: _first(self.r.judges_of(d), for_choices) for d in self.evaluated if d.judges is not None}
+        return {"judge": _first([j.label for j in self.r.judges], for_choices), **({"judge_of": own} if own else {})}
 
     def _needs(self, model: ModelUse) -> list[str]:
         wanted = {"option_logits"} | signals(column for e in self.r.estimators if model.asked_for(e) for column in e.reads)

@@ -28,6 +28,11 @@ DRAWN = {"draw_texts": "text", "draw_logprobs": "token_logprobs", "draw_entropie
 QUESTION = "question"
 """The sample's own question, as its data set has it."""
 
+CHOICES = "choices"
+"""A judge with a parameter of this name is for multiple-choice questions that are answered in words."""
+
+IN_WORDS = "in_words"
+"""Multiple-choice questions are answered in words, where the model gives no numbers for options, and a judge reads words."""
 
 RATED_BY, MARKED_BY = "rated_by_", "marked_by_"
 """Columns of metrics: `rated_by_JUDGE`, the ratings of the judge of that label; `marked_by_JUDGE/NAME`, one of its marks. Without a label

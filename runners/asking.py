@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from registry.columns import IN_WORDS
 from runners.ahead import ahead
 from runners.inputs import BrokenSample, Dataset, Item, Variant
 from runners.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, Decoding, Part, Request, draw_of, draw_part, is_signal
@@ -118,7 +119,7 @@ class Asker:
     def parts(self, options: int) -> tuple[str, ...]:
         """What is wanted of one question."""
         if options:
-            return (OPTIONS,)
+            return (ANSWER,) if self.stage.params.get(IN_WORDS) else (OPTIONS,)
         signals = [name for name, columns in PARTS.items() if is_signal(name) and self.needs.intersection(columns)]
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
 

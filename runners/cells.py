@@ -205,7 +205,7 @@ def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: 
         columns["n_options"] = np.where(choice, samples.n_options, np.nan)
     if not choice.all():
         _confidence_of_answers(samples, table, columns["confidence"], where)
-        columns |= _judged(samples, judged, judge, columns["correct"], where)
+    columns |= _judged(samples, judged, judge, columns["correct"], where)
     if samples.asked_about.any():
         rated = columns.get(RATED_BY + FINAL_ANSWER, columns["correct"])
         said = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
@@ -227,12 +227,20 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
 
 
 def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correct: Floats, where: str) -> dict[str, Floats]:
-    """Fill in `correct` of open answers from their judge; give what the judge said of refusals."""
+    """Fill in `correct` of answers in words from their judge; give what the judge said of refusals.
+
+    That of multiple-choice questions is the first judge that takes such answers.
+    """
     if judged is None or judge is None:
         return {}
     columns: dict[str, Floats] = {}
+    of_choices = ""
     for (label,), part in split(judged.filter(pc.equal(judged["draw"], GREEDY)), ["judge"]):  # type: ignore[misc]
         rows = samples.rows_of(part["sample_id"], f"judgements by '{label}' of {where}")
+        if samples.n_options[rows].any():
+            of_choices = of_choices or label
+            correct[rows] = numbers(part["rating"]) if label == of_choices else correct[rows]
+            continue
         columns[RATED_BY + label] = np.full(samples.n, np.nan)
         columns[RATED_BY + label][rows] = numbers(part["rating"])
         marks = _marks(samples, part["marks"], rows)

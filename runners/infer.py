@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from registry.columns import IN_WORDS
 from registry.plugins import get, gives, load
 from registry.sample import GENERATIONS
 from runners.answers import answer_tables
@@ -30,7 +31,7 @@ def run(stage: Stage) -> None:
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"
         )
     datasets = [Dataset(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
-    if "option_logits" not in gives(plugin, chosen["args"]):
+    if "option_logits" not in gives(plugin, chosen["args"]) and not stage.params.get(IN_WORDS):
         _open_only(chosen["label"], plugin.name, datasets)
     folder = stage.inputs.get("model")
     context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"), stage.settings)
@@ -61,7 +62,8 @@ def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
         if chosen is not None:
             raise StageError(
                 f"model '{label}': {plugin} with these parameters gives no option_logits, by which multiple-choice questions are scored; "
-                f"dataset {dataset.name} has some, such as sample '{chosen}' (`qualm ls models {plugin}` says what it takes)"
+                f"dataset {dataset.name} has some, such as sample '{chosen}' (`qualm ls models {plugin}` says what it takes; "
+                "`judges: [option_match]` reads answers in words)"
             )
 
 

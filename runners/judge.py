@@ -1,4 +1,4 @@
-"""Stage `judge`: how right every open answer is. Multiple-choice answers are scored from their logits, not judged.
+"""Stage `judge`: how right every open answer is. Multiple-choice answers are scored from their logits, and judged where they are words.
 
 Whether declining is right follows from the sample's label, never from a judge.
 """
@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from registry.sample import EVIDENCE, GENERATIONS, GREEDY, JUDGEMENTS
 from runners.frames import Samples, read_samples
 from runners.judges import JudgeError
-from runners.judging import Answered, judge
+from runners.judging import Answered, judge, takes_choices
+from runners.prompts import LETTERS
 from runners.records import read_table, write_table
 from runners.reliability import LabelError, all_judges, read_labels
 from runners.stage import Stage, StageError
@@ -28,14 +29,14 @@ Block = tuple[Rows, list[Answered | None]]
 
 
 def run(stage: Stage) -> None:
-    """Judge every greedy answer of every model to the open questions of every dataset; write one table."""
+    """Judge every greedy answer in words of every model to every dataset; write one table."""
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     blocks: list[Block] = []
     for model, files in sorted(stage.inputs["generations"].items()):
         for dataset, path in sorted(files.items()):
-            table = read_table(Path(path), GENERATIONS, ["sample_id", "variant", "draw", "text"])
+            table = read_table(Path(path), GENERATIONS, ["sample_id", "variant", "draw", "text", "option_logits"])
             table = table.filter(pc.equal(table["draw"], GREEDY))  # sampled answers say how sure the model is; nothing scores them
-            rows, answers = _open_answers(datasets[dataset], table, str(path))
+            rows, answers = _answers(datasets[dataset], table, str(path))
             blocks.append(([{"model": model, "dataset": dataset, **row} for row in rows], answers))
     by_judge = {ref["label"]: _judged(stage, ref, _its_blocks(stage, ref, blocks)) for ref in stage.params["judges"]}
     rows = [row for k in range(len(blocks)) for of in by_judge.values() for row in of[k]]
@@ -62,9 +63,13 @@ def _reliability(stage: Stage) -> None:
 
 
 def _its_blocks(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Block]:
-    """The blocks as one judge has them: empty where their data set names other judges."""
-    only = stage.params.get("only", {})
-    return [([], []) if rows and ref["label"] not in only.get(rows[0]["dataset"], [ref["label"]]) else (rows, of) for rows, of in blocks]
+    """The blocks as one judge has them: empty where their data set names other judges, without answers of the kind it is not for."""
+    only, in_words, made = stage.params.get("only", {}), takes_choices(ref), []
+    for rows, answers in blocks:
+        named = not rows or ref["label"] in only.get(rows[0]["dataset"], [ref["label"]])
+        kept = [(row, answer) for row, answer in zip(rows, answers, strict=True) if named and _has_choices(answer) == in_words]
+        made.append(([row for row, _ in kept], [answer for _, answer in kept]))
+    return made
 
 
 def _judged(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Rows]:
@@ -89,19 +94,31 @@ def _judged(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Rows
     return made
 
 
-def _open_answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[Answered | None]]:
-    """Answers of one model to open questions; None for one without text or without anything to compare with, which stays unscored."""
+def _has_choices(answer: Answered | None) -> bool:
+    return answer is not None and bool(answer.choices)
+
+
+def _answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[Answered | None]]:
+    """Answers of one model to open questions; None for one without text or without anything to compare with, which stays unscored.
+    And those to multiple-choice questions that are text and no numbers."""
     found = pc.index_in(table["sample_id"], value_set=samples.ids)
     if found.null_count:
         raise StageError(f"{where}: {found.null_count} answers are to samples that dataset '{samples.name}' does not have; run `dvc repro`")
     place = found.to_numpy().astype(np.int64)
-    is_open = samples.n_options[place] == 0
-    facts = samples.table.select(["question", "references", "answerable"]).to_pylist()
+    numbered = pc.greater(pc.fill_null(pc.list_value_length(table["option_logits"]), 0), 0)
+    in_words = pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy() & (samples.truth[place] >= 0)
+    judged = (samples.n_options[place] == 0) | in_words
+    facts = samples.table.select(["question", "references", "answerable", "choices", "answer_index"]).to_pylist()
     evidence = samples.values(EVIDENCE)
     rows: Rows = []
     answers: list[Answered | None] = []
-    for row, i in zip(table.filter(pa.array(is_open)).to_pylist(), place[is_open], strict=True):
+    for row, i in zip(table.drop_columns("option_logits").filter(pa.array(judged)).to_pylist(), place[judged], strict=True):
         fact, text = facts[i], row.pop("text")
+        if fact["choices"]:
+            right = fact["answer_index"]
+            rows.append({**row, "gt_is_idk": False})
+            answers.append(Answered(fact["question"], (fact["choices"][right], LETTERS[right]), text, choices=tuple(fact["choices"])))
+            continue
         given = tuple(fact["references"] or ())
         references, people = (given, ()) if fact["answerable"] else ((), given)
         rows.append({**row, "gt_is_idk": not fact["answerable"]})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from registry import EVIDENCE, plugins
+from registry.columns import CHOICES
 from runners.judges import JudgeContext, JudgeError, Judgement
 from runners.settings import Settings
 
@@ -24,6 +25,13 @@ class Answered:
     """The question's references where declining is right: what people answered, or how declining may be put."""
     evidence: str = ""
     """What is known of the picture, for judges that ask for it."""
+    choices: tuple[str, ...] = ()
+    """Options of a multiple-choice question, for judges that take them."""
+
+
+def takes_choices(ref: Mapping[str, Any]) -> bool:
+    """Whether a judge of the spec is for multiple-choice questions that were answered in words."""
+    return CHOICES in plugins.get("judges", ref["plugin"]).reads
 
 
 def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
@@ -47,6 +55,7 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     known = [list(a.references or (a.people if enough is not None and len(a.people) >= enough else ())) for a in unique]
     columns = [[a.question for a in unique], known, [a.prediction for a in unique]]
     columns += [[a.evidence for a in unique]] if told else []
+    columns += [[list(a.choices) for a in unique]] if CHOICES in plugin.reads else []
     context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
     judged = function(*context, *columns, **ref["args"])
     if len(judged) != len(unique):

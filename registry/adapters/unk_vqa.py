@@ -87,7 +87,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise AdapterError(f"{path}: {name}: expected an object of code -> text, got {found[name]!r:.60}")
     if not isinstance(found["annotation"], list) or not found["annotation"]:
         raise AdapterError(f"{path}: annotation: expected a list of records, got {found['annotation']!r:.60}")
-    return found
+    return dict(found)
 
 
 def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: str, where: str) -> tuple[Sample, list[str]]:

@@ -1,4 +1,4 @@
-"""Judges: how right an open answer is, and whether it declines to answer. Multiple-choice answers need no judge.
+"""Judges: how right an answer in words is, and whether it declines to answer. Options that have numbers need no judge.
 
 The contract of a plugin `NAME.py`; the second form is for one that needs the run's settings, `evidence` (with or without these) for one
 that is told what is known of the picture, the samples' `meta.evidence`, empty where there is none:
@@ -6,6 +6,7 @@ that is told what is known of the picture, the samples' `meta.evidence`, empty w
     def NAME(questions: list[str], references: list[list[str]], predictions: list[str], *, ...) -> list[Judgement]
     def NAME(context: JudgeContext, questions, references, predictions, *, ...) -> list[Judgement]
     def NAME(context: JudgeContext, questions, references, predictions, evidence: list[str], *, ...) -> list[Judgement]
+    def NAME(questions, references, predictions, choices: list[list[str]], *, ...) -> list[Judgement]
 
 - One judgement per question, in order. No references means that declining is the right answer.
 - A module that declares `PEOPLE = n` is handed the references of a question that cannot be answered too, where there are at least n:
@@ -13,6 +14,8 @@ that is told what is known of the picture, the samples' `meta.evidence`, empty w
 - `rating` is 1 right, 0 wrong, between them partly right; None where the judge could not tell, which is counted and never guessed.
 - An answer that declines is right (1) where declining is right and wrong (0) elsewhere; any other answer is wrong (0) where
   declining is right.
+- A judge that takes `choices` is for multiple-choice questions that were answered in words, and is given these alone, others the
+  open ones. Its references are the right option's text and its letter.
 - `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`: what the answer says, how many of its sentences are wrong. A module
   declares them, `MARKS = ["said", "truth"]`, and all answers of which it can tell something have them.
 - A judgement depends on its own question, references, prediction and evidence alone: equal ones are given to the judge once

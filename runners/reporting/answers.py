@@ -40,14 +40,19 @@ def clean_rows(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_judgements(path: str | None, wanted: str | None, own: Mapping[str, str]) -> tuple[pl.DataFrame, str]:
-    """Ratings of greedy answers to clean samples, by the judge asked for or the first in the table; a data set's own goes before it."""
+    """Ratings of greedy answers to clean samples, by the judge asked for or the first in the table; a data set's own goes before it.
+
+    Of answers that it is not for (multiple-choice questions answered in words) the first one's that is.
+    """
     frame = clean_rows(read_frame(path, JUDGEMENTS, ["model", "dataset", "sample_id", "variant", "draw", "judge", "rating", "pred_is_idk"]))
     frame = frame.filter(pl.col("draw") == GREEDY)
     if frame.is_empty():
         return frame, ""
     judge = wanted or frame["judge"][0]
     whose = pl.col("dataset").replace_strict(dict(own), default=judge) if own else pl.lit(judge)
-    return frame.filter(pl.col("judge") == whose), ", ".join(dict.fromkeys([judge, *own.values()]))
+    chosen = frame.filter(pl.col("judge") == whose)
+    others = frame.join(chosen, on=["model", "dataset", "sample_id"], how="anti", maintain_order="left")
+    return pl.concat([chosen, others]), ", ".join(dict.fromkeys([judge, *own.values()]))
 
 
 def model_answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame, confidence: str) -> pl.DataFrame:
@@ -69,7 +74,10 @@ def model_answers(model: str, dataset: str, path: str, samples: pl.DataFrame, ju
         "sample_id",
         pl.col("text").fill_null(""),
         picked.alias("picked"),
-        pl.when(chosen).then((picked == pl.col("answer_index")).cast(pl.Float64)).otherwise(pl.col("rating")).alias("correct"),
+        pl.when(picked.is_not_null())
+        .then((picked == pl.col("answer_index")).cast(pl.Float64))
+        .otherwise(pl.col("rating"))
+        .alias("correct"),
         pl.when(chosen).then(1.0 / odds).otherwise(pl.col("p_yes") if confidence == "verify" else sequence).alias("confidence"),
         pl.col("pred_is_idk").alias("declined"),
     )

@@ -199,3 +199,21 @@ def test_what_perturbations_do_is_studied_where_a_metric_of_it_is_named(tmp_path
     subset = SPEC.replace("  scenes_mc", "  pictures: {card: vizwiz_ans_difference, where: image}\n  scenes_mc")
     told = make(tmp_path, subset.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")).stage("score")
     assert told.params["labelled"] == {"pictures": "image"}
+
+
+def test_models_without_numbers_for_options_answer_in_words_where_a_judge_reads_them(tmp_path: Path) -> None:
+    plan = make(
+        tmp_path,
+        """\
+qualm: 1
+name: t
+datasets: {a: {card: mmbench}}
+models:
+  served: {openai: {model: m, logprobs: 5}}
+  words: {openai: {model: m}}
+judges: [option_match, rules]
+metrics: [accuracy]
+""",
+    )
+    assert plan.stage("infer-words-a").params["in_words"] is True and "in_words" not in plan.stage("infer-served-a").params
+    assert plan.stage("score").params["judge"] == "rules"

@@ -128,6 +128,45 @@ def test_judgements(world):
         assert row["rating"] == float(text == ("red" if answerable else "I don't know"))
 
 
+def test_multiple_choice_in_words(world):
+    """A model that gave words and no numbers: judged by what reads words, scored as any other; options' numbers go first."""
+    said = {}
+    for model in ("m1", "m2"):
+        path = Path(world.inputs["generations"][model]["choice"])
+        rows = read_table(path, GENERATIONS).to_pylist()
+        for row in rows:
+            i = int(row["sample_id"][1:])
+            row["text"] = ["(B)", "w", "no idea", "C"][i % 4]
+            if model == "m2":
+                row["option_logits"] = None
+                right = "ABC"[world.choice[i]["answer_index"]]
+                said[row["variant"], row["sample_id"]] = {0: right == "B", 1: right == "A", 2: None, 3: right == "C"}[i % 4]
+        write_table(path, rows, GENERATIONS)
+    judge.run(stage("judge", {"judges": [ref("option_match"), ref("rules")]}, world.inputs, ["judgements"]))
+    judged = read_table(Path("results/judgements"), JUDGEMENTS).to_pylist()
+    assert {(r["judge"], r["dataset"], r["model"]) for r in judged} == {
+        ("option_match", "choice", "m2"), ("rules", "open", "m1"), ("rules", "open", "m2")
+    }  # fmt: skip
+    assert {(r["variant"], r["sample_id"]): r["rating"] for r in judged if r["dataset"] == "choice"} == said
+    changes = SCORE | {"metrics": [ref("accuracy"), ref("group_accuracy")]}
+    score.run(stage("score", changes, world.inputs | {"judgements": "results/judgements"}, OUTPUTS))
+    scores = world.scores()
+    clean = {int(name[1:]): right for (variant, name), right in said.items() if variant == "clean"}
+    known = [right for right in clean.values() if right is not None]
+    row = scores["m2", "choice", "clean", "all", "accuracy"]
+    assert row["value"] == pytest.approx(np.mean(known)) and (row["n"], row["n_unscored"]) == (len(known), N - len(known))
+    groups = [[clean.get(i) for i in range(start, start + 3)] for start in range(0, N, 3)]
+    whole = [all(g) for g in groups if None not in g]
+    assert scores["m2", "choice", "clean", "all", "group_accuracy"]["value"] == pytest.approx(np.mean(whole))
+    numbers = [
+        np.argmax(world.answers["m1", "choice"]["clean", f"s{i}"]["option_logits"]) == world.choice[i]["answer_index"]
+        for i in range(N)
+        if i != GAP
+    ]
+    assert scores["m1", "choice", "clean", "all", "accuracy"]["value"] == pytest.approx(np.mean(numbers))
+    assert scores["m2", "open", "clean", "all", "accuracy"]["n"] == N - 1
+
+
 def test_uncertainties(world):
     world.run_all()
     rows = read_table(Path("results/uncertainties"), UNCERTAINTIES).to_pylist()

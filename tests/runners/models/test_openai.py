@@ -35,13 +35,14 @@ class Served(Project):
         super().__init__(folder, folder)
         self.url, self.servers = url, PATIENT
 
-    def stage(self, datasets, variants=(CLEAN,), needs=SIGNALS, draws=3, temperature=0.7, max_new_tokens=4, **args):
+    def stage(self, datasets, variants=(CLEAN,), needs=SIGNALS, draws=3, temperature=0.7, max_new_tokens=4, in_words=False, **args):
         data = {name: f"results/t/data/{name}" for name in datasets}
         out = {name: f"results/t/generations/base/{name}.parquet" for name in datasets}
         args = {"model": "toy", "base_url": self.url, "logprobs": 20, **args}
         args.setdefault("partial_p_true", args["logprobs"] > 0)
         params = {
             "model": {"label": "gpt", "plugin": "openai", "args": args}, "variants": list(variants), "needs": list(needs),
+            **({"in_words": True} if in_words else {}),
             "max_new_tokens": max_new_tokens, "draws": draws, "temperature": temperature, "top_p": 1.0,
         }  # fmt: skip
         stage = {"kind": "infer", "seed": 7, "params": params, "inputs": {"datasets": data}, "outputs": {"generations": out}}
@@ -224,6 +225,18 @@ def test_multiple_choice_needs_log_probabilities(project):
     project.stage(["open", "mc"], needs=["text"], logprobs=0)
     with pytest.raises(StageError, match=r"model 'gpt': openai with these parameters gives no option_logits.*dataset mc has some, such as"):
         project.run()
+
+
+def test_multiple_choice_in_words_where_a_judge_reads_them(project):
+    with toy_serving() as server:
+        project.url = server.url
+        project.stage(["open", "mc"], needs=["text", "draws"], logprobs=0, draws=2, in_words=True)
+        assert project.run().counters["answers computed"] == 10
+        rows = project.rows("mc")
+        assert [r["draw"] for r in rows] == [0] * 4 and all(r["text"] and r["option_logits"] is None for r in rows)
+        assert all("Answer with the option's letter" in q for q in pictures(server) if q.startswith(QUESTIONS["s0000"] + "\nA. "))
+        assert {r["draw"] for r in project.rows("open")} == {0, 1, 2}
+        assert project.run().counters["answers computed"] == 0
 
 
 def test_entropies_are_a_lower_bound_and_only_given_under_that_name(project):

@@ -1,0 +1,23 @@
+"""A judge of multiple-choice answers in words: the reply's first character, as most harnesses read SEED-Bench. Li et al., 2023."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runners.judges import Judgement
+from runners.judges._options import judged
+from runners.prompts import LETTERS
+
+
+def first_character(questions: list[str], references: list[list[str]], predictions: list[str], choices: list[list[str]]) -> list[Judgement]:
+    """Right if the reply's first character, spaces aside, is the right option's letter, in either case.
+
+    A reply that begins with no option's letter is unscored with `parse_ok` false; harnesses count it as wrong. "Actually, C" begins with
+    an A: tell models to answer with the letter alone, or use `option_match`.
+    """
+    return [judged(*row, _named) for row in zip(references, predictions, choices, strict=True)]
+
+
+def _named(prediction: str, choices: Sequence[str]) -> int | None:
+    place = LETTERS.find(prediction.strip()[:1].upper() or " ")
+    return place if 0 <= place < len(choices) else None
