@@ -30,7 +30,7 @@ class Problem:
         where = f"{self.mark.file}:{self.mark.line}:{self.mark.col}"
         path = f" {self.path}:" if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{where}:{path} {self.message}{hint}"
+        return _printable(f"{where}:{path} {self.message}{hint}")
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -59,12 +59,17 @@ class SpecError(Exception):
             return ""
         line = lines[problem.mark.line - 1].replace("\t", " ")
         start = max(0, problem.mark.col - 1 - 60)
-        shown = line[start : start + 120]
+        shown = "".join(c if c.isprintable() else "�" for c in line[start : start + 120])
         return f"    {shown}\n    {' ' * (problem.mark.col - 1 - start)}^"
 
     def render(self) -> str:
         """All problems, each on one line with its source line below."""
         return "\n".join(f"{p}\n{s}" if (s := self.snippet(p)) else str(p) for p in self.problems)
+
+
+def _printable(text: str) -> str:
+    """A spec's own words on one line, with what would steer a terminal or turn the text around written out (`\\x1b`, `\\u202e`)."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

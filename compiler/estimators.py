@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from compiler.errors import nearest, shown
 from compiler.load import Path_
@@ -28,9 +28,9 @@ def faults(resolved: Resolved) -> Iterator[Fault]:
     for name, entry in spec.models.items():
         told = entry.get("leave_out")
         for i, unknown in enumerate(told if isinstance(told, list) else ()):
-            if unknown not in known:
+            if not isinstance(unknown, str) or unknown not in known:
                 yield ("models", name, "leave_out", i), f"expected an estimator of this spec, got {shown(unknown)}", nearest(unknown, known)
-    places = {str(given) if isinstance(given, str) else next(iter(given)): i for i, given in enumerate(spec.estimators)}
+    places = {name: i for i, given in enumerate(spec.estimators) for name in ([given] if isinstance(given, str) else _keys(given))}
     for ref in resolved.estimators:
         place: Path_ = ("estimators", places[ref.plugin.name])
         try:
@@ -46,6 +46,11 @@ def faults(resolved: Resolved) -> Iterator[Fault]:
                 yield place, f"{message} (it gives {gives})", _way_out(model, missing, ref, spec.models)
         if DRAWN.keys() & set(reads) and spec.inference.draws < 2:
             yield ("inference", "draws"), f"{ref.label} compares sampled answers; expected at least 2, got {spec.inference.draws}", ""
+
+
+def _keys(given: Any) -> Iterable[str]:
+    """An entry's name, where it has one: what is no name and no mapping is a problem told elsewhere."""
+    return given if isinstance(given, dict) else ()
 
 
 def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collection[str]) -> str:

@@ -16,6 +16,7 @@ from registry.sample import GENERATIONS, IMAGES, SAMPLES
 from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.stage import Stage, read_stage
+from tests.forks import Fork, forks
 from tests.scenes_folder import write_card_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -117,6 +118,11 @@ class Project:
     def start(self, batch_size: int = 4, **more) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(self.command(), cwd=self.folder, env=self.environment(batch_size), **{**pipes, **more})
+
+    def fork(self, batch_size: int = 4, **environment: str) -> Fork:
+        """As `start`, and at once."""
+        own = {**self.environment(batch_size), **environment}
+        return forks().start("runners", "t/infer", folder=self.folder, environment=own)
 
     def output(self, name: str) -> Path:
         return self.folder / "results" / "t" / "generations" / "base" / f"{name}.parquet"

@@ -14,6 +14,7 @@ from registry.sample import IMAGES, SAMPLES
 from runners.records import write_table
 from runners.settings import Settings
 from runners.stage import Stage, read_stage
+from tests.forks import Fork, forks
 from tests.tiny_project import inherited
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,6 +104,10 @@ class Tuning:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         command = [sys.executable, "-m", "runners", f"t/{name}"]
         return subprocess.Popen(command, cwd=self.folder, env=self.environment(**environment), **pipes)
+
+    def fork(self, name: str = "tuned", **environment: str) -> Fork:
+        """As `start`, and at once."""
+        return forks().start("runners", f"t/{name}", folder=self.folder, environment=self.environment(**environment))
 
     def model(self, name: str = "tuned") -> Path:
         return self.folder / "results/t/models" / name

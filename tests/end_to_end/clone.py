@@ -11,6 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.forks import forks
+
 ROOT = Path(__file__).parents[2]
 
 MINI = """\
@@ -45,19 +47,25 @@ class Clone:
     """One checkout. Commands run in it with this very Python first on the PATH."""
 
     root: Path
+    forked: bool = False
+    """Whether Python processes are forks of one that has imported the large libraries, as `tests.forks` has it."""
+
+    @property
+    def python(self) -> str:
+        return str(forks().python) if self.forked else sys.executable
 
     @property
     def spec(self) -> Path:
         return self.root / "specs/mini.yaml"
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(command, cwd=self.root, env=environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=self.root, env=self._environment(), capture_output=True, text=True, check=False)
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(command)} exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
 
     def qualm(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "compiler", *arguments, check=check)
+        return self.run(self.python, "-m", "compiler", *arguments, check=check)
 
     def repro(self, *arguments: str) -> set[str]:
         """`dvc repro`; the stages that it executed (not those restored from a cache)."""
@@ -73,7 +81,7 @@ class Clone:
         return counters
 
     def dvc(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "dvc", *arguments, check=check)
+        return self.run(self.python, "-m", "dvc", *arguments, check=check)
 
     def commit(self, message: str) -> None:
         self.run("git", "add", "-A")
@@ -82,17 +90,16 @@ class Clone:
     def clone(self, to: Path) -> Clone:
         """What a colleague gets by `git clone`: the commit, and nothing that DVC keeps."""
         self.run("git", "clone", "-q", str(self.root), str(to))
-        return Clone(to)
+        return Clone(to, self.forked)
 
     def copy(self, to: Path) -> Clone:
         shutil.copytree(self.root, to, symlinks=True)
-        return Clone(to)
+        return Clone(to, self.forked)
 
-
-def environment() -> dict[str, str]:
-    scripts = str(Path(sys.executable).parent)
-    quiet = {"DVC_NO_ANALYTICS": "true", "QUALM_PROGRESS": "false", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return {**os.environ, **quiet, "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    def _environment(self) -> dict[str, str]:
+        quiet = {"DVC_NO_ANALYTICS": "true", "QUALM_PROGRESS": "false", "OMP_NUM_THREADS": "1"}
+        scripts = [forks().folder] if self.forked else []
+        return {**os.environ, **quiet, "PATH": os.pathsep.join([*scripts, str(Path(sys.executable).parent), os.environ["PATH"]])}
 
 
 def make_clone(to: Path, default: str = "mini", text: str = MINI) -> Clone:

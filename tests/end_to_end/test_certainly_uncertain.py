@@ -38,6 +38,7 @@ def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Clone:
         assert found, old
     spec.write_text(text)
     clone.run("dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
+    clone.forked = True
     clone.qualm("compile")
     assert clone.repro() == set(clone.forecast())
     return clone

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,6 +88,7 @@ TABLE: dict[str, tuple[Edit, set[str], int]] = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     clone = make_clone(tmp_path_factory.mktemp("mini") / "clone")
+    clone.forked = True
     assert set(clone.forecast().values()) <= {"run", "perhaps"}
     assert clone.repro() == EVERYTHING
     assert sum(clone.counters(s).get("answers computed", 0) for s in INFER) == 96
@@ -140,6 +140,6 @@ def test_one_parameter_by_dvc_exp_run(finished: Clone, tmp_path: Path) -> None:
     clone = finished.copy(tmp_path / "clone")
     clone.run("git", "add", "-A")
     clone.run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "run")
-    done = clone.run(sys.executable, "-m", "dvc", "exp", "run", "-S", "specs/mini/stages/report.json:params.title=Experiment")
+    done = clone.run(clone.python, "-m", "dvc", "exp", "run", "-S", "specs/mini/stages/report.json:params.title=Experiment")
     assert "Running stage 'report'" in done.stdout
     assert "Experiment" in (clone.root / "results/mini/report.html").read_text()

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from runners import checkpoints
 from runners.stage import StageError
+from tests.forks import forks
 from tests.tiny_models import tiny_llava
 from tests.tiny_tuning import LORA, SFT, Tuning
 
@@ -45,35 +46,44 @@ def weights(project):
 @pytest.mark.slow
 def test_kill_9_in_the_middle_changes_nothing(tmp_path, model):
     whole = make(tmp_path / "whole", model)
-    finish(whole.start(QUALM_CHECKPOINT_EVERY="7"))
+    finish(whole.fork(QUALM_CHECKPOINT_EVERY="7"))
     killed = make(tmp_path / "killed", model)
     for _ in range(2):
-        process = killed.start(QUALM_CHECKPOINT_EVERY="7")
+        process = killed.fork(QUALM_CHECKPOINT_EVERY="7")
         seen = set(killed.folder.rglob("last.ckpt"))
         before = {p: p.stat().st_mtime_ns for p in seen}
         while process.poll() is None and all(p.stat().st_mtime_ns == before.get(p) for p in killed.folder.rglob("last.ckpt")):
             time.sleep(0.005)
         time.sleep(0.1)
-        assert process.poll() is None, process.stderr.read()
+        assert process.poll() is None, process.communicate()
         process.kill()
         process.wait()
     assert not killed.model().exists()
-    finish(killed.start(QUALM_CHECKPOINT_EVERY="7"))
+    finish(killed.fork(QUALM_CHECKPOINT_EVERY="7"))
     assert killed.log() == whole.log() and len(losses(whole)) == STEPS // 3
     one, two = weights(whole), weights(killed)
     assert one.keys() == two.keys() and all(one[k].equal(two[k]) for k in one)
 
 
+SMALL = {"steps": None, "epochs": 3.0, "batch": 5, "tune": LORA, "schedule": "linear"}
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory, model):
+    project = make(tmp_path_factory.mktemp("usual") / "project", model, **SMALL)
+    finish(project.fork())
+    return project
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [{"QUALM_DEVICES": "2", "QUALM_STRATEGY": "ddp"}, {"QUALM_MICRO_BATCH": "2"}], ids=["two devices", "micro-batches"]
-)
-def test_devices_and_micro_batches_give_the_same_curve(tmp_path, model, settings):
+    "start", [lambda p: p.start(QUALM_DEVICES="2", QUALM_STRATEGY="ddp"), lambda p: p.fork(QUALM_MICRO_BATCH="2")],
+    ids=["two devices", "micro-batches"],
+)  # fmt: skip
+def test_devices_and_micro_batches_give_the_same_curve(tmp_path, model, usual, start):
     """Two gloo processes, or gradients added up over parts of a batch; 27 examples do not divide evenly into either."""
-    small = {"steps": None, "epochs": 3.0, "batch": 5, "tune": LORA, "schedule": "linear"}
-    usual, shared = make(tmp_path / "usual", model, **small), make(tmp_path / "shared", model, **small)
-    finish(usual.start())
-    out = finish(shared.start(**settings))
+    shared = make(tmp_path / "shared", model, **SMALL)
+    out = finish(start(shared))
     assert out.count("t/tuned: ") == 1  # one process speaks and publishes
     assert losses(shared) == pytest.approx(losses(usual), abs=2e-5)  # the log has five digits behind the point
     one, two = weights(usual), weights(shared)
@@ -83,20 +93,16 @@ def test_devices_and_micro_batches_give_the_same_curve(tmp_path, model, settings
 @pytest.mark.slow
 def test_under_torchrun_the_base_model_is_asked_once(tmp_path, model):
     """R-tuning on two processes that start together: the second waits for the first one's answers."""
-    import subprocess
-    import sys
-
     args = {"base": "base", "train": ["pairs"], "tune": LORA, "batch": 6, "steps": 4}
     project, usual = Tuning(tmp_path / "two", model), Tuning(tmp_path / "one", model)
     for each in (project, usual):
         each.stage("rtune", args)
     usual.run()
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29571", "-m", "runners", "t/tuned"]
-    done = subprocess.run(
-        command, cwd=project.folder, env=project.environment(QUALM_DEVICES="2"), capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("28 answers computed") == 1
+    two = forks().start(
+        "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29571", "-m", "runners", "t/tuned",
+        folder=project.folder, environment=project.environment(QUALM_DEVICES="2"),
+    )  # fmt: skip
+    assert finish(two).count("28 answers computed") == 1
     assert losses(project) == pytest.approx(losses(usual), abs=2e-5)
 
 

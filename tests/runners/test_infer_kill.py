@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.forks import forks
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
 from tests.zygote import Zygote
@@ -22,7 +24,7 @@ SIZE, BATCH = 48, 2
 DVC = """
 stages:
   infer:
-    cmd: {python} -m runners t/infer
+    cmd: python3 -m runners t/infer
     deps: [results/t/data/open/samples.parquet, specs/t/stages/infer.json]
     outs: [results/t/generations/base/open.parquet, results/t/generations/base/mc.parquet]
 """
@@ -51,8 +53,8 @@ def zygote(tmp_path_factory, model):
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, model):
     project = make(tmp_path_factory.mktemp("undisturbed"), model)
-    process = project.start(BATCH)
-    assert process.wait(120) == 0, process.stderr.read()
+    process = project.fork(BATCH)
+    assert process.wait(120) == 0, process.communicate()
     assert not list((project.folder / ".qualm" / "plans").iterdir())
     return project
 
@@ -137,7 +139,7 @@ def test_ctrl_c_loses_nothing(tmp_path, model, undisturbed, zygote):
 
 def test_two_runs_at_once_never_both_write(tmp_path, model, undisturbed):
     project = make(tmp_path, model)
-    both = [project.start(BATCH), project.start(BATCH)]
+    both = [project.fork(BATCH), project.fork(BATCH)]
     texts = [p.communicate(timeout=120) for p in both]
     assert [p.returncode for p in both] == [0, 0]
     assert sum("waiting for it to end" in err for _, err in texts) == 1
@@ -179,11 +181,12 @@ def ended(process, within):
 @pytest.mark.parametrize(("shell", "victims"), [("/bin/sh", "dvc"), ("/bin/bash", "both")])
 def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     project = make(tmp_path, model)
-    (tmp_path / "dvc.yaml").write_text(DVC.format(python=sys.executable))
-    dvc = [sys.executable, "-m", "dvc"]
+    (tmp_path / "dvc.yaml").write_text(DVC)
     environment = {**project.environment(BATCH), "SHELL": shell, "DVC_NO_ANALYTICS": "1"}
-    subprocess.run([*dvc, "init", "--no-scm", "-q"], cwd=tmp_path, check=True)
-    first = subprocess.Popen([*dvc, "repro", "-q"], cwd=tmp_path, env=environment)
+    places = str(Path(sys.executable).parent), forks().folder
+    own, forked = ({**environment, "PATH": f"{place}{os.pathsep}{os.environ['PATH']}"} for place in places)
+    subprocess.run(["dvc", "init", "--no-scm", "-q"], cwd=tmp_path, env=forked, check=True)
+    first = subprocess.Popen(["dvc", "repro", "-q"], cwd=tmp_path, env=own)
     while len(project.segments()) <= 10:
         assert first.poll() is None
         time.sleep(0.002)
@@ -191,7 +194,7 @@ def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     if victims == "both":
         runner.kill()
     os.kill(first.pid, signal.SIGKILL)  # not waited for: it stays a zombie, as under a parent that does not look
-    second = subprocess.Popen([*dvc, "repro", "-q"], cwd=tmp_path, env=environment)
+    second = subprocess.Popen(["dvc", "repro", "-q"], cwd=tmp_path, env=forked)
     assert ended(runner, within=1.0)
     first.wait()
     assert second.wait(120) == 0

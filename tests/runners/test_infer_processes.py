@@ -8,12 +8,13 @@ import time
 import psutil
 import pytest
 
+from tests.forks import forks
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
 
 pytestmark = pytest.mark.slow
 SIZE, BATCH = 40, 2
-TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29577"]
+TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29577", "-m"]
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +33,20 @@ def make(folder, model, size=SIZE):
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory, model):
     project = make(tmp_path_factory.mktemp("alone"), model)
-    finish(start(project))
+    finish(fork(project))
     return project
 
 
-def start(project, *launcher, **settings):
+def start(project, **settings):
+    """A process from nothing, that is the parent of those it starts, so that it can be seen who dies with whom."""
     environment = {**project.environment(BATCH), **settings}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, *launcher, "-m", "runners", "t/infer"], cwd=project.folder, env=environment, **pipes)
+    return subprocess.Popen([sys.executable, "-m", "runners", "t/infer"], cwd=project.folder, env=environment, **pipes)
+
+
+def fork(project, *launcher, **settings):
+    environment = {**project.environment(BATCH), **settings}
+    return forks().start(*launcher, "runners", "t/infer", folder=project.folder, environment=environment)
 
 
 def finish(process):
@@ -67,7 +74,7 @@ def test_one_of_two_is_killed_and_torchrun_goes_on(tmp_path, model, alone):
     assert two.wait(60) != 0 and not project.output("open").exists()
     done = sum(map(len, project.stored()))
     assert len(project.segments()) < len(alone.segments())
-    said = finish(start(project, *TORCHRUN, QUALM_DEVICES="2"))
+    said = finish(fork(project, *TORCHRUN, QUALM_DEVICES="2"))
     assert said.count("t/infer: ") == 1
     assert sum(int(words.split()[0].replace(",", "")) for words in said.partition(": ")[2].split(", ") if " stored" in words) == done
     assert content(project) == content(alone)
@@ -83,7 +90,7 @@ def test_the_first_of_two_is_killed_and_one_goes_on(tmp_path, model, alone):
     two.wait()
     gone, _ = psutil.wait_procs([other], timeout=5)
     assert gone
-    finish(start(project))
+    finish(fork(project))
     assert content(project) == content(alone)
     assert sorted(project.stored()) == sorted(alone.stored())
 
@@ -92,7 +99,7 @@ def test_the_first_of_two_is_killed_and_one_goes_on(tmp_path, model, alone):
 def test_one_model_on_several_devices(tmp_path, model, alone, strategy, launcher):
     """Every process takes part in every batch, and the first one stores: the answers of one device, to rounding."""
     project = make(tmp_path, model, 8)
-    finish(start(project, *launcher, QUALM_DEVICES="2", QUALM_STRATEGY=strategy))
+    finish(fork(project, *launcher, QUALM_DEVICES="2", QUALM_STRATEGY=strategy))
     keys = [key for batch in project.stored() for key in batch]
     assert len(keys) == len(set(keys)) and set(keys) <= {key for batch in alone.stored() for key in batch}
     before = {(r["sample_id"], r["variant"], r["draw"]): r for r in alone.rows("open")}
@@ -109,10 +116,10 @@ def test_a_launcher_of_the_settings_starts_them_and_nothing_to_do_is_told_to_all
     (tmp_path / ".qualm").mkdir()
     project = make(tmp_path, model)
     (tmp_path / ".qualm" / "store").symlink_to(alone.folder / ".qualm" / "store")
-    launcher = f"{sys.executable} -m torch.distributed.run --nproc-per-node 2 --master-port 29578 --no-python"
-    said = finish(start(project, QUALM_DEVICES="2", QUALM_LAUNCHER=launcher))
+    launcher = f"{forks().python} -m torch.distributed.run --nproc-per-node 2 --master-port 29578 --no-python"
+    said = finish(fork(project, QUALM_DEVICES="2", QUALM_LAUNCHER=launcher))
     assert said.count("0 answers computed") == 1
     assert content(project) == content(alone)
-    lost = start(project, QUALM_DEVICES="2", QUALM_LAUNCHER="no-such-launcher")
+    lost = fork(project, QUALM_DEVICES="2", QUALM_LAUNCHER="no-such-launcher")
     _, err = lost.communicate(timeout=60)
     assert lost.returncode == 1 and "the launcher of qualm.toml cannot be started" in err
