@@ -6,14 +6,14 @@ that mean the same give the same plan.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Lt
 
-from compiler import abstentions, check, estimators, subsets
+from compiler import abstentions, check, estimators, measured, subsets
 from compiler.abstentions import AbstentionUse
 from compiler.errors import Mark, Problem, SpecError, nearest, shown
 from compiler.load import Document, Path_, load
@@ -23,13 +23,8 @@ from compiler.refs import OWN, PREPARE, Ref, artifact_path, located, slug
 from compiler.spec import About, Dataset, RunWide, Spec
 from compiler.tuned import Elsewhere, FinetuneUse, ModelUse, swept_bases, tuned_models, way_out
 from registry import cards, plugins
-from registry.columns import judge_of, mark_of
 from registry.plugins import Artifact, DatasetName, ModelName, Parameter, Plugin, PluginError
 
-SET_COLUMNS = {"covered", "set_size"}
-PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change"}
-"""Of a perturbed variant's rows beside the clean ones."""
-UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}
 BESIDE = ("about", "leave_out")
 """What may stand beside the plugin of a model."""
 
@@ -363,18 +358,8 @@ class _Resolver:
             for model in (m for m in resolved.models if "option_logits" not in m.gives):
                 message = f"conformal sets need option_logits, which the model '{model.ref.label}' cannot give"
                 self._problem(("conformal", name), message, way_out(model, ["option_logits"]), key=True)
-        for i, given in enumerate(spec.metrics):
-            ref_name = given if isinstance(given, str) else next(iter(given), "") if isinstance(given, dict) else ""
-            for ref in (r for r in resolved.metrics if r.plugin.name == ref_name):
-                reads = set(ref.reads)
-                if reads & SET_COLUMNS and not resolved.conformal:
-                    self._problem(("metrics", i), f"{ref_name} reads conformal sets, and this spec has none", "add a `conformal:` section")
-                self._marked(resolved, ref, ("metrics", i))
-                if reads & PAIRED_COLUMNS and not resolved.perturbations:
-                    message = f"{ref_name} compares perturbed inputs with clean ones, and this spec has no perturbations"
-                    self._problem(("metrics", i), message, "add `perturbations:`")
-                if reads & UNCERTAINTY_COLUMNS and not resolved.estimators:
-                    self._problem(("metrics", i), f"{ref_name} reads an uncertainty, and this spec has no estimators", "add `estimators:`")
+        for path, message, hint in measured.faults(resolved):
+            self._problem(path, message, hint)
         self._judged_by(resolved)
         if spec.judging.labels is not None and not spec.judges:
             self._problem(("judging", "labels"), "expected a judge to hold to these labels, found none", "add `judges:`")
@@ -382,26 +367,6 @@ class _Resolver:
             self._problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
         self._recipes_read_one_dataset_each(resolved)
         self._same_paths([*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
-
-    def _marked(self, resolved: Resolved, metric: Ref, path: Path_) -> None:
-        """Is there every judge whose word a metric reads, and does it measure what is read?"""
-        scoring = {labels[0] for d in resolved.evaluated if (labels := resolved.judges_of(d))}
-        for column in metric.reads:
-            name, mark = judge_of(column), mark_of(column)
-            if name is None:
-                continue
-            asked = [j for j in resolved.judges if (j.label == name if name else j.label in scoring)]
-            if not asked and name:
-                message = f"{metric.plugin.name} reads ratings by the judge '{name}', which this spec has not"
-                self._problem(path, message, f"`judges: [{name}]`")
-            elif mark and not any(mark in _marks(j.plugin) for j in asked):
-                able = [p for p in plugins.names("judges") if mark in _marks(plugins.get("judges", p))]
-                who = f"the judge '{name}'" if name else "no judge whose ratings are scored"
-                message = f"{metric.plugin.name} reads the mark '{mark}', which {who} {'does not give' if name else 'gives'}"
-                self._problem(path, message, f"these do: {', '.join(able)}; name one first under `judges:`, or as `judge` of the metric")
-            else:
-                continue
-            return
 
     def _judged_by(self, resolved: Resolved) -> None:
         labels = [judge.label for judge in resolved.judges]
@@ -516,12 +481,6 @@ class _Resolver:
 
     def _problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
         self.problems.append(self.document.problem(path, message, hint, key))
-
-
-def _marks(judge: Plugin) -> Collection[str]:
-    """What a judge measures beside its rating."""
-    found: Collection[str] = judge.declares.get("MARKS", ())
-    return found
 
 
 _Share = Annotated[float, Gt(0), Lt(1)]

@@ -39,6 +39,15 @@ RATED_BY, MARKED_BY = "rated_by_", "marked_by_"
 (`rated_by_`, `marked_by_/NAME`) the judge whose ratings are scored."""
 
 
+GROUP_OF, CODE_OF = "group_of_", "code_of_"
+"""Columns of metrics that number the values of a field of the samples: of what stands or falls together, and of kinds."""
+
+
+def field_of(column: str) -> str:
+    """Of a column that numbers values: the values of which field."""
+    return column.removeprefix(GROUP_OF).removeprefix(CODE_OF)
+
+
 def judge_of(column: str) -> str | None:
     """The judge whose word a metric's column is, "" for the one whose ratings are scored; None for any other column.
 

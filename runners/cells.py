@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from registry import abstaining
-from registry.columns import MARKED_BY, RATED_BY, judge_of
+from registry.columns import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, field_of, judge_of
 from registry.sample import ABSTENTIONS, CLEAN, CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
 from runners.frames import Floats, Samples, flat, greedy_by_variant, option_probabilities
 from runners.records import read_table
@@ -26,8 +26,6 @@ Key = tuple[str, str, str]
 CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
 OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
-GROUP_OF, CODE_OF = "group_of_", "code_of_"
-"""Columns of these prefixes number the values of a field of the samples: of what stands or falls together, and of kinds."""
 FINAL_ANSWER = "final_answer"
 """The judge that reads what reasoning comes to; where it is none of the spec's, `correct` says whether "yes" or "no" was right."""
 SET_COLUMNS = frozenset({"covered", "set_size"})
@@ -85,11 +83,6 @@ class Cell:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}
         return replace(self, columns=columns, clean_uncertainties=clean.uncertainties)
-
-
-def field_of(column: str) -> str:
-    """Of a column that numbers values: the values of which field."""
-    return column.removeprefix(GROUP_OF).removeprefix(CODE_OF)
 
 
 class Tables:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry import columns, plugins
-from registry.columns import MARKED_BY, RATED_BY
-from runners.cells import CHOICE_ONLY, CODE_OF, GROUP_OF, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
+from registry.columns import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from runners.cells import CHOICE_ONLY, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
 from runners.frames import Floats
 from runners.resampling import Recorder, Replay, Resamples
 from runners.stage import StageError

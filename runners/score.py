@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from registry.columns import CODE_OF, GROUP_OF, field_of
 from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
 from runners import comparing, metric_study, perturbation_study
 from runners import effects as effects_of
-from runners.cells import CODE_OF, GROUP_OF, Cell, Tables, field_of, read_cells
+from runners.cells import Cell, Tables, read_cells
 from runners.curves import FIELDS, Curves
 from runners.evaluate import Metric, Slice, evaluate, intervals, read_metrics
 from runners.frames import Samples

@@ -127,6 +127,16 @@ def change(old: str, new: str) -> str:
             "t.yaml:15:5: metrics[1]: yes_rate reads the mark 'said', which the judge 'rules' does not give (these do: amber, mme, pope;",
         ),
         (
+            "  - accuracy\n",
+            "  - accuracy\n  - group_accuracy: {by: objcts}\n",
+            "t.yaml:15:5: metrics[1]: samples have no field 'objcts' (did you mean 'objects'?)",
+        ),
+        (
+            "judges:",
+            "slices: [category, kind*levle]\njudges:",
+            "t.yaml:9:20: slices[1]: samples have no field 'levle' (did you mean 'level'?)",
+        ),
+        (
             "test: 10}",
             "test: 10, judges: [rulse]}",
             "t.yaml:4:55: datasets.scenes.judges[0]: expected a judge of this spec, got 'rulse' (did you mean 'rules'?)",
