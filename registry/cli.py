@@ -158,6 +158,41 @@ def add(
 
 
 @app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="What to call the card: registry/cards/NAME.yaml.")],
+    source: Annotated[Path, typer.Option("--from", metavar="FOLDER", help="The folder with the data.")],
+    adapter: Annotated[
+        str | None, typer.Option(help="image_table, hf_parquet, coco_folder or vlmevalkit_tsv; by the files if not given.")
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: --set 'choices=[a, b]'."),
+    ] = None,
+    title: Annotated[str, typer.Option(help="What people call it.")] = "",
+    licence: Annotated[str, typer.Option(help="Under which its owners give it.")] = "",
+    url: Annotated[str, typer.Option("--source", help="Where others get it, a URL.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and --set.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write an existing card anew.")] = False,
+) -> None:
+    """Write a card for data of your own: look at the files, propose which column is what, ask, show three samples, write.
+
+    Reads CSV, TSV, JSON and JSON Lines with paths of pictures, Parquet of Hugging Face `datasets`, COCO-style folders, and tables of
+    VLMEvalKit. On a terminal it asks; elsewhere, or with --yes, it takes what it proposes and what `--set` says. Nothing is written
+    unless the first samples can be read.
+    """
+    from registry.asking import new_card
+    from registry.cards import FOLDER
+    from registry.proposing import NewCardError
+
+    with _errors():
+        try:
+            new_card(name, source, FOLDER, adapter, given or [], {"title": title, "licence": licence, "source": url}, yes, force)
+        except NewCardError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+
+
+@app.command()
 def diff(
     old: Annotated[str, typer.Argument(help="The first version: NAME, NAME@REVISION, NAME@DIGEST, or a data set's path likewise.")],
     new: Annotated[
