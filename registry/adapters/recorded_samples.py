@@ -56,6 +56,8 @@ def recorded_samples(
         table = vek.input_table(source, task) if task and format in ("auto", "vlmevalkit") else None
         part = Part(table, "vlmevalkit", frozenset()) if table else choose(source, find_parts(source, format), run, task, first=True)
         pictures = _Pictures(table)
+        if part.format == "seedbench":
+            raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
         yield from pictures.all()
         name = task or task_of(part, run)
         yield from _samples(part, How(fields), name, options, faults, pictures)

@@ -3,6 +3,7 @@
     lm_eval.py      lm-evaluation-harness   samples_TASK_DATE.jsonl
     lmms_eval.py    lmms-eval               DATE_samples_TASK.jsonl
     vlmevalkit.py   VLMEvalKit              MODEL_DATA.xlsx, .tsv or .json, and its input DATA.tsv
+    seedbench.py    SEED-Bench              MODEL.json of its released predictions
     inspect.py      Inspect                 .eval (a zip) and .json, EvalLog version 2
 
 The dataset adapter takes questions from them and the `recorded` model answers, so both read through here. A format module has
@@ -28,7 +29,7 @@ from typing import Any
 
 from registry.faults import Fault as Fault
 
-FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "inspect")
+FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect")
 """What a spec calls them."""
 
 MOST_DRAWS = 2**15
@@ -220,9 +221,15 @@ def _opened(value: str) -> tuple[str, ...]:
 
 
 def _module(form: str) -> ModuleType:
-    from registry.recordings import inspect, lm_eval, lmms_eval, vlmevalkit
+    from registry.recordings import inspect, lm_eval, lmms_eval, seedbench, vlmevalkit
 
-    modules: dict[str, ModuleType] = {"lm-eval": lm_eval, "lmms-eval": lmms_eval, "vlmevalkit": vlmevalkit, "inspect": inspect}
+    modules: dict[str, ModuleType] = {
+        "lm-eval": lm_eval,
+        "lmms-eval": lmms_eval,
+        "vlmevalkit": vlmevalkit,
+        "seedbench": seedbench,
+        "inspect": inspect,
+    }
     if form not in modules:
         raise RecordingError(f"no format '{form}'; there are: {', '.join(FORMATS)}")
     return modules[form]

@@ -13,8 +13,8 @@ MAX_LINE = 64 * 2**20
 """Longer lines are refused; a line with a hundred long answers has less than a megabyte."""
 
 
-def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """(FILE:LINE, object) of every line that is one; the others as faults. Empty lines are nothing."""
+def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
+    """(FILE:LINE, object) of every line that is one, what stands `between` two aside; the others as faults. Empty lines are nothing."""
     number = 0
     with path.open("rb") as handle:
         while line := handle.readline(MAX_LINE + 1):
@@ -28,7 +28,7 @@ def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = json.loads(line.strip().removesuffix(between))
             except (ValueError, RecursionError) as error:
                 yield Fault(where, "not JSON", str(error))
                 continue
@@ -38,10 +38,10 @@ def rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
                 yield Fault(where, "not an object", type(value).__name__)
 
 
-def head(path: Path) -> dict[str, Any]:
+def head(path: Path, between: bytes = b"") -> dict[str, Any]:
     """The first line's object; empty where there is none."""
     try:
-        first = next(rows(path), None)
+        first = next(rows(path, between), None)
     except OSError:
         return {}
     return first[1] if isinstance(first, tuple) else {}

@@ -109,8 +109,9 @@ class PeerRecording:
             return Fault(record.where, "other number of options", f"{n}, sample {record.id} has {len(choices)}")
         if not self.check_questions:
             return None
-        if choices and record.choices and record.choices != tuple(LETTERS[: len(record.choices)]):
-            if [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:
+        if choices and record.choices:
+            only_letters = record.choices == tuple(LETTERS[: len(record.choices)])
+            if not only_letters and [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:
                 return Fault(record.where, "other options than the sample's", f"sample {sample['sample_id']}")
             if None not in (record.answer_index, sample["answer_index"]) and record.answer_index != sample["answer_index"]:
                 return Fault(record.where, "another option is right there", f"sample {sample['sample_id']}")

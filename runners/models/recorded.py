@@ -32,6 +32,7 @@ GIVES = {
         "lmms-eval": ["text", "option_logits", "draws"],
         "lm-eval": ["text", "option_logits", "draws"],
         "vlmevalkit": ["text"],
+        "seedbench": ["text"],
         "inspect": ["text", "token_logprobs", "draws"],
     }
 }
@@ -42,7 +43,7 @@ def recorded(
     *,
     source: Artifact,
     run: str | None = None,
-    format: Literal["auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "inspect"] = "auto",
+    format: Literal["auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect"] = "auto",
     tasks: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     match: Literal["id", "question"] = "id",
     fields: dict[str, str] = {},  # noqa: B006

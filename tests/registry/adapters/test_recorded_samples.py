@@ -89,8 +89,14 @@ def test_two_formats_are_not_mixed(tmp_path):
     assert len(read(tmp_path, format="lmms-eval")[1]) == 1
 
 
+def test_predictions_without_questions(tmp_path):
+    (tmp_path / "GPT-4V.json").write_text('{"question_id": "1", "prediction": "A", "gt_answer": "B"},')
+    with pytest.raises(AdapterError, match=r"GPT-4V\.json: SEED-Bench's predictions have no questions"):
+        read(tmp_path)
+
+
 def test_nothing_at_all(tmp_path):
-    with pytest.raises(AdapterError, match="no recording of lm-eval, lmms-eval, vlmevalkit, inspect"):
+    with pytest.raises(AdapterError, match="no recording of lm-eval, lmms-eval, vlmevalkit, seedbench, inspect"):
         read(tmp_path)
     with pytest.raises(AdapterError, match="not on this disk"):
         read(tmp_path / "gone")

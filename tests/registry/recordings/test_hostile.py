@@ -19,6 +19,7 @@ ROWS = {
     "lm-eval": [leh_open(0, "?", "a", "a"), {**leh_open(0, "?", "a", "a"), **KEPT}, leh_choice(1, "?", ["x", "y"], 1, [-1, -2])],
     "lmms-eval": [lmms_row(0, "?", "a", "a", **KEPT), lmms_row(1, "?", "1", [["2.5", "False"], ["0.5", "True"]])],
     "vlmevalkit": [vek_row(0, "B"), vek_row(1, "A", qualm=json.dumps(KEPT["qualm"]["signals"][0]), hint="h")],
+    "seedbench": [{"question_id": "1", "prediction": "A", "gt_answer": "B"}],
     "inspect": [
         inspect_sample("a", "?", "x", "x", logprobs=[-1.0], image=PICTURE),
         inspect_sample("b", "?", "B", "B", choices=["x", "y"]),

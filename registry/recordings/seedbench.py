@@ -1,0 +1,46 @@
+"""SEED-Bench, released predictions: evaluate_result/SEED-Bench-1/MODEL.json, an object per question.
+
+    {"question_id": "101669", "prediction": "A", "gt_answer": "A"},
+
+Every line but perhaps the last ends with a comma, so the file is neither JSON nor JSON Lines. `prediction` is text, mostly a letter;
+questions and options are not in it. The right letter is, and is held to the sample's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown
+from registry.recordings.jsonl import head, rows
+from registry.recordings.lm_eval import Odd, recorded
+
+OPTIONS = 4
+SUFFIXES = (".json", ".jsonl", ".txt")
+BETWEEN = b","
+TASK = "seedbench"
+
+
+def names(path: Path) -> frozenset[tuple[str, str]] | None:
+    if path.suffix not in SUFFIXES or not {"question_id", "prediction", "gt_answer"} <= head(path, BETWEEN).keys():
+        return None
+    return frozenset({(path.stem, TASK), (path.stem, path.parent.name)})
+
+
+def read(path: Path, how: How) -> Iterator[Record | Fault]:
+    for item in rows(path, BETWEEN):
+        yield item if isinstance(item, Fault) else recorded(_record, *item, how)
+
+
+def _record(where: str, row: dict[str, Any], how: How) -> Record:
+    found = row.get(how.fields.get("id", "question_id"))
+    if not isinstance(found, str | int) or isinstance(found, bool):
+        raise Odd("no id", f"'question_id' is {shown(found)}")
+    if not isinstance(row.get("prediction"), str):
+        raise Odd("no response", shown(row.get("prediction")))
+    right = row.get("gt_answer")
+    place = letter_index(right, OPTIONS) if isinstance(right, str) else None
+    if place is None:
+        raise Odd("a right answer that is no letter", shown(right))
+    return Record(where, str(found), choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])
