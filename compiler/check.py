@@ -14,9 +14,10 @@ from pydantic_core import PydanticCustomError
 from compiler.errors import Problem, nearest, shown
 from compiler.load import Document, Path_
 from compiler.names import chosen_kind, takes_none
+from compiler.refs import prompts_folder
 from compiler.spec import ARTIFACT_PATTERN, NAME_PATTERN, whole
 from registry import plugins
-from registry.plugins import PROMPTS, REQUIRED, ROOT, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
+from registry.plugins import PROMPTS, REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -124,8 +125,9 @@ def field_type(annotation: Any) -> Any:
 
 
 def _prompt(name: str) -> str:
-    if not (ROOT / PROMPTS / f"{name}.md").is_file():
-        there = ", ".join(sorted(p.stem for p in (ROOT / PROMPTS).glob("*.md")))
+    folder = prompts_folder()
+    if not (folder / f"{name}.md").is_file():
+        there = ", ".join(sorted(p.stem for p in folder.glob("*.md")))
         raise PydanticCustomError("prompt", "{expected}", {"expected": f"the name of a file {PROMPTS}/NAME.md (there are: {there})"})
     return name
 

@@ -6,6 +6,7 @@ A stage depends on exactly these files, so that editing one plugin re-executes t
 from __future__ import annotations
 
 import ast
+import hashlib
 import posixpath
 from collections.abc import Iterable
 from functools import cache
@@ -28,6 +29,19 @@ def closure(files: Iterable[str], root: Path) -> tuple[str, ...]:
         found.add(file)
         todo.extend(_imports(root, file))
     return tuple(sorted(found))
+
+
+def content_digest(files: Iterable[str], root: Path) -> str:
+    """SHA-256 of these files, names and bytes: what stands for them where they lie outside of the project that uses them."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file}\0{_file_digest(root / file)}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _empty_package(path: Path) -> bool:

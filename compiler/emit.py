@@ -79,7 +79,12 @@ PLOTS: dict[str, dict[str, Any]] = {
     },
     "log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"},
 }
-"""How `dvc plots show` draws an output of that key; templates of ours lie in .dvc/plots/."""
+"""How `dvc plots show` draws an output of that key; templates of ours lie in compiler/plots/."""
+
+
+def plot_templates() -> dict[str, str]:
+    """Our templates where DVC looks for them: path from a project's root -> text."""
+    return {f".dvc/plots/{p.name}": p.read_text(encoding="utf-8") for p in sorted((Path(__file__).parent / "plots").glob("*.json"))}
 
 
 def pipeline_path(spec: str, default: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compiler.closure import closure
+from compiler.closure import closure, content_digest
 from compiler.errors import Mark, Problem, SpecError
 from compiler.pairsets import PairSetUse, RecipeUse
 from compiler.refs import DATA, Ref, artifact_path, slug
@@ -54,6 +54,8 @@ class PlannedStage:
     code: tuple[str, ...]
     kept_in_git: frozenset[str] = frozenset()
     """Keys of `outputs` that are small and readable: in git, not in the DVC cache."""
+    package: str = ""
+    """SHA-256 of the files that implement it where they are an installed package's: then `code` is empty and this a parameter."""
     folders: frozenset[str] = frozenset()
     """Folders that stand for the paths within them, so that a stage of two hundred files is one line to DVC."""
 
@@ -72,7 +74,7 @@ class PlannedStage:
     @property
     def tracked(self) -> dict[str, Any]:
         """What of the stage's JSON DVC compares; the paths beside it stand in dvc.yaml already."""
-        return {"params": to_mappings(self.params), "seed": self.seed}
+        return {"params": to_mappings(self.params), "seed": self.seed, **({"package": self.package} if self.package else {})}
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "inputs": self.inputs, "outputs": self.outputs, **self.tracked}
@@ -141,6 +143,7 @@ def _made(folder: str) -> dict[str, Any]:
 class _Planner:
     def __init__(self, resolved: Resolved, root: Path) -> None:
         self.r, self.root = resolved, root
+        self.code_root = root if (root / "runners").is_dir() else ROOT
         self.evaluated = resolved.evaluated
         self.data = {d.label: _place(resolved, "data", d.label) for d in resolved.data}
         curated = [d for d in resolved.datasets if d.reviews is not None]
@@ -246,12 +249,14 @@ class _Planner:
         artifacts = {path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in known}
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
-        files = [f"runners/{kind}.py", *(_relative(p, self.root) for p in plugins)]
-        code = closure([f for f in files if f], self.root)
+        files = [f"runners/{kind}.py", *(_relative(p, self.code_root) for p in plugins)]
+        code = closure([f for f in files if f], self.code_root)
+        ours = self.code_root == self.root
+        package = "" if ours else content_digest(code, self.code_root)
         for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
             raise SpecError([_clash(self.r, f"the name '{key}' is one that DVC's run cache does not see")])
         seed = self.r.seed if kind in SEEDED else 0
-        return PlannedStage(name, kind, desc, params, inputs, outputs, seed, code, kept_in_git, self.folders)
+        return PlannedStage(name, kind, desc, params, inputs, outputs, seed, code if ours else (), kept_in_git, package, self.folders)
 
     def _data(self, d: DatasetUse) -> PlannedStage:
         params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}

@@ -12,6 +12,7 @@ from compiler.errors import Mark, Problem, SpecError, nearest
 from compiler.plan import Plan, make_plan
 from compiler.resolve import Resolved, read_run_wide, resolve_file
 from compiler.spec import NAME_PATTERN, RunWide
+from registry.plugins import ROOT
 from runners.settings import FILE, Settings, SettingsError, read_settings
 
 
@@ -86,15 +87,19 @@ class Project:
         return list(found.values())
 
     def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.Changes:
-        """Compile the given specs, or all of them, and the JSON Schema; with `check` only say what is out of step."""
+        """Compile the given specs, or all of them and what belongs to none: JSON Schema, plot templates, pages of docs/.
+
+        With `check` only say what is out of step."""
         from compiler.catalogue import catalogue
         from compiler.reference import reference
         from compiler.schema import schema_text
 
         everything = not specs
         plans = [self.plan(s) for s in (specs or self.specs())]
-        pages = {"specs/spec.schema.json": schema_text, "docs/spec.md": reference, "docs/datasets.md": catalogue}
-        extra = {path: page() for path, page in pages.items()} if everything else {}
+        pages = {"specs/spec.schema.json": schema_text}
+        if self.root == ROOT:  # another project's docs/ is its own
+            pages |= {"docs/spec.md": reference, "docs/datasets.md": catalogue}
+        extra = {path: page() for path, page in pages.items()} | emit.plot_templates() if everything else {}
         return emit.write(self.root, plans, self.run_wide.default, extra, dry=check)
 
     def dvc(self, *arguments: str) -> tuple[list[str], dict[str, str]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from compiler.names import names_in, nested_plugins, replaced_in
 from registry.columns import CONTEXT, columns
-from registry.plugins import PROMPTS, Artifact, Chosen, Kind, Parameter, Plugin, Prompt
+from registry.plugins import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, Prompt
 
 DATA = "registry/data"
 
@@ -68,6 +69,12 @@ def artifact_path(name: str) -> str:
 def prompt_path(name: str) -> str:
     """Where a prompt lies, from the root."""
     return f"{PROMPTS}/{name}.md"
+
+
+def prompts_folder() -> Path:
+    """Where the prompts lie that a spec can name: in the project that the working directory is in; else ours."""
+    here = Path.cwd()
+    return next((folder / PROMPTS for folder in (here, *here.parents) if (folder / PROMPTS).is_dir()), ROOT / PROMPTS)
 
 
 def slug(label: str) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 from compiler.errors import Mark, nearest
 from compiler.load import Document, Path_, dotted
-from compiler.refs import prompt_path
+from compiler.refs import prompt_path, prompts_folder
 from compiler.spec import Dataset
 from compiler.within import mark_within
 from registry import UNCERTAIN
 from registry.cards import Card
-from registry.plugins import PROMPTS, ROOT, Plugin
+from registry.plugins import PROMPTS, Plugin
 from registry.where import WhereError, parse
 from runners.prompt_files import PromptError, fill, read_prompt
 
@@ -46,12 +46,13 @@ def asked(entry: Dataset, path: Path_, problem: Callable[[Path_, str, str], None
     if entry.ask is None:
         return {}
     place = prompt_path(entry.ask)
-    there = {file.stem for file in (ROOT / PROMPTS).glob("*.md")}
+    folder = prompts_folder()
+    there = {file.stem for file in folder.glob("*.md")}
     if entry.ask not in there:
         problem((*path, "ask"), f"expected the name of a file {PROMPTS}/NAME.md, got '{entry.ask}'", nearest(entry.ask, there))
         return {}
     try:
-        fill(read_prompt("", str(ROOT / place)), {"question": ""}, place)
+        fill(read_prompt("", str(folder / f"{entry.ask}.md")), {"question": ""}, place)
     except PromptError as error:
         problem((*path, "ask"), str(error), "")
         return {}

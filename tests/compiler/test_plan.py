@@ -1,5 +1,6 @@
 """Planning: which stages, what each depends on, how many, and that clashes are met."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from compiler.errors import SpecError
 from compiler.plan import MAX_STAGES, Plan, PlannedStage, _check_outputs, _ordered, canonical, leaves, make_plan
 from compiler.resolve import Resolved, resolve_file
 from compiler.spec import RunWide
+from registry.plugins import ROOT
 
 SPEC = """\
 qualm: 1
@@ -58,6 +60,17 @@ def test_a_stage_depends_on_its_inputs_and_the_code_that_implements_it_and_nothi
     for stage in plan.stages:
         assert "runners/settings.py" not in stage.deps, "execution settings are no content"
         assert "runners/__main__.py" not in stage.deps
+
+
+def test_where_our_code_is_an_installed_package_its_digest_is_a_parameter(tmp_path: Path) -> None:
+    ours, theirs = make(tmp_path), make_plan(resolved(tmp_path), tmp_path)
+    assert theirs.stage("score").deps == tuple(d for d in ours.stage("score").deps if not d.startswith(("registry/", "runners/")))
+    digests = {s.name: s.tracked["package"] for s in theirs.stages}
+    assert digests["infer-base-scenes"] == digests["infer-base-scenes_mc"] != digests["score"]
+    assert all("package" not in s.tracked for s in ours.stages)
+    score = ours.stage("score").code
+    by_hand = "".join(f"{file}\0{hashlib.sha256((ROOT / file).read_bytes()).hexdigest()}\n" for file in score)
+    assert digests["score"] == hashlib.sha256(by_hand.encode()).hexdigest()
 
 
 def test_order_of_keys_is_no_content(tmp_path: Path) -> None:
