@@ -21,6 +21,9 @@ EVIDENCE = "evidence"
 REJECTED = "rejected"
 """Key of a sample's `meta`: an answer that is worse than its references, for training that prefers."""
 
+HISTORY = "history"
+"""Key of a sample's `meta`: what was said before its question, a JSON list of [question, answer]. Tuning shows it; nothing else does."""
+
 MODALITIES = ("image", "text", "cross")
 """What a perturbation changes, and what a question's uncertainty can come from: the picture, the words, the match of the two."""
 

@@ -16,6 +16,7 @@ from registry import ASKED as ASKED
 from registry import CLEAN as CLEAN
 from registry import EVIDENCE as EVIDENCE
 from registry import GREEDY as GREEDY
+from registry import HISTORY as HISTORY
 from registry import REJECTED as REJECTED
 from registry import UNCERTAIN as UNCERTAIN
 

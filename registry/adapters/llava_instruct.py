@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._official import need, read_image, read_records, text_of
-from registry.sample import Image, Sample
+from registry.sample import HISTORY, Image, Sample
 
-META = ["turn", "origin"]
+META = ["turn", "origin", "history"]
 IMAGE = "<image>"
 
 
@@ -21,19 +21,21 @@ def llava_instruct(
     context: AdapterContext,
     *,
     file: str = "llava_v1_5_mix665k.json",
-    turns: Literal["each", "first"] = "each",
+    turns: Literal["dialogue", "each", "first"] = "dialogue",
     text_only: bool = True,
 ) -> Iterator[Image | Sample]:
     """A sample of each question of a conversation and its answer, in official order, all of split `train`.
 
     Reads a list of `{id, image, conversations: [{from: human | gpt, value}]}`; pictures lie at `image` from the entry's top, or under
-    `images/`. The mark `<image>` is taken out of the questions: models are shown the picture by their own templates. A sample stands
-    for itself: what was said before its turn is not part of it. Ids of the release come many times, so `sample_id` is the id, a digest of
-    the conversation, and the turn. `meta.origin` is the first folder of the picture (`coco`, `gqa`...), or `text`.
+    `images/`. The mark `<image>` is taken out of the questions: models are shown the picture by their own templates. What was said
+    before a sample's turn is `meta.history`, which tuning puts before the question. Ids of the release come many times, so
+    `sample_id` is the id, a digest of the conversation, and the turn. `meta.origin` is the first folder of the picture (`coco`,
+    `gqa`...), or `text`.
 
     Args:
         file: its name.
-        turns: `each` question of a conversation, or only the `first`, which alone needs nothing that was said before.
+        turns: `dialogue`: each question after all that was said before it, as LLaVA is tuned. `each`: each question by itself, which a
+            follow-up ("And what color is it?") may not stand. `first`: only the first.
         text_only: take the conversations without a picture too.
 
     Raises:
@@ -73,9 +75,13 @@ def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: 
             split="train",
             source="llava_instruct",
             group=image or name,
-            meta={"turn": str(turn), "origin": image.partition("/")[0] if image is not None else "text"},
+            meta={
+                "turn": str(turn),
+                "origin": image.partition("/")[0] if image is not None else "text",
+                **({HISTORY: json.dumps(asked[:turn], ensure_ascii=False)} if turns == "dialogue" and turn else {}),
+            },
         )
-        for turn, (question, answer) in enumerate(asked if turns == "each" else asked[:1])
+        for turn, (question, answer) in enumerate(asked[:1] if turns == "first" else asked)
     ]
 
 

@@ -60,7 +60,8 @@ def rtune(
       where it got the row right, and that it is not where it got it wrong.
     - `uncertain`: the same, but by the entropy of several drawn answers: the lower half of the rows is sure, the upper unsure.
 
-    The loss is that of `sft`. Rows that the judge cannot rate are left out and counted.
+    The loss is that of `sft`. Rows that the judge cannot rate are left out and counted, and so are those that follow on earlier turns
+    (`meta.history`), since the base model is asked each question by itself.
 
     Args:
         context: datasets, models, seed.
@@ -135,13 +136,22 @@ def refusal(row: Row, refusals: Sequence[str]) -> str:
     return refusals[int.from_bytes(hashlib.sha256(row.sample_id.encode()).digest()[:4]) % len(refusals)]
 
 
+def _alone(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
+    """Without rows that follow on what was said before: the base model is asked each question by itself."""
+    found = [row for row in rows if not row.history]
+    if len(found) < len(rows):
+        context.count(**{"dropped (follows on earlier turns)": len(rows) - len(found)})
+    return found
+
+
 def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Chosen) -> dict[tuple[str, str], bool]:
     """Which rows the base model gets right."""
     from runners.tuning.opinions import greedy, right
 
     said = greedy(context, base, material.datasets)
     known: dict[tuple[str, str], bool] = {}
-    for name, rows in material.rows.items():
+    for name, all_rows in material.rows.items():
+        rows = _alone(context, all_rows)
         verdicts = right(context, rows, [said[name, row.sample_id] for row in rows], judge)
         known |= {(name, row.sample_id): v for row, v in zip(rows, verdicts, strict=True) if v is not None}
         context.count(known=verdicts.count(True), unknown=verdicts.count(False))
@@ -155,7 +165,8 @@ def _by_entropy(context: FinetuneContext, base: str, material: Material, draws: 
     from runners.tuning.opinions import entropy, sampled
 
     ranked: list[tuple[float, str, str]] = []
-    for name, rows in material.rows.items():
+    for name, all_rows in material.rows.items():
+        rows = _alone(context, all_rows)
         asked = [row for row in rows if not row.choices]
         if len(asked) < len(rows):
             context.count(**{"dropped (has options)": len(rows) - len(asked)})

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry import REJECTED
+from registry import HISTORY, REJECTED
 from runners.finetunes import FinetuneError
 from runners.inputs import Dataset
-from runners.prompts import LETTERS, messages, verification
+from runners.prompts import LETTERS, messages, render_question, verification
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,17 @@ class Row:
     """What the model is to say; None where the data do not tell."""
     rejected: str | None = None
     """A worse answer, where the data have one."""
+    history: tuple[tuple[str, str], ...] = ()
+    """Questions and answers that came before, in the same conversation."""
 
     @property
     def conversation(self) -> tuple[dict[str, Any], ...]:
-        return tuple(messages(self.question, self.choices, image=self.has_image))
+        if not self.history:
+            return tuple(messages(self.question, self.choices, image=self.has_image))
+        (first, answer), *later = self.history
+        turns = [*messages(first, image=self.has_image), _turn("assistant", answer)]
+        turns += [turn for asked, said in later for turn in (_turn("user", asked), _turn("assistant", said))]
+        return (*turns, _turn("user", render_question(self.question, self.choices)))
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> Example:
         """To be taught the row's own answer, or another."""
@@ -74,7 +82,7 @@ def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
     columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
     found, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
-        target = _target(sample)
+        target, meta = _target(sample), dict(sample["meta"] or ())
         if target is None:
             without += 1
             continue
@@ -90,7 +98,8 @@ def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
                 sample["answerable"],
                 tuple(sample["references"] or ()),
                 target,
-                dict(sample["meta"] or ()).get(REJECTED),
+                meta.get(REJECTED),
+                _history(meta.get(HISTORY), dataset.name, sample["sample_id"]),
             )
         )
     if without:
@@ -98,6 +107,15 @@ def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
     if not found:
         raise FinetuneError(f"dataset '{dataset.name}': none of its {without} rows to train on has a reference")
     return found
+
+
+def _history(told: str | None, dataset: str, sample_id: str) -> tuple[tuple[str, str], ...]:
+    try:
+        return tuple((str(asked), str(said)) for asked, said in json.loads(told or "[]"))
+    except (ValueError, TypeError) as error:
+        raise FinetuneError(
+            f"dataset '{dataset}': sample '{sample_id}': meta.{HISTORY}: expected a JSON list of [question, answer]: {error}"
+        ) from error
 
 
 def _target(sample: dict[str, Any]) -> str | None:

@@ -41,6 +41,8 @@ def test_a_sample_of_each_turn(tmp_path):
         meta={"turn": "0", "origin": "coco"},
     )  # fmt: skip
     assert (second.question, second.references, second.meta["turn"]) == ("What color is it?", ("Brown.",), "1")
+    assert json.loads(second.meta["history"]) == [["What is it?", "A dog."]] and "history" not in first.meta
+    assert all("history" not in x.meta for x in read(tmp_path, turns="each")[1:])
     assert first.sample_id.startswith("000000000042-") and first.sample_id[:-1] == second.sample_id[:-1]
     assert len(read(tmp_path, turns="first")) == 2
 

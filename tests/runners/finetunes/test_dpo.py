@@ -7,12 +7,14 @@ import math
 import pytest
 import torch
 
+from registry.sample import SAMPLES
 from runners.finetunes import FinetuneContext, FinetuneError
 from runners.finetunes.dpo import dpo
 from runners.inputs import Dataset
 from runners.models import ModelContext, Request
 from runners.models.hf_vlm import hf_vlm
 from runners.prompts import messages
+from runners.records import read_table, write_table
 from tests.tiny_models import FAMILIES
 from tests.tiny_tuning import FULL, LORA, Tuning, bare_stage, write_pairs
 
@@ -29,7 +31,8 @@ def make(tmp_path, models):
     stage = bare_stage()
 
     def made(family="llava", pairs=12, **changes):
-        write_pairs(tmp_path / "data", pairs)
+        if pairs is not None:
+            write_pairs(tmp_path / "data", pairs)
         context = FinetuneContext(
             {"pairs": tmp_path / "data"},
             7,
@@ -123,3 +126,17 @@ def test_it_learns_to_prefer(tmp_path, models):
 def test_data_without_pairs(make):
     with pytest.raises(FinetuneError, match="dataset 'pairs': none of its 3 rows can be used by this recipe"):
         make(pairs=0)
+
+
+def test_rated_preferences(make):
+    """A worse answer that the data have is what the better one is preferred to, whatever else is in the set."""
+    write_pairs(make.folder, 12)
+    rows = read_table(make.folder / "samples.parquet", SAMPLES).to_pylist()
+    for row in rows:
+        if row["sample_id"] == "p00-a":
+            row |= {"pair_id": None, "meta": [("rejected", "blue cone")]}
+    write_table(make.folder / "samples.parquet", rows, SAMPLES)
+    recipe = make(pairs=None)
+    found = [e for e in recipe.share.mixture.pools[""] if e.rejected == "blue cone"]
+    assert [(e.answer, e.conversation[0]["content"][-1]["text"]) for e in found] == [("red", "What color is the cube ?")]
+    assert len(recipe.share.mixture.pools[""]) == 1 + 22

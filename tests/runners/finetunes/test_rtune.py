@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from registry.sample import SAMPLES
 from runners.answers import answer_tables
 from runners.code import engine_digest
 from runners.finetunes import FinetuneContext, FinetuneError
@@ -16,6 +17,7 @@ from runners.inputs import Dataset, Variant
 from runners.judges.rules import rules
 from runners.models import ModelContext
 from runners.models.hf_vlm import hf_vlm
+from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.splits import Rule
 from runners.store import Store
@@ -50,6 +52,16 @@ def make(project, **changes):
 
 def examples(recipe):
     return recipe.share.mixture.pools[""]
+
+
+def test_rows_that_follow_on_are_not_asked_by_themselves(project):
+    path = project.folder / "results/t/data/pairs/samples.parquet"
+    rows = read_table(path, SAMPLES).to_pylist()
+    for row in rows[:2]:
+        row["meta"] = [("history", '[["What is it?", "A cube."]]')]
+    write_table(path, rows, SAMPLES)
+    recipe, stage = make(project)
+    assert stage.counters["dropped (follows on earlier turns)"] == 2 and len(examples(recipe)) == 25
 
 
 def test_unknown_replaces_what_the_base_model_gets_wrong(project):

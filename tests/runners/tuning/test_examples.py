@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from runners.tuning.examples import Row, preferences
 
 
@@ -20,3 +22,16 @@ def test_what_an_answer_is_preferred_to():
         ("red", "I don't know."),
         ("I don't know.", "red"),
     ]
+
+
+def test_what_was_said_before_stands_before_the_question():
+    later = replace(row("b", "Brown."), history=(("What is it?", "A dog."), ("Is it big?", "No.")))
+    said = [(turn["role"], [part.get("text", part["type"]) for part in turn["content"]]) for turn in later.conversation]
+    assert said == [
+        ("user", ["image", "What is it?"]),
+        ("assistant", ["A dog."]),
+        ("user", ["Is it big?"]),
+        ("assistant", ["No."]),
+        ("user", ["b?"]),
+    ]
+    assert [turn["role"] for turn in row("a", "red").conversation] == ["user"]
