@@ -18,6 +18,7 @@ What the `data` stage relies on, and every adapter keeps:
   each stands and hand bad lines on likewise.
 - Keys of `meta` that all its samples may have are declared, `META = ["level", "kind"]`, so that a spec's `where:` is checked
   against them before anything runs.
+- What is known of a picture in words, for judges that ask for it, is `meta.evidence` (`registry.EVIDENCE`).
 - Where reading a picture is dear, `context.selects(sample)` says beforehand whether the spec wants its sample; one that it
   does not want need not be yielded.
 - Extra files for other readers (a scenes JSON, say) may be written beneath `context.folder`.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,10 +22,10 @@ def shr(context: AdapterContext) -> Iterator[Image | Sample]:
     """One description asked of each picture of `val_images_final.json`, in its order; the pictures are Visual Genome's.
 
     References are the facts of `shr_factual_part1.jsonl` and `part2` about the picture; `meta.facts` counts them. `meta.evidence`, which
-    the judge `shr` is told, has a line `[x1, y1, x2, y2]: phrase` in pixels for every region of `region_descriptions.json`. A picture
-    without facts has the phrases of its regions as references, and one without either ends the run. `image_data.json` says in which
-    folder a picture lies (`VG_100K`, `VG_100K_2`). Questions ask "Describe this image in detail."; replies need room
-    (`max_new_tokens: 512`).
+    the judge `shr` is told, has a line `[x1, y1, x2, y2]: phrase` for every region of `region_descriptions.json` that has one, in shares of
+    width and height with two decimals as in the official code. A picture without facts has the phrases of its regions as references,
+    and one without either ends the run. `image_data.json` says how large a picture is and in which folder it lies (`VG_100K`,
+    `VG_100K_2`). Questions ask "Describe this image in detail."; replies need room (`max_new_tokens: 512`).
 
     Raises:
         AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
@@ -35,17 +36,24 @@ def shr(context: AdapterContext) -> Iterator[Image | Sample]:
         with context.record():
             wanted[_id(need(record, ("image_id",), where)["image_id"], where)] = where
     facts = _facts(source, context)
-    places = _places(source / "image_data.json", wanted)
-    regions = _regions(source / "region_descriptions.json", wanted)
+    known = _pictures(source / "image_data.json", wanted)
+    regions = _regions(source / "region_descriptions.json", known)
     for image_id, where in wanted.items():
         with context.record():
+            if image_id not in known:
+                raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this picture")
             sample = _sample(image_id, facts.get(image_id, ()), regions.get(image_id, ()), where)
             if not context.selects(sample):
                 continue
-            if image_id not in places:
-                raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this picture")
-            yield read_image(source, (places[image_id],), image_id, where)
+            yield read_image(source, (known[image_id].path,), image_id, where)
             yield sample
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    path: str
+    width: int
+    height: int
 
 
 def _id(value: Any, where: str) -> str:
@@ -69,17 +77,21 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _places(path: Path, wanted: dict[str, str]) -> dict[str, str]:
-    """Path of each wanted picture: the last two parts of its address."""
+def _pictures(path: Path, wanted: Collection[str]) -> dict[str, _Picture]:
+    """Size of each wanted picture, and its path: the last two parts of its address."""
     found = {}
     for where, record in read_records(path, "Visual Genome's list of pictures"):
-        image_id = _id(need(record, ("image_id", "url"), where)["image_id"], where)
-        if image_id in wanted:
-            found[image_id] = "/".join(PurePosixPath(text_of(record, "url", where)).parts[-2:])
+        image_id = _id(need(record, ("image_id", "url", "width", "height"), where)["image_id"], where)
+        if image_id not in wanted:
+            continue
+        width, height = record["width"], record["height"]
+        if not (type(width) is int and type(height) is int and width > 0 and height > 0):
+            raise AdapterError(f"{where}: width, height: expected whole numbers above 0, got {(width, height)!r:.60}")
+        found[image_id] = _Picture("/".join(PurePosixPath(text_of(record, "url", where)).parts[-2:]), width, height)
     return found
 
 
-def _regions(path: Path, wanted: dict[str, str]) -> dict[str, tuple[tuple[str, str], ...]]:
+def _regions(path: Path, wanted: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
     """(box, phrase) of every region of the wanted pictures. The file has a gigabyte: one record at a time."""
     found = {}
     for where, record in read_records(path, "Visual Genome's regions"):
@@ -87,15 +99,17 @@ def _regions(path: Path, wanted: dict[str, str]) -> dict[str, tuple[tuple[str, s
         if not isinstance(given, list):
             raise AdapterError(f"{where}: regions: expected a list, got {given!r:.60}")
         if given and (image_id := _id(need(given[0], ("image_id",), f"{where}: regions[0]")["image_id"], where)) in wanted:
-            found[image_id] = tuple(_region(region, f"{where}: regions[{i}]") for i, region in enumerate(given))
+            made = (_region(region, wanted[image_id], f"{where}: regions[{i}]") for i, region in enumerate(given))
+            found[image_id] = tuple(one for one in made if one[1])
     return found
 
 
-def _region(region: Any, where: str) -> tuple[str, str]:
+def _region(region: Any, picture: _Picture, where: str) -> tuple[str, str]:
     x, y, width, height = (need(region, BOX, where)[key] for key in BOX[:4])
     if not all(type(n) is int for n in (x, y, width, height)):
         raise AdapterError(f"{where}: x, y, width, height: expected whole numbers, got {(x, y, width, height)!r:.80}")
-    return f"[{x}, {y}, {x + width}, {y + height}]", str(region["phrase"]).strip()
+    corners = (x / picture.width, y / picture.height, (x + width) / picture.width, (y + height) / picture.height)
+    return str([float(f"{share:.2f}") for share in corners]), str(region["phrase"]).strip()
 
 
 def _sample(image_id: str, facts: tuple[str, ...], regions: tuple[tuple[str, str], ...], where: str) -> Sample:

@@ -1,6 +1,8 @@
-"""Yes or no as MME's evaluation reads it. MME: Fu, Chen, Shen et al., 2023."""
+"""Yes or no as MME's evaluation tool reads it. MME: Fu, Chen, Shen et al., 2023."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from runners.judges import Judgement
 from runners.judges._yes_no import Said, judged
@@ -10,17 +12,24 @@ FIRST = 4
 """Characters in which either word is looked for."""
 
 
-def mme(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """The rule in use: in lower case without full stops and outer spaces, `yes` or `no`, a lone `y` or `n`, or else "yes" and then
-    "no" anywhere in the first four characters. What has neither there is wrong.
+def mme(
+    questions: list[str], references: list[list[str]], predictions: list[str], *, rule: Literal["official", "lmms_eval"] = "official"
+) -> list[Judgement]:
+    """The official rule: in lower case, "yes" and else "no" anywhere in the first four characters; what has neither there is wrong.
 
-    "No, it is" is "no" and so is "Now", "Not at all" or "Nope"; "The answer is yes" is neither. For `mme_score` and `yes_no_f1`.
+    "No, it is" is "no" and so are "Now", "Not at all" and "Nope"; "The answer is yes" is neither. For `mme_score` and `yes_no_f1`.
+
+    Args:
+        rule: `official`, or `lmms_eval`, which leaves out outer spaces and full stops first and takes a lone `y` or `n`.
     """
-    return judged(_read, questions, references, predictions)
+    return judged(_official if rule == "official" else _lmms_eval, questions, references, predictions)
 
 
-def _read(text: str) -> Said:
+def _official(text: str) -> Said:
+    start = text.lower()[:FIRST]
+    return "yes" if "yes" in start else "no" if "no" in start else None
+
+
+def _lmms_eval(text: str) -> Said:
     plain = text.lower().strip().replace(".", "")
-    if plain in ("y", "n"):
-        return "yes" if plain == "y" else "no"
-    return "yes" if "yes" in plain[:FIRST] else "no" if "no" in plain[:FIRST] else None
+    return "yes" if plain == "y" else "no" if plain == "n" else _official(plain)

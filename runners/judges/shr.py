@@ -15,7 +15,8 @@ from runners.judges._rubric import replies
 MARKS = ["hallucinated", "correct", "unclear", "sentences"]
 ASSETS = ["../../specs/prompts/shr.md"]
 HALLUCINATED, CORRECT, UNCLEAR = "hallucination", "correct", "cannot judge"
-_VERDICT = re.compile(rf"^\W*(\d+)\s*[.):]\W*({HALLUCINATED}|{CORRECT}|{UNCLEAR})\b", re.IGNORECASE | re.MULTILINE)
+CLASSES = (HALLUCINATED, CORRECT, UNCLEAR)
+_LINE = re.compile(r"^\W*(\d+)\s*[.):]\s*(.*)$", re.MULTILINE)
 
 
 def shr(
@@ -33,8 +34,9 @@ def shr(
     """A language model says of every sentence of a description whether it is a hallucination, correct, or cannot be judged.
 
     The references are facts about the picture, the evidence is what people wrote of its regions. Marks: `sentences` and how many of
-    them are `hallucinated`, `correct` and `unclear`; the rating is the share of sentences that are no hallucination. Where the
-    judgements are not one to a sentence, in order, nothing of that description counts: it is unscored, as in the official code.
+    them are `hallucinated`, `correct` and `unclear`; the rating is the share of sentences that are no hallucination. A sentence that is
+    called something else is left out. Where the judgements are not one to a sentence, in order, nothing of that description counts: it is
+    unscored. All of that as in the official code.
 
     Args:
         by: the model: `hf` or `openai`, with its parameters.
@@ -66,13 +68,14 @@ def sentences(description: str) -> list[str]:
 
 
 def verdicts(reply: str | None, n: int) -> list[str] | None:
-    """The judgements of sentences 1 to n; None where they are not just these, in order.
+    """What sentences 1 to n are called; None where the numbered lines are not just these, in order.
 
     >>> verdicts("Judgement:\\n1. Correct: yes\\n2. hallucination: no cat", 2), verdicts("1. correct: yes", 2)
     (['correct', 'hallucination'], None)
     """
-    found = _VERDICT.findall(reply or "")
-    return [said.lower() for _, said in found] if [int(number) for number, _ in found] == list(range(1, n + 1)) else None
+    found = _LINE.findall(reply or "")
+    said = [line.partition(":")[0].strip(" *_").lower() for _, line in found]
+    return said if [int(number) for number, _ in found] == list(range(1, n + 1)) else None
 
 
 def _places(references: list[str], evidence: str, said: list[str]) -> dict[str, str]:
@@ -84,9 +87,9 @@ def _judgement(question: str, references: list[str], prediction: str, n: int, re
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(float(declines), declines)
-    found = verdicts(reply, n) if n else None
-    if found is None:
+    made_up, right, unclear = (((verdicts(reply, n) if n else None) or []).count(name) for name in CLASSES)
+    told = made_up + right + unclear
+    if not told:
         return Judgement(None, declines, reply, parse_ok=False)
-    made_up = found.count(HALLUCINATED)
-    counted = {"hallucinated": made_up, "correct": found.count(CORRECT), "unclear": found.count(UNCLEAR), "sentences": n}
-    return Judgement(1 - made_up / n, declines, reply, marks={name: float(count) for name, count in counted.items()})
+    counted = {"hallucinated": made_up, "correct": right, "unclear": unclear, "sentences": told}
+    return Judgement(1 - made_up / told, declines, reply, marks={name: float(count) for name, count in counted.items()})

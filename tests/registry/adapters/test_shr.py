@@ -20,10 +20,17 @@ def folder(root, **changes):
         "shr_factual_part1.jsonl": [{"7": ["There is a dog.", "It is day."]}],
         "shr_factual_part2.jsonl": [{"9": ["Not asked about."]}],
         "image_data.json": [
-            {"image_id": n, "url": f"https://cs.stanford.edu/people/rak248/VG_100K{'_2' if n == 5 else ''}/{n}.jpg", "width": 800}
+            {
+                "image_id": n,
+                "url": f"https://cs.stanford.edu/people/rak248/VG_100K{'_2' if n == 5 else ''}/{n}.jpg",
+                "width": 800,
+                "height": 500,
+            }
             for n in (5, 7, 8)
         ],
-        "region_descriptions.json": [{"regions": [region(n), region(n, x=0, phrase="grass")], "id": n} for n in (8, 7, 5)]
+        "region_descriptions.json": [
+            {"regions": [region(n), region(n, x=0, phrase="grass"), region(n, phrase=" ")], "id": n} for n in (8, 7, 5)
+        ]
         + [{"regions": [], "id": 9}],
     } | changes
     for name, records in files.items():
@@ -49,7 +56,7 @@ def test_facts_and_regions(tmp_path):
         references=("There is a dog.", "It is day."),
         source="shr",
         group="7",
-        meta={"evidence": "[10, 20, 50, 70]: a brown dog\n[0, 20, 40, 70]: grass", "facts": "2"},
+        meta={"evidence": "[0.01, 0.04, 0.06, 0.14]: a brown dog\n[0.0, 0.04, 0.05, 0.14]: grass", "facts": "2"},
     )
     assert (second.references, second.meta["facts"]) == (("a brown dog", "grass"), "0"), "without facts, what its regions are called"
 
@@ -60,7 +67,8 @@ def test_facts_and_regions(tmp_path):
         ({"val_images_final.json": [{"id": 7}]}, "val_images_final.json: line 1, record 0: missing image_id; it has: id"),
         ({"val_images_final.json": [{"image_id": 8}]}, "expected its picture at VG_100K/8.jpg"),
         ({"val_images_final.json": [{"image_id": 9}]}, "image_id 9: image_data.json does not know this picture"),
-        ({"val_images_final.json": [{"image_id": 11}]}, "image_id 11: neither facts nor regions are known of this picture"),
+        ({"region_descriptions.json": []}, "region_descriptions.json"),
+        ({"region_descriptions.json": [{"regions": []}]}, "image_id 5: neither facts nor regions are known of this picture"),
         (
             {"shr_factual_part1.jsonl": [{"7": [], "8": []}]},
             "part1.jsonl: line 1, record 0: expected an object of one picture and its facts",
@@ -86,5 +94,5 @@ def test_the_ratio_is_of_all_sentences_together(tmp_path, monkeypatch):
     with serving(judge) as server:
         texts = {"7": "A dog. A cat. A cat in a tree. Day.", "5": "Grass."}
         found = scored(samples, texts, [asking(server, "shr")], [ref("hallucinated_sentence_ratio", judge="shr")])
-        assert "[10, 20, 50, 70]: a brown dog" in prompt_of(server.bodies[0])
+        assert "[0.01, 0.04, 0.06, 0.14]: a brown dog" in prompt_of(server.bodies[0])
     assert found["all", "hallucinated_sentence_ratio"]["value"] == pytest.approx(2 / 5)
