@@ -31,14 +31,15 @@ def oodcv_vqa(
 ) -> Iterator[Image | Sample]:
     """Questions with their options, in official order: `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`.
 
-    Numbers end their options; they become words (`Zero` to `Five`), as VLM-Uncertainty-Bench writes them. Questions on one picture are
+    What an option says is its last word ("A. 2"): a number, as a word here (`Zero` to `Five`), as VLM-Uncertainty-Bench writes it, or Yes
+    or No. Questions on one picture are
     a group, the category is the `situation` (weather, context, ...), and `meta.count` the true number. The files have no ids:
     `sample_id` is a digest of picture, question and options, with `-2` behind it where a record occurs a second time.
 
     Args:
         answers: `number` is the Digits subset; `yes-no` the other answers; `all` both.
         counterfactual: The questions that begin from what is not the case.
-        format: `open` asks without options, and the right answer's text is the reference, as the authors' evaluation does.
+        format: `open` asks without options, as the authors' evaluation does; its reference is the digit, or Yes or No (judge `oodcv_vqa`).
 
     Raises:
         AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
@@ -69,10 +70,7 @@ def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) ->
     options = record["options"]
     if not isinstance(options, list) or len(options) < 2 or not all(isinstance(o, str) and o.strip() for o in options):
         raise AdapterError(f"{where}: options: expected a list of at least two texts, got {options!r:.120}")
-    told = str(record["text_answer"])
-    choices, right = _counted(options, told, where) if kind == NUMBER else (tuple(options), told)
-    if choices.count(right) != 1:
-        raise AdapterError(f"{where}: text_answer: expected one of the options {', '.join(choices)}, once, got {told!r:.60}")
+    choices, right = _words(options, str(record["text_answer"]), kind, where)
     name = hashlib.sha256("\0".join((image, question, *options)).encode()).hexdigest()[:16]
     met[name] += 1
     as_choices = form == "choices"
@@ -95,11 +93,14 @@ def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) ->
     )
 
 
-def _counted(options: list[str], told: str, where: str) -> tuple[tuple[str, ...], str]:
-    """Options and the answer as words, from the digits at their ends."""
-    ends = [text.split()[-1] for text in (*options, told)]
-    wrong = next((e for e in ends if e not in map(str, range(len(COUNTS)))), None)
+def _words(options: list[str], told: str, kind: str, where: str) -> tuple[tuple[str, ...], str]:
+    """Options and the answer as single words, which stand at their ends ("A. 2" is Two)."""
+    known = dict(zip(map(str, range(len(COUNTS))), COUNTS, strict=True)) if kind == NUMBER else {"Yes": "Yes", "No": "No"}
+    ends = [(text.split() or [""])[-1] for text in (*options, told)]
+    wrong = next((end for end in ends if end not in known), None)
     if wrong is not None:
-        raise AdapterError(f"{where}: expected options and answer that end with a digit of 0 to {len(COUNTS) - 1}, got {wrong!r:.60}")
-    words = [COUNTS[int(e)] for e in ends]
-    return tuple(words[:-1]), words[-1]
+        raise AdapterError(f"{where}: expected options and answer of {kind} that end with {', '.join(known)}, got {wrong!r:.60}")
+    *words, right = (known[end] for end in ends)
+    if words.count(right) != 1:
+        raise AdapterError(f"{where}: text_answer: expected one of the options {', '.join(words)}, once, got {told!r:.60}")
+    return tuple(words), right

@@ -68,7 +68,7 @@ _MARK = f"[{re.escape(_MARKS)}]"
 _RUN = f"[ {re.escape(_MARKS)}]+"
 _BESIDE_ANOTHER = re.compile(f"(?<=[ {re.escape(_MARKS)}]){_MARK}|{_MARK}(?=[ {re.escape(_MARKS)}])")
 _BETWEEN_LETTERS = re.compile(f"(?<=[a-zA-Z]){_MARK}(?=[a-zA-Z])")
-_MOST_PERIODS = 32
+MOST_PERIODS = 32
 """The original code hands `re.UNICODE`, which is 32, to `sub` as its count."""
 _WORDS = "zero one two three four five six seven eight nine ten"
 _DIGITS = {word: str(number) for number, word in enumerate(_WORDS.split())} | {"none": "0"}
@@ -105,13 +105,13 @@ def normalise(text: str, rule: Rule = "official") -> str:
     """
     if rule == "evalai":
         text = text.lower().replace(",", "").replace("?", "").replace("'s", " 's").strip()
-    plain = _runs_of_marks(text) if rule == "reliable" else _each_mark(text)
-    plain = re.sub(r"\.(?!\d)", "", plain, count=_MOST_PERIODS)
+    plain = _runs_of_marks(text) if rule == "reliable" else each_mark(text)
+    plain = re.sub(r"\.(?!\d)", "", plain, count=MOST_PERIODS)
     words = [_DIGITS.get(w, w) for w in plain.lower().split()]
     return " ".join(_contractions().get(w, w) for w in words if w not in _ARTICLES)
 
 
-def _each_mark(text: str) -> str:
+def each_mark(text: str) -> str:
     """Marks that touch a space are deleted, all of them where the text has a comma between digits; others become a space."""
     deleted = re.search(r"\d,\d", text) is not None
     plain = text

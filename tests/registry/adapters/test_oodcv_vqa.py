@@ -13,7 +13,7 @@ def record(image="phase-1/images/a.jpg", **more):
         "question": "How many bicycles are there in the image?",
         "answer": "2",
         "text_answer": "2",
-        "options": ["the answer is 2", "the answer is 0"],
+        "options": ["A. 2", "B. 0"],
         "answer_type": "number",
         "phase": "phase-1",
         "situation": "weather",
@@ -22,7 +22,7 @@ def record(image="phase-1/images/a.jpg", **more):
 
 
 UNICORNS = record("phase-2/images/365.jpg", text_answer=0, options=["0", "1"], situation="occlusion", phase="phase-2")
-YES_NO = record(answer="Yes", text_answer="Yes", options=["Yes", "No"], answer_type="yes/no", question="Is there a bicycle?")
+YES_NO = record(answer="Yes", text_answer="Yes", options=["A. Yes", "B. No"], answer_type="yes/no", question="Is there a bicycle?")
 OFFICIAL = [record(), YES_NO, UNICORNS, record()]
 
 
@@ -82,8 +82,9 @@ def test_counterfactual(tmp_path):
     ("change", "says"),
     [
         ({"situation": "night"}, r"record 0: situation: expected one of iid, .*, got 'night'"),
-        ({"options": ["one", "two"]}, "expected options and answer that end with a digit of 0 to 5, got 'one'"),
+        ({"options": ["one", "two"]}, "expected options and answer of number that end with 0, 1, 2, 3, 4, 5, got 'one'"),
         ({"text_answer": "4"}, "text_answer: expected one of the options Two, Zero, once, got '4'"),
+        ({"answer_type": "yes/no"}, "expected options and answer of yes/no that end with Yes, No, got '2'"),
         ({"options": ["2"]}, "options: expected a list of at least two texts"),
         ({"surprise": 1}, "unknown keys surprise"),
     ],
