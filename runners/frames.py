@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from registry.sample import ASKED, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
+from registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
 from runners.conformal_sets import calibration_rows
 from runners.records import read_table
 from runners.stage import StageError
@@ -85,6 +85,11 @@ class Samples:
     def asked_about(self) -> NDArray[np.bool_]:
         """Rows that ask whether another question is uncertain."""
         return np.array([value is not None for value in self.values(ASKED)], dtype=bool)
+
+    @cached_property
+    def evidence(self) -> list[str | None]:
+        """What is known of each sample's picture, for judges."""
+        return self.values(EVIDENCE)
 
     @cached_property
     def fold(self) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.sample import EVIDENCE, GENERATIONS, GREEDY, JUDGEMENTS
+from registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
 from runners.frames import Samples, read_samples
 from runners.judges import JudgeError
 from runners.judging import Answered, judge, takes_choices
@@ -109,7 +109,6 @@ def _answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[
     in_words = pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy() & (samples.truth[place] >= 0)
     judged = (samples.n_options[place] == 0) | in_words
     facts = samples.table.select(["question", "references", "answerable", "choices", "answer_index"]).to_pylist()
-    evidence = samples.values(EVIDENCE)
     rows: Rows = []
     answers: list[Answered | None] = []
     for row, i in zip(table.drop_columns("option_logits").filter(pa.array(judged)).to_pylist(), place[judged], strict=True):
@@ -123,5 +122,5 @@ def _answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[
         references, people = (given, ()) if fact["answerable"] else ((), given)
         rows.append({**row, "gt_is_idk": not fact["answerable"]})
         fits = text is not None and (references or not fact["answerable"])
-        answers.append(Answered(fact["question"], references, text, people, evidence[i] or "") if fits else None)
+        answers.append(Answered(fact["question"], references, text, people, samples.evidence[i] or "") if fits else None)
     return rows, answers

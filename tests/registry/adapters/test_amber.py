@@ -4,8 +4,11 @@ from pathlib import Path
 import pytest
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.amber import amber
+from registry.adapters.amber import META, amber
+from registry.cards import load_card
 from registry.sample import Image, Sample
+from registry.where import parse
+from runners.selection import Selection
 from tests.scored import ref, scored
 from tests.yes_no_answers import amber_by_hand
 
@@ -106,6 +109,10 @@ def test_the_released_records(tmp_path, monkeypatch):
     assert len(samples) == 50 and {s.category for s in samples} == {
         "generative", "existence", "attribute/state", "attribute/number", "attribute/action", "relation",
     }  # fmt: skip
+    subsets = load_card("amber").subsets
+    for name in subsets:
+        selection = Selection("d", {"where": str(parse(name, META, subsets))})
+        assert [s for s in samples if selection.selects(s)] == [s for s in samples if s.category.split("/")[0] == name]
     asked = [s for s in samples if s.references]
     cycle = ["No", "Yes", "No", "no", "Yes", "No", "No"]
     texts = {s.sample_id: cycle[i % len(cycle)] for i, s in enumerate(asked)}

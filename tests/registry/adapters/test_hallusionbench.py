@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.hallusionbench import hallusionbench
+from registry.adapters.hallusionbench import META, hallusionbench
+from registry.cards import load_card
 from registry.sample import Image, Sample
+from registry.where import parse
+from runners.selection import Selection
 from tests.asked_judge import prompt_of
 from tests.scored import asking, ref, scored
 from tests.small_server import serving
@@ -102,6 +105,9 @@ def test_the_released_records(tmp_path, monkeypatch):
     samples = [s for s in read(folder(tmp_path, records)) if isinstance(s, Sample)]
     assert len(samples) == len(records) == 56
     assert sum(s.image_id is None for s in samples) == 16
+    subsets = load_card("hallusionbench").subsets
+    taken = {name: Selection("d", {"where": str(parse(name, META, subsets))}) for name in subsets}
+    assert {name: sum(one.selects(s) for s in samples) for name, one in taken.items()} == {"easy": 42, "hard": 14, "text_only": 16}
     codes = [(1, 1, 1, 2, 1, 0, 1)[i % 7] for i in range(56)]
     words = {0: "incorrect", 1: "correct", 2: "unclear"}
     texts = {s.sample_id: f"answer {words[code]} {i}" for i, (s, code) in enumerate(zip(samples, codes, strict=True))}
