@@ -274,7 +274,7 @@ class _Planner:
             params,
             inputs,
             _made(self.whole.get(d.label, self.data[d.label])),
-            [*([d.adapter] if d.adapter else []), *([d.prepare] if d.prepare else [])],
+            [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *([d.prepare] if d.prepare else [])],
         )
 
     def _curate(self, d: DatasetUse) -> PlannedStage:

@@ -241,7 +241,7 @@ class _Resolver:
         for swept, whole in self._combinations(known, {**given, PREPARE.name: entry.prepare}, path):
             one, args = whole[PREPARE.name], {name: value for name, value in whole.items() if name != PREPARE.name}
             plugin = plugins.get("preparations", one["plugin"]) if one else None
-            yield swept, args, Ref(plugin.name, plugin, located(plugin, one["args"])) if plugin else None
+            yield swept, located(adapter, args), Ref(plugin.name, plugin, located(plugin, one["args"])) if plugin else None
 
     def _card(self, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
         """The card of a data set and its adapter, where something reads it."""

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.adapters._parquet import picture, read_parquet
+from registry.adapters._official import need, read_image, read_records, text_of, whole_picture
+from registry.adapters.hf_parquet import picture_of, rows
 from registry.sample import Image, Sample
 
 KEYS = ("id", "question", "answers", "answerable", "category", "pair_id", "contrast", "image", "image_id", "group", "source", "meta")
@@ -88,7 +88,7 @@ def _parts(source: Path) -> dict[str, list[Path]]:
 def _records(paths: list[Path], context: AdapterContext) -> Iterator[tuple[str, Any]]:
     if paths[0].suffix == ".jsonl":
         return read_records(paths[0], "questions of CertainlyUncertain", context=context)
-    return read_parquet(paths, "questions of CertainlyUncertain")
+    return (row for path in paths for row in rows(path))
 
 
 def _sample(record: Any, part: str, where: str) -> Sample:
@@ -128,7 +128,8 @@ def _sample(record: Any, part: str, where: str) -> Sample:
 def _picture(source: Path, record: Mapping[str, Any], image_id: str, where: str) -> Image:
     if isinstance(record["image"], str):
         return read_image(source, (record["image"],), image_id, where)
-    return picture(record["image"], image_id, where)
+    data, path = picture_of(source, record["image"], where)
+    return Image(image_id, whole_picture(data, where), path)
 
 
 def _check(members: list[Sample], where: str) -> None:

@@ -65,7 +65,7 @@ def hf_parquet(
     for split, prefix, path in parts(source, files):
         for where, row in rows(path, wanted):
             with context.record():
-                data, name = _picture(source, row[image], f"{where}: {image}") if image else (None, "")
+                data, name = picture_of(source, row[image], f"{where}: {image}") if image else (None, "")
                 image_id = hashlib.sha256(data).hexdigest()[:24] if data is not None else None
                 sample = columns.sample(row, image_id, split, prefix, where)
                 if not context.selects(sample):
@@ -118,8 +118,12 @@ def _named(value: Any, names: list[str] | None) -> Any:
     return names[value] if names is not None and isinstance(value, int) and 0 <= value < len(names) else value
 
 
-def _picture(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
-    """A picture's bytes and path, however the column has it."""
+def picture_of(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
+    """A picture's bytes and path, however the column has it.
+
+    Raises:
+        AdapterError: it has none, or more than one.
+    """
     if isinstance(cell, list):
         if len(cell) != 1:
             raise AdapterError(f"{where}: expected one picture, got {len(cell)}; a question has one here")

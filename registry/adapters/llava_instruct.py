@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
@@ -15,6 +16,7 @@ from registry.sample import HISTORY, Image, Sample
 
 META = ["turn", "origin", "history"]
 IMAGE = "<image>"
+FILE = "llava_v1_5_mix665k.json"
 
 
 def llava_instruct(
@@ -56,6 +58,25 @@ def llava_instruct(
                     yield read_image(source, (sample.image_id, f"images/{sample.image_id}"), sample.image_id, where)
                     sent.add(sample.image_id)
                 yield sample
+
+
+def coco_questions(entry: Path, file: str = FILE) -> frozenset[tuple[int, str]]:
+    """What is asked about COCO's pictures: the picture's number and the first line of the question, case-folded.
+
+    The first line, since LLaVA puts how to answer ("using a single word or phrase") on the next.
+
+    Raises:
+        AdapterError: the file is not there or is not LLaVA's.
+    """
+    found: set[tuple[int, str]] = set()
+    for where, record in read_records(entry / file, "LLaVA's conversations"):
+        name = PurePosixPath(str(need(record, ("id", "conversations"), where).get("image", "")))
+        number = name.stem.rpartition("_")[2]
+        if name.parts[:1] != ("coco",) or not number.isdecimal():
+            continue
+        for question, _ in _turns(record["conversations"], True, where):
+            found.add((int(number), question.splitlines()[0].strip().casefold()))
+    return frozenset(found)
 
 
 def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: str) -> list[Sample]:

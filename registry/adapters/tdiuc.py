@@ -53,6 +53,7 @@ def tdiuc(
         ]
     ]
     | None = None,
+    pictures: list[str] | None = None,
 ) -> Iterator[Image | Sample]:
     """Questions of one split, in official order: `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`.
 
@@ -63,6 +64,8 @@ def tdiuc(
     Args:
         split: as released.
         types: of questions; all twelve unless given.
+        pictures: where a picture may lie, from the entry's top, instead of these two places: `{split}` and `{id}` stand for what they
+            say, `{id:012}` for an id of twelve digits.
 
     Raises:
         AdapterError: a file, key or value is not as in the release, or an absurd question is answered. Nothing is guessed.
@@ -70,6 +73,7 @@ def tdiuc(
     source = context.need_source("tdiuc")
     part = f"mscoco_{split}2014"
     questions = source / "Questions" / f"OpenEnded_{part}_questions.json"
+    patterns = pictures or ["Images/{split}2014/COCO_{split}2014_{id:012}.jpg", "Images/VG/{id}.jpg"]
     sent: set[int] = set()
     for asked in read_questions(context, questions, source / "Annotations" / f"{part}_annotations.json", "TDIUC"):
         with context.record():
@@ -78,10 +82,17 @@ def tdiuc(
             if (types is not None and sample.category not in types) or not context.selects(sample):
                 continue
             if asked.image_id not in sent:
-                places = (f"Images/{split}2014/COCO_{split}2014_{asked.image_id:012d}.jpg", f"Images/VG/{asked.image_id}.jpg")
+                places = [_place(pattern, split, asked.image_id) for pattern in patterns]
                 yield read_image(source, places, str(sample.image_id), asked.where)
                 sent.add(asked.image_id)
             yield sample
+
+
+def _place(pattern: str, split: str, image_id: int) -> str:
+    try:
+        return pattern.format(split=split, id=image_id)
+    except (ValueError, LookupError, AttributeError) as error:
+        raise AdapterError(f"pictures: expected a path with {{split}} and {{id}}, got '{pattern}': {error}") from error
 
 
 def _sample(asked: Asked, said: Annotation, split: str) -> Sample:

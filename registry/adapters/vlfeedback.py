@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.adapters._parquet import picture, read_parquet
+from registry.adapters._official import need, read_image, read_records, text_of, whole_picture
+from registry.adapters.hf_parquet import picture_of, rows
 from registry.sample import REJECTED, Image, Sample
 
 META = ["rejected", "rating", "rejected_rating"]
@@ -65,14 +65,15 @@ def vlfeedback(
 def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]:
     shards = sorted((source / "data").glob("*.parquet"))
     if shards and not (source / FILE).is_file():
-        return read_parquet(shards, "VLFeedback's preferences")
+        return (row for path in shards for row in rows(path))
     return read_records(source / FILE, "VLFeedback's preferences (or data/*.parquet)", context=context)
 
 
 def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
     """Named by its content: ids of the release come more than once."""
     if record.get("image") is not None:
-        found = picture(record["image"], "", where)
+        data, path = picture_of(source, record["image"], where)
+        found = Image("", whole_picture(data, where), path)
     else:
         name = str(record.get("img_path") or f"{record['id']}.jpg")
         found = read_image(source, (f"images/{name}", name), "", where)

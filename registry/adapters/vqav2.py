@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._official import read_image, read_records
 from registry.adapters._vqa import CATEGORIES, Asked, read_questions
+from registry.adapters.llava_instruct import coco_questions
 from registry.sample import Image, Sample
+
+if TYPE_CHECKING:
+    from registry.plugins import Artifact
 
 META = ["answer_type", "question_type", "complement"]
 PEOPLE = 10
@@ -23,6 +27,7 @@ def vqav2(
     parts: list[Literal["train", "val", "test-dev", "test"]] | None = None,
     val_is: Literal["val", "test"] = "val",
     complementary: bool = False,
+    without_llava: Artifact | None = None,
 ) -> Iterator[Image | Sample]:
     """Questions of these parts, in official order, joined with their annotations by `question_id`.
 
@@ -38,11 +43,14 @@ def vqav2(
             the true test part has no public answers.
         complementary: read `v2_mscoco_*_complementary_pairs.json` too: `meta.complement` is then the id of the question with the
             same words about another picture, which is answered differently there.
+        without_llava: an entry of registry/data/ with LLaVA's conversations: questions that stand in it, about the same COCO picture
+            and in the same words, case aside, are left out, as CertainlyUncertain does for its evaluation.
 
     Raises:
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.
     """
     source = context.need_source("vqav2")
+    told = coco_questions(Path(without_llava)) if without_llava is not None else frozenset()
     for split in parts or ["val"]:
         labelled = split in ("train", "val")
         questions = source / f"v2_OpenEnded_{QUESTIONS[split]}_questions.json"
@@ -54,7 +62,7 @@ def vqav2(
             with context.record():
                 image_id = f"COCO_{folder}_{asked.image_id:012d}"
                 sample = _sample(asked, image_id, called, others)
-                if not context.selects(sample):
+                if (asked.image_id, sample.question.strip().casefold()) in told or not context.selects(sample):
                     continue
                 if asked.image_id not in sent:
                     yield read_image(source, (f"{folder}/{image_id}.jpg",), image_id, asked.where)

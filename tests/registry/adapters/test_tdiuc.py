@@ -68,3 +68,11 @@ def test_a_picture_that_is_in_neither_place(tmp_path):
     (source / "Images/VG/20.jpg").unlink()
     with pytest.raises(AdapterError, match=r"Images/val2014/COCO_val2014_000000000020\.jpg or Images/VG/20\.jpg within"):
         read(source)
+
+
+def test_pictures_under_other_names(tmp_path):
+    source = folder(tmp_path, {1: KINDS[1]})
+    (source / "Images/val2014/COCO_val2014_000000000010.jpg").rename(source / "genome_10.jpg")
+    assert read(source, pictures=["Images/{id}.jpg", "genome_{id}.jpg"])[0].path == "genome_10.jpg"
+    with pytest.raises(AdapterError, match=r"pictures: expected a path with \{split\} and \{id\}, got '\{name\}\.jpg'"):
+        read(source, pictures=["{name}.jpg"])

@@ -100,7 +100,7 @@ def test_as_parquet_with_pictures_inside(tmp_path):
     with pytest.raises(AdapterError, match=r"train-00000-of-00001\.parquet: row 0: expected a picture, got a web page"):
         read(tmp_path)
     (tmp_path / "data/train-00000-of-00001.parquet").write_bytes(b"PAR1")
-    with pytest.raises(AdapterError, match="expected VLFeedback's preferences as Parquet"):
+    with pytest.raises(AdapterError, match="row 0: truncated or corrupt Parquet"):
         read(tmp_path)
 
 

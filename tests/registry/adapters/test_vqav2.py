@@ -121,3 +121,25 @@ def test_bad_records_can_be_left_out(tmp_path):
     made = [s.sample_id for s in read(source, bad=lambda error: bad.append(str(error))) if isinstance(s, Sample)]
     assert made == ["1", "3"]
     assert len(bad) == 2 and "answers: expected a list of 10" in bad[0] and "question_id 2: has no annotation" in bad[1]
+
+
+def test_questions_that_llava_was_tuned_on_are_left_out(tmp_path):
+    source = folder(tmp_path, [question(1), question(2, text="Is it?"), question(3, 7)], [annotation(1), annotation(2), annotation(3, 7)])
+    entry = tmp_path / "llava"
+    entry.mkdir()
+
+    def talk(image, *asked):
+        turns = [{"from": who, "value": text} for q in asked for who, text in (("human", q), ("gpt", "x"))]
+        return {"id": "1", "image": image, "conversations": turns}
+
+    told = [
+        talk(
+            "coco/train2017/000000000042.jpg", "<image>\nwhere is he looking?\nAnswer the question using a single word or phrase.", "What?"
+        ),
+        talk("gqa/images/7.jpg", "<image>\nWhere is he looking?"),
+        {"id": "2", "conversations": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hi"}]},
+    ]
+    (entry / "llava_v1_5_mix665k.json").write_text(json.dumps(told))
+    assert [s.sample_id for s in read(source, without_llava=str(entry)) if isinstance(s, Sample)] == ["2", "3"]
+    with pytest.raises(AdapterError, match="expected LLaVA's conversations, found none"):
+        read(source, without_llava=str(tmp_path))
