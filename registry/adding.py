@@ -90,6 +90,7 @@ def add(
         raise AddError(f"{root}: no DVC repository here; run `dvc init` or go to the project's root")
     if not card.layout:
         raise AddError(f"'{card.name}' is generated, it has no official files; name its card in a spec, there is nothing to add")
+    root = root.resolve()  # the staging repository's cache is this one, wherever that is from there
     repository = git_source(source)
     if repository and skip_bad:
         raise AddError(

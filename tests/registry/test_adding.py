@@ -55,6 +55,12 @@ def test_push_clone_pull(repo: Path, model: Callable[..., Path], tmp_path: Path,
     assert cloned.where == "here" and cloned.md5 == entry.md5 and verify(cloned).good
 
 
+def test_a_relative_root_keeps_the_content_too(repo: Path, model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo)
+    entry = add(Path(), "m", str(model()), MODEL).entry
+    assert Checkout(repo).cached(str(entry.md5))
+
+
 def test_another_version_replaces(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
     first = add(repo, "m", str(model("a", 1)), MODEL)
     second = add(repo, "m", str(model("b", 2)), MODEL)
