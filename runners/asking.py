@@ -91,6 +91,7 @@ class Asker:
         self._seen: list[Seen] = []
         self._manners: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
+        self._misfit: Callable[[str, bool], str] = getattr(model, "misfit", lambda prompt, image: "")
 
     def survey(self) -> tuple[list[Cell], list[str]]:
         """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
@@ -191,7 +192,11 @@ class Asker:
                 continue
             sight, question = look
             shown = (question, sight is not None)
-            prompt = prompts.get(shown) or prompts.setdefault(shown, self._prompt(dataset, row, *shown))
+            if shown not in prompts:
+                prompts[shown] = self._prompt(dataset, row, *shown)
+                if misfit := self._misfit(prompts[shown], sight is not None):
+                    raise BrokenSample(f"{own.item.where}, variant {variant.name}: {misfit}")
+            prompt = prompts[shown]
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             where = Place(number, row, index, self._base(prompt, pixels, question))
             told = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()

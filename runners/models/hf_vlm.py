@@ -14,6 +14,7 @@ import json
 import string
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -213,6 +214,29 @@ class HfVlm:
         """Tokens of a prompt as text, marks of pictures as they stand."""
         return tuple(self.mine.tokenizer(prompt, **self._special(prompt))["input_ids"])
 
+    def misfit(self, prompt: str, image: bool) -> str:
+        """Why a prompt cannot be read at all, as far as its text tells; empty if it can.
+
+        Args:
+            prompt: rendered by `render`.
+            image: whether a picture comes with it.
+        """
+        for (mark, beside), usual in self._usual_marks.items():
+            if beside == image and prompt.count(mark) > usual:
+                return f"its words have {mark!r}, by which this model marks where a picture stands"
+        if self._most is None or len(prompt.encode("utf-8", "replace")) <= self._most:  # a token has at least a byte
+            return ""
+        tokens = len(self.written(prompt))
+        return f"its prompt has {tokens:,} tokens, and the model reads at most {self._most:,}" if tokens > self._most else ""
+
+    @cached_property
+    def _most(self) -> int | None:
+        """Tokens that the model was made to read: far more of them than that may need more memory than any machine has."""
+        from transformers import AutoConfig
+
+        most = getattr(AutoConfig.from_pretrained(**self._from).get_text_config(), "max_position_embeddings", None)
+        return most if isinstance(most, int) and most > 0 else None
+
     def plain_text(self, prompt: str) -> tuple[int, ...]:
         """Tokens of a prompt without a picture, as the processor makes them."""
         return unpadded(self._processed([Request(prompt, None)]))[0]
@@ -221,9 +245,18 @@ class HfVlm:
         """Whether a picture is among these tokens."""
         return not self._marks.isdisjoint(tokens)
 
-    def _picture_marks(self) -> set[int]:
+    @cached_property
+    def _usual_marks(self) -> dict[tuple[str, bool], int]:
+        """How often each mark of pictures is in a prompt with a picture, and in one without."""
+        usual = {beside: self.render(messages("QUESTION", image=beside)) for beside in (True, False)}
+        return {(mark, beside): prompt.count(mark) for mark in self._mark_names() for beside, prompt in usual.items()}
+
+    def _mark_names(self) -> list[str]:
         names = (getattr(self.processor, name, None) for name in ("image_token", "boi_token", "start_image_token"))
-        ids = [self.tokenizer.convert_tokens_to_ids(str(name)) for name in names if name is not None]
+        return [str(name) for name in names if name is not None]
+
+    def _picture_marks(self) -> set[int]:
+        ids = [self.tokenizer.convert_tokens_to_ids(name) for name in self._mark_names()]
         known = (*ids, getattr(self.processor, "image_token_id", None))
         return {int(i) for i in known if i is not None and i != self.tokenizer.unk_token_id}
 

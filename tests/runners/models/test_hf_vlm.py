@@ -76,6 +76,19 @@ def test_prompt_is_the_processors_own_and_ends_where_the_answer_begins(model):
     assert all(torch.equal(own[name], alone[name]) for name in own)
 
 
+@pytest.mark.parametrize("image", [True, False])
+def test_a_prompt_that_cannot_be_read_is_told_by_its_text(model, image):
+    def misfit(question):
+        return model.misfit(model.render(messages(question, image=image)), image)
+
+    most = {"idefics3": 2048, "llava": 512, "qwen2_vl": 512}[model.label]
+    mark = model.processor.image_token
+    assert misfit("What color is the cube?") == misfit("cube " * 40) == misfit("😀" * 20) == ""
+    tokens = model.tokenizer(model.render(messages("cube " * most, image=image)))["input_ids"]
+    assert misfit("cube " * most) == f"its prompt has {len(tokens):,} tokens, and the model reads at most {most:,}"
+    assert misfit(f"What is {mark} ?") == f"its words have {mark!r}, by which this model marks where a picture stands"
+
+
 def test_letters_follow_the_prompt_as_the_template_has_it(model):
     ids = model.option_ids(4)
     shown = model.tokenizer.convert_ids_to_tokens(ids)
