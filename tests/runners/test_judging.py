@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from registry.sample import GENERATIONS, SAMPLES
 from runners.frames import Samples
-from runners.judge import _open_answers
+from runners.judge import _answers
 from runners.judging import Answered, judge
 from runners.settings import Settings
 
@@ -35,6 +35,6 @@ def test_the_stage_hands_both_over():
     ]
     said = [{"sample_id": name, "variant": "clean", "draw": 0, "text": "soup"} for name in "ab"]
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
-    made, answers = _open_answers(samples, pa.Table.from_pylist(said, schema=GENERATIONS), "here")
+    made, answers = _answers(samples, pa.Table.from_pylist(said, schema=GENERATIONS), "here")
     assert answers == [Answered("?", (), "soup", PEOPLE), Answered("?", ("red",), "soup")]
     assert [row["gt_is_idk"] for row in made] == [True, False]
