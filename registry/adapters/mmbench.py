@@ -11,7 +11,7 @@ from registry.adapters._table_pictures import TablePictures
 from registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"
-META = ["rotation", "options", "l2-category"]
+META = ["rotation", "base_index", "options", "l2-category"]
 LETTERS = "ABCD"
 ROTATION = 1_000_000
 """Copy k of question i, its options turned by k places, is row i + k * ROTATION."""
@@ -23,12 +23,14 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
     """Questions of one table, in official order; pictures stand in it as base64, or as the index of the row that has it.
 
     `sample_id` is the row's index. Rows whose indices differ by a multiple of 1,000,000 ask one question with its options
-    rotated: they are one group, and `meta.rotation` counts from 0, the question as it is. There may be fewer rotations than options:
-    an option such as "all of the above" stays where it is. An empty hint or option is none; options end at the first that is
-    empty. A hint stands above the question, a line of its own. The category is the table's; `meta` has its `l2-category`, and how
-    many options there are. A table without the column `answer` (the test split) gives samples without a right option.
+    rotated: they are one group, `meta.base_index` is the index of the question as it is, and `meta.rotation` counts from there. There
+    may be fewer rotations than options: one such as "all of the above" stays where it is. An empty hint or option is none; options
+    end at the first that is empty. A hint stands above the question, a line of its own. The category is the table's; `meta` has its
+    `l2-category`, and how many options there are. A table without the column `answer` (the test split) gives samples without a right
+    option.
 
-    The circular score (`group_accuracy`) needs all rotations; `where: rotation == 0`, or `rotations: false`, is the vanilla evaluation.
+    The circular score (`group_accuracy: {by: base_index}`) needs all rotations; `where: rotation == 0`, or `rotations: false`, is the
+    vanilla evaluation.
 
     Args:
         table: Which of the source's files.
@@ -76,7 +78,7 @@ def _sample(row: dict[str, str], where: str) -> Sample:
         split=row.get("split") or "test",
         source="mmbench",
         group=f"question {base}",
-        meta={"rotation": str(rotation), "options": str(len(options)), **level},
+        meta={"rotation": str(rotation), "base_index": str(base), "options": str(len(options)), **level},
     )
 
 

@@ -69,7 +69,8 @@ def test_rotations_of_a_question_are_one_group(tmp_path):
     assert [s.meta["rotation"] for s in found] == ["0", "0", "0", "1", "1"]
     assert found[0].question == 'A "hint",\nin two lines.\nQuestion 241?' and found[1].question == "Question 252?"
     assert found[0].choices == ("yes", "no") and found[0].answer_index == 1 and found[3].choices[0] == "no"
-    assert found[1].meta == {"rotation": "0", "options": "4", "l2-category": "finegrained_perception"}
+    assert found[4].meta["base_index"] == "252"
+    assert found[1].meta == {"rotation": "0", "base_index": "252", "options": "4", "l2-category": "finegrained_perception"}
     assert found[1].category == "action_recognition" and found[1].split == "dev"
 
 
