@@ -48,12 +48,10 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     """
     plugin = plugins.get("judges", ref["plugin"])
     function = plugins.load("judges", plugin.name)
-    told = EVIDENCE in plugin.reads
-    keys = [answer if told or not answer.evidence else replace(answer, evidence="") for answer in answers]
+    told, enough = EVIDENCE in plugin.reads, plugin.declares.get("PEOPLE")
+    keys = [_for_judge(answer, told, enough) for answer in answers]
     unique = list(dict.fromkeys(keys))
-    enough = plugin.declares.get("PEOPLE")
-    known = [list(a.references or (a.people if enough is not None and len(a.people) >= enough else ())) for a in unique]
-    columns = [[a.question for a in unique], known, [a.prediction for a in unique]]
+    columns = [[a.question for a in unique], [list(a.references or a.people) for a in unique], [a.prediction for a in unique]]
     columns += [[a.evidence for a in unique]] if told else []
     columns += [[list(a.choices) for a in unique]] if CHOICES in plugin.reads else []
     context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
@@ -64,3 +62,10 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     if len(unique) < len(answers):
         counters["same as another"] += len(answers) - len(unique)
     return [found[key] for key in keys]
+
+
+def _for_judge(answer: Answered, told: bool, enough: int | None) -> Answered:
+    """An answer without what this judge is not told, so that those are equal which are equal to it."""
+    people = answer.people if enough is not None and len(answer.people) >= enough else ()
+    evidence = answer.evidence if told else ""
+    return answer if (people, evidence) == (answer.people, answer.evidence) else replace(answer, people=people, evidence=evidence)

@@ -28,6 +28,13 @@ def test_one_way_to_decline_is_nobody_s_answer():
     assert judged("vqa", answers) == [1, 0]
 
 
+def test_answers_that_are_equal_to_a_judge_are_judged_once():
+    answers = [Answered("?", (), "no idea", (way,)) for way in ("I don't know.", "There is no cat.")]
+    counters = Counter()
+    judge({"label": "rules", "plugin": "rules", "args": {}}, answers, Settings(progress=False), counters)
+    assert counters["same as another"] == 1
+
+
 def test_the_stage_hands_both_over():
     rows = [
         {"sample_id": "a", "question": "?", "references": PEOPLE, "answerable": False, "group": ""},
@@ -36,5 +43,5 @@ def test_the_stage_hands_both_over():
     said = [{"sample_id": name, "variant": "clean", "draw": 0, "text": "soup"} for name in "ab"]
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
     made, answers = _answers(samples, pa.Table.from_pylist(said, schema=GENERATIONS), "here")
-    assert answers == [Answered("?", (), "soup", PEOPLE), Answered("?", ("red",), "soup")]
+    assert answers == [Answered("?", (), "soup", people=PEOPLE), Answered("?", ("red",), "soup")]
     assert [row["gt_is_idk"] for row in made] == [True, False]
