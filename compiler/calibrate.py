@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +67,13 @@ class Entry:
     """Parameters that the spec names."""
     pointed: bool
     """Whether a single point of a sweep was asked for."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What the spec says of those parameters, as its label has them: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
         """What the variant would be called once `main` and whatever else was turned stand in the spec."""
-        return check.label(self.plugin.name, {k: v for k, v in args.items() if k in self.given or k == main or v != self.args[k]})
+        shown = {k: v for k, v in args.items() if k in self.given or k == main or v != self.args[k]}
+        return check.label(self.plugin.name, {k: self.told.get(k, v) if v == self.args[k] else v for k, v in shown.items()})
 
 
 def calibrate(project: Project, spec: str | None, wanted: Wanted) -> bool:
@@ -116,9 +119,11 @@ def find_entry(path: Path, root: Path, resolved: Resolved, wanted: str | None) -
         plugin = get("perturbations", name)
         own = {k: v for k, v in (given or {}).items() if k in {p.name for p in plugin.parameters}}
         at = (writeback.SECTION, index) if isinstance(item, str) else (writeback.SECTION, index, name)
-        for _, args in check.combinations(plugin.parameters, own, document, at, problems, name):
-            label = check.label(name, {k: v for k, v in args.items() if k in own})
-            found.append(Entry(index, plugin, label, located(plugin, args), frozenset(own), wanted == label != name))
+        nested = {k: v for k, v in own.items() if isinstance(v, Mapping)}
+        for swept, args in check.combinations(plugin.parameters, own, document, at, problems, name):
+            told = {k: v for k, v in {**args, **nested, **swept}.items() if k in own}
+            label = check.label(name, told)
+            found.append(Entry(index, plugin, label, located(plugin, args), frozenset(own), wanted == label != name, told))
     if not found:
         raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; they stand under `perturbations:`")
     matching = found if wanted is None else [e for e in found if wanted in (e.label, e.plugin.name)]

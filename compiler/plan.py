@@ -409,13 +409,14 @@ class _Planner:
             "confidence": r.spec.inference.confidence,
             **self._splits(self.evaluated),
         }
+        params |= self._unscored()
         if r.spec.compare.baseline or r.spec.compare.pairs:
             params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
         inputs = {**tables, **{k: v for k, v in made.items() if k not in ("thresholds", "abstention_rules", "judging")}}
         plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
         outputs = {"scores": f"{place}/scores.parquet", "metrics": f"{place}/metrics.json", **plots}
         if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
-            params["tests"] = r.spec.compare.model_dump(include={"permutations", "correction", "family"})
+            params["tests"] = self._tests()
             outputs["effects"] = f"{place}/effects.parquet"
             params |= self._about_perturbations()
             plots |= {k: f"{place}/plots/{k}.csv" for k in ("sweeps", "urr", "hcc")}
@@ -444,12 +445,23 @@ class _Planner:
             **self._splits(self.evaluated),
             **self._about_idk(),
             **(self._about_perturbations() if r.perturbations else {}),
+            **self._unscored(),
+            **({"tests": self._tests()} if "effects" in tables else {}),
         }
         if r.spec.report.published:
             params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
         everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
         params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
         return self._stage("report", "report", "Report", params, inputs, {"report": f"{_place(r)}/report.html"}, r.metrics)
+
+    def _tests(self) -> dict[str, Any]:
+        """How effects of perturbations are tested."""
+        return self.r.spec.compare.model_dump(include={"permutations", "correction", "family"})
+
+    def _unscored(self) -> dict[str, Any]:
+        """The variants under which the old reference is no yardstick, where there are any."""
+        found = [p.label for p in self.r.perturbations if not p.keeps_answer]
+        return {"unscored": found} if found else {}
 
     def _about_perturbations(self) -> dict[str, Any]:
         """What each variant is, and which data sets are known to be uncertain in one modality: the card's subset of that name."""

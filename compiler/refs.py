@@ -14,8 +14,8 @@ from registry.plugins import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, P
 
 DATA = "registry/data"
 
-OWN = {"perturbations": (Parameter("materialize", bool, False, "bool"),)}
-"""Parameters that every plugin of a kind has beside its own: they change where a thing is made and never what it is."""
+OWN = {"perturbations": (Parameter("materialize", bool, False, "bool"), Parameter("scored", bool | None, None, "bool | None"))}
+"""Parameters that every plugin of a kind has beside its own: they say where a thing is made or how it is scored, never what it is."""
 
 PREPARE = Parameter("prepare", Annotated[Chosen, Kind("preparations")] | None, None, "plugin of preparations | None")
 """What stands beside an adapter's parameters and is none of them: what is made of its samples."""
@@ -30,11 +30,18 @@ class Ref:
     args: dict[str, Any]
     materialize: bool = False
     """Of a perturbation: the spec wants what it makes written down."""
+    scored: bool | None = None
+    """Of a perturbation: whether answers are held to the old reference; None leaves it to the plugin."""
 
     @property
     def is_stage(self) -> bool:
         """Of a perturbation: it is made once, by a stage of its own, and not wherever pictures are loaded."""
         return self.materialize or self.plugin.reads[:1] == (CONTEXT,)
+
+    @property
+    def keeps_answer(self) -> bool:
+        """Of a perturbation: what was the right answer still is, or the spec has it scored nonetheless."""
+        return bool(self.plugin.declares.get("KEEPS_ANSWER", True)) if self.scored is None else self.scored
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

@@ -32,6 +32,9 @@ SET_COLUMNS = frozenset({"covered", "set_size"})
 PAIRED_UNCERTAINTY = frozenset({"clean_uncertainty", "uncertainty_change"})
 """Columns of one estimator on two variants of a sample."""
 PAIRED = PAIRED_UNCERTAINTY | {"clean_correct"}
+OF_REFERENCE = frozenset({"correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain"})
+"""Columns that say what is right, or whether an answer is."""
+NO_REFERENCE = "the old answer need not hold for the rewritten question"
 CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 """What the confidence of an open answer is read from."""
 
@@ -43,6 +46,10 @@ class Setting:
     is_calibration: Floats
     scores: dict[str, dict[str, Floats]] = field(default_factory=dict)
     """Score -> the columns `covered` and `set_size`."""
+
+    def without_reference(self) -> Setting:
+        scores = {name: of | {"covered": np.full_like(of["covered"], np.nan)} for name, of in self.scores.items()}
+        return replace(self, scores=scores)
 
 
 @dataclass
@@ -57,6 +64,8 @@ class Cell:
     uncertainties: dict[str, Floats]
     clean_uncertainties: dict[str, Floats] = field(default_factory=dict)
     """Those of the same model's answers to the clean inputs, where this is another variant; columns have `clean_correct` then."""
+    why_unscored: str = ""
+    """Why no answer is held to its reference, where none is."""
 
     def applies(self, reads: frozenset[str]) -> bool:
         """Can a metric with these columns be asked of this cell at all?"""
@@ -77,6 +86,16 @@ class Cell:
         """Estimators that have values for this variant and for the clean one."""
         return [name for name in self.uncertainties if name in self.clean_uncertainties]
 
+    def without_reference(self) -> Cell:
+        """The cell where another question was asked than the one whose answer is on record: nothing that depends on that is known."""
+        gone = {
+            name: np.full_like(values, np.nan)
+            for name, values in self.columns.items()
+            if name in OF_REFERENCE or name.startswith((RATED_BY, MARKED_BY))
+        }
+        settings = {name: setting.without_reference() for name, setting in self.settings.items()}
+        return replace(self, columns=self.columns | gone, settings=settings, why_unscored=NO_REFERENCE)
+
     def paired(self, clean: Cell | None) -> Cell:
         """Beside the same model's clean cell, row by row: both are aligned with the dataset's samples."""
         if clean is None:
@@ -96,6 +115,8 @@ class Tables:
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
         self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
         self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
+        self.unscored = frozenset(stage.params.get("unscored", ()))
+        """Variants whose answers are not held to their references."""
 
     def judge(self, dataset: str) -> str | None:
         """The judge whose ratings are the correctness of a data set's open answers."""
@@ -156,6 +177,8 @@ def _cells(samples: Samples, tables: Tables, model: str, path: str, variant: str
         _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
         _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
     )
+    if variant in tables.unscored:
+        cell = cell.without_reference()
     yield cell
     yield from _abstaining(cell, tables.abstentions.get(key), f"abstentions of {' / '.join(key)}")
 

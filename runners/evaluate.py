@@ -139,6 +139,8 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[T
             universe = universe[~np.isnan(codes[universe])]
         for name, sets, names_of_each in _columns_for(metric, cell, reads):
             made = [_task(metric, each | coded, universe, np.searchsorted(part.rows, universe)) for each in sets]
+            for task in made:
+                task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
             tasks += made
             labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, made, strict=False)]
             labels.append((f"{metric.label}[{name}]" if name else metric.label, made))
@@ -234,6 +236,7 @@ def mean_of(parts: list[Measured]) -> Measured:
         np.mean([p.resampled for p in parts], axis=0) if len(lengths) == 1 else np.empty(0),
         min(p.n for p in parts),
         max(p.n_unscored for p in parts),
+        parts[0].why,
     )
 
 

@@ -14,6 +14,9 @@ A perturbation is one file here holding one function of the file's name, and a `
 `STRENGTHS = ("radius",)` beside it names the numbers that make it stronger, which `qualm calibrate` turns; all its numbers unless it
 says so, and `()` where more or less of it there is not.
 
+`KEEPS_ANSWER = False` says that what was the right answer need not be right any more: answers under such a variant are not scored
+against it, unless a spec says `scored: true` beside the parameters. True unless a file says so.
+
 What `infer` relies on, and every perturbation keeps:
 
 - As many items come back as went in, in their order; the items that went in are not modified.

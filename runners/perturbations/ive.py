@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 CITES = ["wang_vlmuqbench"]
 MODALITY = "cross"
 STRENGTHS = ()
+KEEPS_ANSWER = False
 ASSETS = ["../../specs/prompts/amb_ive.md"]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"
 STRENGTHS = ()
+KEEPS_ANSWER = False
 ASSETS = ["../../specs/prompts/sbj.md"]
 
 

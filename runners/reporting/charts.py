@@ -160,7 +160,7 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: s
 
     scale = alt.Scale(type="log", nice=False, padding=12) if log else alt.Scale(zero=False, padding=8)
     x = alt.X(
-        "x:Q", scale=scale, axis=_axis(title=x_title, grid=False, values=sorted({r["x"] for r in rows}), labelOverlap=True, format="~g")
+        "x:Q", scale=scale, axis=_axis(title=x_title, grid=False, values=sorted({r["x"] for r in rows}), labelOverlap=True, format=".4~g")
     )
     values = [*(r["value"] for r in rows), *([] if goal is None else [goal])]
     room = 0.02 if goal is not None else 0.0  # around a goal, so that noise beside it does not look like a trend

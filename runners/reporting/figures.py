@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from registry.sample import CLEAN
+from runners.cells import NO_REFERENCE
 from runners.reporting import charts
 from runners.reporting.load import Results
 from runners.reporting.svg import SERIES
@@ -18,6 +19,8 @@ from runners.reporting.text import Label, natural, number, visible, words
 
 MOST_PANELS = 60
 """Panels of one figure; beyond them the page would grow without being read."""
+MOST_ROWS = 40
+"""Values of a slice, or variants, that a figure has rows for."""
 
 
 @dataclass
@@ -234,14 +237,20 @@ def variants(results: Results, dataset: str) -> Figure:
     order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, natural(v)))
     if len(order) < 2:
         return Figure("By variant", missing="only the clean variant was run on this dataset")
-    return _dots(results, dataset, frame, order, "By variant", references=True)
+    figure = _dots(results, dataset, frame, order, "By variant", references=True)
+    unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
+    if unscored:
+        figure.caption += f" Nothing is right or wrong under {', '.join(map(shown, unscored))}: {NO_REFERENCE}."
+    return figure
 
 
 def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str], title: str, *, references: bool) -> Figure:
     labels = [a for a in results.headline(dataset) if a.text in set(frame["metric"])]
     models = [m for m in results.models if m in set(frame["model"])]
     figure = Figure(title, "Dot: value; line: its interval.", legend=model_legend(models), wide=True)
-    order = order[:40]
+    cut = f"The first {MOST_ROWS} of {len(order):,} rows are shown; all are in {results.stage.inputs['scores']}."
+    also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
+    figure.caption = " ".join([figure.caption, *also])
     for label in labels:
         rows = frame.filter((pl.col("metric") == label.text) & pl.col("value").is_finite() & pl.col("row").is_in(order))
         if rows.is_empty():
@@ -251,7 +260,8 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
             for r in rows.iter_rows(named=True)
         ]
         if len(models) > len(SERIES):
-            figure.caption = "One tick per model; diamond: their mean. Intervals are in the table below."
+            told = "One tick per model; diamond: their mean. Intervals are in the table below."
+            figure.caption = " ".join([told, *also])
         reference = results.value(models[0], dataset, label.text) if references and len(models) == 1 else None
         panel = name("dots", title, label.text, dataset)
         svg = charts.dots(plain, [shown(o) for o in order], [shown(m) for m in models], panel, reference)

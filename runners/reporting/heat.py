@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+SURE = 0.05
+"""Corrected p-values below this are called clear of chance."""
 STRONGEST = 52
 """Per cent of colour in the most extreme cell: text stays readable on it in light and in dark."""
 
@@ -20,6 +22,8 @@ class HeatCell:
     """`up` or `down`."""
     title: str = ""
     strong: bool = False
+    mark: str = ""
+    """Stars: how clear of chance, by a corrected test."""
     undefined: bool = False
 
 
@@ -42,6 +46,15 @@ def shade(value: float, most: float, middle: float = 0.0) -> tuple[int, str]:
     """
     part = min(1.0, abs(value - middle) / most) if most > 0 else 0.0
     return round(STRONGEST * part), "down" if value < middle else "up"
+
+
+def stars(p: float | None) -> str:
+    """How small a p-value is: * below .05, ** below .01, *** below .001.
+
+    >>> stars(0.2), stars(0.049), stars(0.01), stars(0.0005), stars(None)
+    ('', '*', '*', '***', '')
+    """
+    return "" if p is None or p != p else "*" * sum(p < limit for limit in (SURE, 0.01, 0.001))
 
 
 def grouped(modalities: list[str]) -> list[tuple[str, int]]:

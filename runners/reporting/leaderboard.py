@@ -161,7 +161,7 @@ def _cell(row: dict[str, Any] | None, rank: str) -> Cell:
     if _missing(row["value"]):
         return Cell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted)
     missing = _missing(row["low"]) or _missing(row["high"])
-    interval = "no interval" if missing else f"{number(row['low'])}–{number(row['high'])}"
+    interval = "no interval" if missing else f"{number(row['low'])} – {number(row['high'])}"
     return Cell(number(row["value"]), interval, rank, title=counted)
 
 

@@ -14,20 +14,20 @@ import polars as pl
 from registry import CLEAN, MODALITIES
 from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
 from runners.blame import UNDECIDED
-from runners.perturbation_study import CONSISTENCY, HALLUCINATION, REFLECTION
+from runners.cells import NO_REFERENCE
+from runners.perturbation_study import HALLUCINATION
 from runners.reporting.answers import read_frame
 from runners.reporting.by_modality import NAMES, REACT, WARN, captured, grids, hallucinated, leaning
 from runners.reporting.data_sets import Sheet
-from runners.reporting.heat import Heat, HeatCell, grouped, shade
+from runners.reporting.heat import SURE, Heat, HeatCell, grouped, shade, stars
 from runners.reporting.load import Results
 from runners.reporting.shifts import coverage, sweeps
+from runners.reporting.tested import TITLES, Tested, read_tested
 from runners.reporting.text import number, percent, titled, visible, words
 
 MOST = 40
 """Grids of one kind; beyond them the page would grow without being read."""
 MOST_ROWS = 60
-SURE = 0.05
-TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: "hallucination rate"}
 
 
 def perturbed(results: Results) -> dict[str, Any] | None:
@@ -37,10 +37,20 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         return None
     about = {v["variant"]: v for v in variants}
     order = sorted(about, key=lambda v: (MODALITIES.index(about[v]["modality"]), list(about).index(v)))
+    unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
+    right = [v for v in order if v not in unscored]
     urr, hcc = (results.plots.get(name, pl.DataFrame()) for name in ("urr", "hcc"))
+    hcc = hcc if hcc.is_empty() else hcc.filter(~pl.col("variant").is_in(unscored))
+    tested = read_tested(results)
     attributions = read_frame(results.stage.inputs.get("attributions"), ATTRIBUTIONS)
     blames = read_frame(results.stage.inputs.get("blames"), BLAMES)
     means = read_frame(results.stage.inputs.get("modality_scores"), SCORES)
+    drawn = {
+        "modalities": grids(means),
+        "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),
+        "hcc": _heats(hcc, right, about, "hallucination_rate", "became wrong", _widest(hcc)),
+        "kinds": kinds(results, right, about, tested),
+    }
     return {
         "answers": [
             captured(results, means),
@@ -48,17 +58,38 @@ def perturbed(results: Results) -> dict[str, Any] | None:
             (WARN, hallucinated(results, means) + _told(hcc, "hallucination_rate", "warns")),
             *_told_blame(attributions, blames),
         ],
-        "modalities": grids(means)[:MOST],
-        "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),
-        "hcc": _heats(hcc, order, about, "hallucination_rate", "became wrong", _widest(hcc)),
-        "kinds": kinds(results, order, about),
+        **{name: found[:MOST] for name, found in drawn.items()},
+        "rest": {name: _rest(len(found), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, found in drawn.items()},
+        "unscored": _unscored(unscored),
+        "corrected": tested.how,
+        "tests": tested.sheet(order, about),
         "blame": [_blame_grid(attributions, model) for model in attributions["model"].unique(maintain_order=True)],
-        "blamed": _blame_sheet(blames),
+        "blamed": _blame_sheet(blames, results),
         "stability": _stability(read_frame(results.stage.inputs.get("rank_stability"), RANK_STABILITY)),
-        "means": _means(means),
+        "means": _means(means, results),
         "sweeps": sweeps(results),
         "coverage": coverage(results, order),
     }
+
+
+ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "scores"}
+"""Which input has everything that a kind of grid shows."""
+
+
+def _rest(there: int, shown: int, what: str, path: str | None) -> str:
+    """What is not on the page, and where it is; empty where everything is."""
+    if there <= shown:
+        return ""
+    where = f" All of them are in {visible(path, 200)}." if path else ""
+    return f"The first {shown:,} of {there:,} {what} are shown here.{where}"
+
+
+def _unscored(variants: list[str]) -> str:
+    """Which perturbations ask another question, so that right and wrong mean nothing under them."""
+    if not variants:
+        return ""
+    names = ", ".join(visible(v, 60) for v in variants)
+    return f"Left out: {names}, under which right and wrong are undefined ({NO_REFERENCE})."
 
 
 def _column(variant: str, about: dict[str, Any]) -> tuple[str, str]:
@@ -85,7 +116,7 @@ def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside:
         caption = " · ".join(visible(t, 60) for t in (model, dataset, sweep) if t)
         heads = [_column(v, about) for v in shown]
         found.append(Heat(caption, "Estimator", heads, rows, grouped([about[v]["modality"] for v in shown])))
-    return found[:MOST]
+    return found
 
 
 def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> HeatCell:
@@ -101,7 +132,7 @@ def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> He
     interval = "" if row["low"] is None else f"{number(row['low'], 2)} – {number(row['high'], 2)}"
     title = [interval, other, n, "" if p is None else f"p = {number(p, 4)} corrected"]
     small = f"{told} {percent(row[beside], 0)}" if beside == "tie_rate" and (row[beside] or 0) >= 0.1 else interval
-    return HeatCell(number(row["value"], 2), small, heat, tone, "; ".join(t for t in title if t), p is not None and p < SURE)
+    return HeatCell(number(row["value"], 2), small, heat, tone, "; ".join(t for t in title if t), p is not None and p < SURE, mark=stars(p))
 
 
 def _told(frame: pl.DataFrame, beside: str, what: str) -> str:
@@ -152,7 +183,7 @@ def _told_blame(attributions: pl.DataFrame, blames: pl.DataFrame) -> list[tuple[
     return [(question, text)]
 
 
-def kinds(results: Results, order: list[str], about: dict[str, Any]) -> list[Heat]:
+def kinds(results: Results, order: list[str], about: dict[str, Any], tested: Tested) -> list[Heat]:
     """Hallucination rate by type of question and perturbation: the paper's Table 5."""
     labels = [t for t, a in results.labels.items() if a.plugin == HALLUCINATION]
     rows = results.scores.filter(
@@ -162,22 +193,24 @@ def kinds(results: Results, order: list[str], about: dict[str, Any]) -> list[Hea
     for (model, dataset, metric), part in rows.group_by("model", "dataset", "metric", maintain_order=True):
         cells = {(r["slice"], r["variant"]): r for r in part.iter_rows(named=True)}
         shown = [v for v in order if ("all", v) in cells]
-        most = max([0.05, *(r["value"] for r in cells.values() if r["value"] is not None)])
+        most = max([0.05, *(r["value"] for (_, v), r in cells.items() if r["value"] is not None and v in shown)])
+        p = tested.of(str(model), str(dataset), str(metric))
         body = []
         for name in sorted(dict.fromkeys(k[0] for k in cells), key=lambda s: (s == "all", s)):
             title = "all questions" if name == "all" else visible(name.removeprefix("category="), 60)
-            body.append((title, [_rate(cells.get((name, v)), most) for v in shown]))
+            body.append((title, [_rate(cells.get((name, v)), most, p.get((name, v))) for v in shown]))
         caption = " · ".join(visible(t, 60) for t in (model, dataset, str(metric).partition("@")[2]) if t)
         found.append(Heat(caption, "Kind", [_column(v, about) for v in shown], body, grouped([about[v]["modality"] for v in shown])))
-    return found[:MOST]
+    return found
 
 
-def _rate(row: dict[str, Any] | None, most: float) -> HeatCell:
+def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
     if row is None or row["value"] is None:
         return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else "not measured", undefined=row is not None)
     heat, _ = shade(row["value"], most)
     interval = "" if row["low"] is None else f"{number(100 * row['low'], 1)} – {number(100 * row['high'], 1)}"
-    return HeatCell(number(100 * row["value"], 1), interval, heat, "down", f"n = {row['n']:,}, unscored {row['n_unscored']:,}")
+    title = f"n = {row['n']:,}, unscored {row['n_unscored']:,}" + ("" if p is None else f"; p = {number(p, 4)} corrected")
+    return HeatCell(number(100 * row["value"], 1), interval, heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
 def _blame_grid(frame: pl.DataFrame, model: str) -> Heat:
@@ -206,7 +239,7 @@ def _share(count: int, total: int, right: bool) -> HeatCell:
     return HeatCell(percent(count / total, 0), "", shade(count / total, 1.0)[0], "up", f"{count:,} of {total:,}", right)
 
 
-def _blame_sheet(blames: pl.DataFrame) -> Sheet | None:
+def _blame_sheet(blames: pl.DataFrame, results: Results) -> Sheet | None:
     scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True, maintain_order=True).to_dicts()
     if not scored:
         return None
@@ -223,9 +256,9 @@ def _blame_sheet(blames: pl.DataFrame) -> Sheet | None:
         ]
         for r in scored[:MOST_ROWS]
     ]
-    return Sheet(
-        "How often the right modality is blamed", header, rows, note="Undecided counts as wrong; only where the data say which it is."
-    )
+    rest = _rest(len(scored), MOST_ROWS, "rows", results.stage.inputs.get("blames"))
+    note = f"Undecided counts as wrong; only where the data say which it is. {rest}".strip()
+    return Sheet("How often the right modality is blamed", header, rows, note=note)
 
 
 def _stability(frame: pl.DataFrame) -> Sheet | None:
@@ -253,20 +286,20 @@ def _ranked_by(metric: str) -> str:
     return f"{TITLES.get(name, titled(name))} {visible(sweep, 40)}".strip()
 
 
-def _means(frame: pl.DataFrame) -> Sheet | None:
+def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
     """Metrics of the answers and of conformal sets by modality; those of estimators are in the grids."""
     rows = frame.filter(~pl.col("metric").str.contains("|".join(NAMES)))
     if rows.is_empty():
         return None
     cells = {(r["model"], r["dataset"], r["metric"], r["variant"]): r for r in rows.to_dicts()}
     shown = [v for v in (CLEAN, *MODALITIES) if any(k[3] == v for k in cells)]
-    body = [
-        [" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in shown)]
-        for key in list(dict.fromkeys(k[:3] for k in cells))[:MOST_ROWS]
-    ]
+    keys = list(dict.fromkeys(k[:3] for k in cells))
+    body = [[" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in shown)] for key in keys[:MOST_ROWS]]
     note = (
-        "Unweighted means over the perturbations of each modality, with intervals. Coverage: group-conditional, calibrated on clean inputs."
+        "Unweighted means over the perturbations of each modality under which the metric is defined, with intervals. "
+        "Coverage: group-conditional, calibrated on clean inputs. "
     )
+    note += _rest(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
     return Sheet("By modality of the perturbation", ["model · data set · metric", *shown], body, note=note)
 
 

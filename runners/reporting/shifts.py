@@ -38,7 +38,7 @@ def sweeps(results: Results) -> list[Figure]:
                 figures += _figures(title, of.filter(pl.col("estimator").is_in(some)), "estimator", some)
         of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
         for estimator in of["estimator"].unique(maintain_order=True).to_list():
-            title = f"Mean {words(estimator)} against strength: {shown(dataset)}"
+            title = f"{words(estimator).capitalize()}, mean, against strength: {shown(dataset)}"
             figures += _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
     return figures
 

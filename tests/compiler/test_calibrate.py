@@ -154,6 +154,13 @@ def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, ca
         calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, distance="psnr=20"))
 
 
+def test_a_variant_is_called_what_the_spec_calls_it(project: Project, tmp_path: Path) -> None:
+    masked = respell(with_clip(project, tmp_path / "clip"), "{artifact: clip}", "{artifact: clip, strength: [0.5, 1]}")
+    labels = {p.label for p in masked.resolve("s").perturbations if p.plugin.name == "clip_mask"}
+    entry = find(masked, "clip_mask")
+    assert labels == {entry.name("strength", {**entry.args, "strength": s}) for s in (0.5, 1.0)}
+
+
 @pytest.mark.parametrize("wanted", [Wanted("inv", auto=True), Wanted("inv", parameter="temperature")])
 def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tmp_path: Path, wanted: Wanted) -> None:
     masked = with_clip(project, tmp_path / "clip")

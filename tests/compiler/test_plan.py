@@ -190,6 +190,18 @@ def test_where_pixels_are_made_is_no_part_of_a_variants_name(tmp_path: Path) -> 
         resolved(tmp_path, SPEC.replace("{radius: [1, 2]}", "{radius: 2, materialize: 7}"))
 
 
+def test_answers_to_a_rewritten_question_are_scored_only_where_the_spec_says_so(tmp_path: Path) -> None:
+    def spec(more: str) -> str:
+        return SPEC.replace("[blur: {radius: [1, 2]}]", f"[blur: {{radius: 1}}, ive, inv{more}, shuffle]")
+
+    plan = make(tmp_path, spec(""))
+    assert plan.stage("score").params["unscored"] == plan.stage("report").params["unscored"] == ["inv", "ive"]
+    held = make(tmp_path, spec(": {scored: true}"))
+    assert held.stage("score").params["unscored"] == ["ive"]
+    assert [s.name for s in plan.stages if s.as_json() != held.stage(s.name).as_json()] == ["score", "report"]
+    assert "unscored" not in make(tmp_path).stage("score").params
+
+
 def test_what_perturbations_do_is_tested_where_a_metric_asks(tmp_path: Path) -> None:
     assert "effects" not in make(tmp_path).stage("score").outputs
     asked = SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")

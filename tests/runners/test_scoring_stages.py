@@ -494,6 +494,31 @@ def test_why_a_value_is_undefined_is_counted(world):
     assert run.counters["undefined (no answer became wrong)"] == 1
 
 
+def test_under_another_question_nothing_is_right_or_wrong(world):
+    metrics = [*SCORE["metrics"], *PAIRED, *HALLUCINATIONS, ref("idk_rate")]
+    world.run_all(metrics=metrics, slices=[])
+    before = world.scores()
+    OUTPUTS.append("effects")
+    try:
+        tests = {"permutations": 9, "correction": "holm", "family": "metric"}
+        run = world.run_all(metrics=metrics, slices=[], unscored=["blur@radius=2.0"], tests=tests)
+    finally:
+        OUTPUTS.remove("effects")
+    after = world.scores()
+    assert after.keys() == before.keys()
+    gone = {k for k in after if k[2] != "clean" and k[4].startswith(("accuracy", "coverage[", "ece", "auroc[", "hallucination_"))}
+    for key, row in after.items():
+        if key not in gone:
+            assert row == before[key], "who answers how, and how surely, is known as ever"
+        else:
+            assert (row["value"], row["n"]) == (None, 0)
+    assert after["m1", "open", "blur@radius=2.0", "all", "accuracy"]["n_unscored"] == N
+    assert after["m1", "open", "blur@radius=2.0", "all", "idk_rate"]["value"] > 0
+    assert run.counters["undefined (the old answer need not hold for the rewritten question)"] == len(gone) > 20
+    tested = {r["metric"]: r for r in _rows("effects", EFFECTS) if (r["model"], r["dataset"]) == ("m1", "open")}
+    assert tested["hallucination_rate"]["p_adjusted"] is None and tested["uncertainty_reflection_rate[perplexity]"]["p_adjusted"] > 0
+
+
 def _rows(name, schema):
     return read_table(Path("results") / name if isinstance(name, str) else name, schema).to_pylist()
 

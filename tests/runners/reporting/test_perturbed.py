@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
+from registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, RANK_STABILITY, SCORES
 from runners import report
 from runners.perturbation_study import FIELDS
 from runners.records import write_table
@@ -206,6 +206,76 @@ def test_perturbations_without_such_metrics_say_what_is_missing(fabricate: Calla
     found = perturbed(read_results(fabricate().stage(variants=VARIANTS)))
     assert found is not None and not found["urr"] and found["coverage"]
     assert all("Not answered" in text or "No grid: the spec names no such metric." in text for _, text in found["answers"])
+
+
+TESTS = {"permutations": 999, "correction": "holm", "family": "metric"}
+
+
+def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    same = {"model": "large", "dataset": "choice", "slice": "all", "n": 120}
+    rows = [
+        same | {"variant": v, "metric": m, "value": value, "reference": 0.5, "p": p, "p_adjusted": p}
+        for v, m, value, p in (
+            ("blur@radius=10.0", "uncertainty_reflection_rate[perplexity]", 0.9, 0.002),
+            ("blur@radius=10.0", "uncertainty_reflection_rate[luq]", 0.1, 0.03),
+            ("blur@radius=10.0", "hallucination_change_correlation[luq]", 0.6, 0.5),
+            ("blur@radius=2.0", "uncertainty_reflection_rate[luq]", 0.6, None),
+            ("blur@radius=2.0", "hallucination_rate", 0.6, 0.0004),
+        )
+    ]
+    rows.append(rows[-1] | {"slice": "category=counting", "p_adjusted": 0.2})
+    fabric._table("effects", rows, EFFECTS)
+    fabric.scores += [{**fabric.scores[-1], "slice": "all", "metric": r["metric"], "variant": r["variant"], "value": 0.1} for r in rows[:4]]
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS, tests=TESTS)))
+    assert found is not None
+    sheet = found["tests"]
+    assert [g[0] for g in sheet.groups] == ["", "URR", "HCC", "hallucination rate"]
+    assert sheet.rows == [
+        ["blur@radius=10.0", "image", "1 ↑ 1 ↓ of 2", "0.0020**", "0 of 1", "0.5000", "–", "–"],
+        ["blur@radius=2.0", "image", "undefined", "–", "–", "–", "1 ↑ of 1", "0.0004***"],
+    ]
+    assert "from 999 random exchanges" in sheet.note and "of each metric on a data set by Holm." in sheet.note
+    assert "effects.parquet" in sheet.note and "to find anything" not in sheet.note
+    cells = dict(found["kinds"][0].rows)
+    assert (cells["all questions"][0].mark, cells["all questions"][0].strong, cells["counting"][0].mark) == ("***", True, "")
+    assert found["urr"][0].rows[0][1][0].mark == "*"
+    few = perturbed(read_results(fabric.stage(variants=VARIANTS, tests=TESTS | {"permutations": 19})))
+    assert few is not None and "With 2 tests together and 19 exchanges the smallest possible p is 0.10" in few["tests"].note
+    assert b"<sup>***</sup>" in report.render(read_results(fabric.stage(variants=VARIANTS, tests=TESTS)))
+
+
+def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=["typos@p=0.1"])))
+    assert found is not None
+    assert len(found["urr"][0].columns) == 3 and [c[1] for c in found["hcc"][0].columns] == ["radius=10.0", "radius=2.0"]
+    assert found["unscored"].startswith("Left out: typos@p=0.1, under which right and wrong are undefined (the old answer need not")
+    assert "; 2 are undefined" not in found["answers"][2][1]
+    page = report.render(read_results(fabric.stage(variants=VARIANTS, unscored=["blur@radius=2.0"]))).decode()
+    assert page.count("Left out: blur@radius=2.0") == 2 and "Nothing is right or wrong under blur@radius=2.0" in page
+
+
+def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runners.reporting.perturbed.MOST", 1)
+    fabric = fabricate()
+    found = perturbed(read_results(study(fabric)))
+    assert found is not None and len(found["modalities"]) == 1
+    where = fabric.inputs["modality_scores"]
+    assert found["rest"] == {
+        "modalities": f"The first 1 of 2 grids are shown here. All of them are in {where}.",
+        "urr": "",
+        "hcc": "",
+        "kinds": "",
+    }
+    assert f"The first 1 of 2 grids are shown here. All of them are in {where}.".encode() in report.render(
+        read_results(fabric.stage(variants=VARIANTS))
+    )
+    monkeypatch.setattr("runners.reporting.figures.MOST_ROWS", 2)
+    page = report.render(read_results(fabric.stage(variants=VARIANTS))).decode()
+    assert "rows are shown; all are in" in page
 
 
 def test_shades_and_groups() -> None:

@@ -84,7 +84,7 @@ def test_every_section_is_there_and_nothing_leaves_the_page(fabricate: Callable[
         "abababababababab",
         "torch 2.13.0",
         "120 questions (120 multiple choice) · 20 images",
-        "0.860–0.940",
+        "0.860 – 0.940",
     ):
         assert wanted in page.text or wanted.replace(" ", "\xa0") in text, wanted
     assert sum(t == "svg" for t, _ in page.elements) >= 16
