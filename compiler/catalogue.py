@@ -33,7 +33,7 @@ def _row(card: Card) -> tuple[str, ...]:
     asked = "any number" if card.source == "generated" else "?"
     splits = "; ".join(f"{name} {_records(split) or asked}" for name, split in card.splits.items())
     verified = "yes" if card.verified else "no"
-    return card.name, title + reads, card.formats, verified, splits, card.scoring, card.licence
+    return card.name, title + reads, card.formats, verified, splits, card.scoring or "no official rule", card.licence
 
 
 def _records(split: Split) -> str:

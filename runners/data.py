@@ -50,7 +50,7 @@ def run(stage: Stage) -> None:
     selection = Selection(stage.params["dataset"], stage.params)
     bad = Bad(stage.params.get("skip_bad", False))
     context = AdapterContext(
-        folder, stage.seed, Path(source) if source else None, cores(stage.settings.workers), selection.selects, bad.note
+        folder, stage.seed, Path(source) if source else None, cores(stage.settings.workers), selection.selects, bad.note, bad.place
     )
     adapter = load("datasets", stage.params["adapter"])
     try:
@@ -83,6 +83,8 @@ class Bad:
     def __init__(self, skip: bool) -> None:
         self.skip = skip
         self.faults: list[Fault] = []
+        self.place: list[str] = []
+        """Where the record stands that the adapter reads, if it says so."""
 
     def note(self, error: AdapterError) -> None:
         if not self.skip:
@@ -110,7 +112,8 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
                 pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
                 continue
             if problem := _problem(item, images, samples):
-                bad.note(AdapterError(f"dataset {name}: sample '{item.sample_id}'{problem}"))
+                at = f" (at {bad.place[0]})" if bad.place else ""
+                bad.note(AdapterError(f"dataset {name}: sample '{item.sample_id}'{problem}{at}"))
                 continue
             samples.add(item.sample_id)
             if selection.selects(item):

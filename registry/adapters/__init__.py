@@ -61,6 +61,10 @@ class AdapterContext:
     bad: Callable[[AdapterError], None] = field(default=_end)
     """Told what is wrong with one record: ends the run, or, where the spec says `skip_bad: true`, notes it and returns."""
 
+    place: list[str] = field(default_factory=list)
+    """Where the record stands that is being read ("FILE: line 3"), or nothing: readers of `_official` put it here, for what the stage
+    itself finds wrong with a sample, as an id that came before."""
+
     @contextmanager
     def record(self) -> Iterator[None]:
         """Around all that is done with one record, its `yield`s too: an `AdapterError` in it is told to `bad`."""

@@ -31,7 +31,7 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
         what: what it should be, for messages.
         under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
-        context: told of lines that are no JSON; None = they end the run.
+        context: told of lines that are no JSON, and of every record's place; None = such lines end the run.
 
     Raises:
         AdapterError: it is not there, not JSON (with the line), has no list under that key, or is empty.
@@ -42,7 +42,10 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
     try:
         bad = None if context is None else lambda error: context.bad(AdapterError(str(error)))
         for number, (line, record) in enumerate(values(path, under, bad)):
-            yield f"{path}: line {line}, record {number}", record
+            where = f"{path}: line {line}, record {number}"
+            if context is not None:
+                context.place[:] = [where]
+            yield where, record
     except JsonStreamError as error:
         raise AdapterError(f"{error} (expected {what})") from error
     if number < 0:
@@ -58,7 +61,7 @@ def read_rows(
         path: UTF-8, with or without a byte order mark.
         what: what it should be, for messages.
         columns: those it must have; others may stand beside them.
-        context: told of rows that have more or fewer fields than the header; None = they end the run.
+        context: told of rows that have more or fewer fields than the header, and of every row's place; None = such rows end the run.
 
     Raises:
         AdapterError: it is not there, is no table of text, lacks a column or is empty.
@@ -71,6 +74,8 @@ def read_rows(
         _header(path, what, head, columns)
         for line, row in found:
             where = f"{path}: line {line}"
+            if context is not None:
+                context.place[:] = [where]
             if len(row) == len(head):
                 yield where, dict(zip(head, row, strict=True))
                 continue

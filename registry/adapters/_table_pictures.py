@@ -27,7 +27,7 @@ class TablePictures:
             context: of the adapter.
             what: the table is, for messages.
         """
-        self.path, self._what, self._silent = path, what, replace(context, bad=lambda error: None)
+        self.path, self._what, self._silent = path, what, replace(context, bad=lambda error: None, place=[])
         self.given: set[str] = set()
         """Ids of those that the stage has."""
         self._known: dict[str, str] = {}

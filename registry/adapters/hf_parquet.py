@@ -64,6 +64,7 @@ def hf_parquet(
     sent: set[str] = set()
     for split, prefix, path in parts(source, files):
         for where, row in rows(path, wanted):
+            context.place[:] = [where]
             with context.record():
                 data, name = picture_of(source, row[image], f"{where}: {image}") if image else (None, "")
                 image_id = hashlib.sha256(data).hexdigest()[:24] if data is not None else None

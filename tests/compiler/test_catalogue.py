@@ -19,6 +19,16 @@ def test_every_data_set_has_its_row() -> None:
     assert all(len(re.split(r"(?<!\\)\|", row)) == 9 for row in rows)
 
 
+def test_the_data_sets_of_the_three_papers_are_read() -> None:
+    """Each has its row, and an adapter that reads it."""
+    papers = (
+        "vqav2 gqa vizwiz vizwiz_ans_difference docci clevr vq_focusambiguity mmbench oodcv_vqa scienceqa seedbench ai2d unk_vqa "
+        "tdiuc_absurd mmhal_bench pope amber hallusionbench mme shr certainly_uncertain llava_instruct lrv_instruction vlfeedback"
+    )
+    assert set(papers.split()) <= set(DATASETS)
+    assert [name for name in DATASETS if load_card(name).adapter is None] == []
+
+
 def test_a_row() -> None:
     row = next(line for line in catalogue().splitlines() if line.startswith("| `vizwiz` |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]

@@ -263,7 +263,7 @@ def vizwiz(source, **more):
 
 def test_bad_records_end_the_run_or_are_listed_and_counted(tmp_path, capsys):
     source = bad_source(tmp_path / "source")
-    with pytest.raises(StageError, match="'VizWiz_val_00000001' comes twice"):
+    with pytest.raises(StageError, match=r"'VizWiz_val_00000001' comes twice.* \(at .*val\.json: line 3, record 2\)"):
         data.run(vizwiz(source))
     assert not (tmp_path / "out").exists()
     one = vizwiz(source, skip_bad=True)
