@@ -56,10 +56,11 @@ def test_ids_that_come_again(tmp_path):
 
 
 def test_conversations_without_a_picture(tmp_path):
-    text = {"id": "wgByO4Y_0", "model": "", "conversations": talk("Hello?", "Hi.")}
+    text = {"id": "wgByO4Y_0", "model": "", "conversations": talk("What is <image> in SVG?", "A tag.")}
     source = folder(tmp_path, [text, record()])
     first = read(source)[0]
     assert (first.image_id, first.meta["origin"]) == (None, "text") and first.group
+    assert first.question == "What is <image> in SVG?"
     assert len(read(source, text_only=False)) == 3
 
 
