@@ -102,7 +102,7 @@ class Clone:
         return {**os.environ, **quiet, "PATH": os.pathsep.join([*scripts, str(Path(sys.executable).parent), os.environ["PATH"]])}
 
 
-def make_clone(to: Path, default: str = "mini", text: str = MINI) -> Clone:
+def make_clone(to: Path, default: str = "mini", text: str = MINI, forked: bool = False) -> Clone:
     """A clone of the working tree's tracked and new files, committed, with `default` as its only spec and the base model in place.
 
     `mini` is what `text` says."""
@@ -114,7 +114,7 @@ def make_clone(to: Path, default: str = "mini", text: str = MINI) -> Clone:
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, to / name)
     (to / "specs").mkdir(exist_ok=True)
-    clone = Clone(to)
+    clone = Clone(to, forked)
     if default == "mini":
         clone.spec.write_text(text)
     else:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    clone = make_clone(tmp_path_factory.mktemp("cu") / "clone", SPEC)
+    clone = make_clone(tmp_path_factory.mktemp("cu") / "clone", SPEC, forked=True)
     spec = clone.root / f"specs/{SPEC}.yaml"
     text = spec.read_text()
     for old, new in SMALLER.items():
@@ -38,7 +38,6 @@ def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Clone:
         assert found, old
     spec.write_text(text)
     clone.run("dvc", "pull", "-q", "registry/data/scene-vlm-base.dvc")
-    clone.forked = True
     clone.qualm("compile")
     assert clone.repro() == set(clone.forecast())
     return clone

@@ -87,8 +87,7 @@ TABLE: dict[str, tuple[Edit, set[str], int]] = {
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    clone = make_clone(tmp_path_factory.mktemp("mini") / "clone")
-    clone.forked = True
+    clone = make_clone(tmp_path_factory.mktemp("mini") / "clone", forked=True)
     assert set(clone.forecast().values()) <= {"run", "perhaps"}
     assert clone.repro() == EVERYTHING
     assert sum(clone.counters(s).get("answers computed", 0) for s in INFER) == 96

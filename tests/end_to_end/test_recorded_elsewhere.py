@@ -62,8 +62,7 @@ def scores(clone: Clone, name: str) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    made = make_clone(tmp_path_factory.mktemp("log") / "clone", "vlm_uncertainty_bench")
-    made.forked = True
+    made = make_clone(tmp_path_factory.mktemp("log") / "clone", "vlm_uncertainty_bench", forked=True)
     log(made.root.parent / "log")
     made.qualm("data", "add", "science_log", "--from", str(made.root.parent / "log"), "--card", "lm_eval_samples")
     spec(made, "theirs", "lm_eval_samples", "science_log")

@@ -33,8 +33,7 @@ READ = {"data-asked", "infer-theirs-asked", "judge", "score", "report"}
 
 
 def test_the_other_spec_is_built_first(tmp_path: Path) -> None:
-    clone = make_clone(tmp_path / "clone")
-    clone.forked = True
+    clone = make_clone(tmp_path / "clone", forked=True)
     (clone.root / "specs/maker.yaml").write_text(MAKER)
     (clone.root / "specs/reader.yaml").write_text(READER)
     clone.qualm("compile")
