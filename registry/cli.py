@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from registry.printing import complain, counting, facts, human, plain, print_json, progress_line, report, row
+from registry.printing import SHOWN, complain, counting, facts, human, plain, print_json, progress_line, report, row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,6 +235,51 @@ def diff(
     else:
         difference(*versions, found)
     if exit_code and found.files:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="An entry or a card.")],
+    source: Annotated[Path | None, typer.Option("--from", metavar="FOLDER", help="Files that were not added yet.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: --set split=train.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read every record by the card's adapter, and list all that a data stage would stop at: each with its file and line.
+
+    A missing picture, an unknown key, a value of another kind, an id that comes twice. Keeps nothing. Exit status 1 if anything is bad;
+    `skip_bad: true` in a spec leaves such records out.
+    """
+    from registry.checking import check_records
+    from registry.entries import find
+    from registry.new_cards import settings
+    from registry.proposing import NewCardError
+
+    with _errors():
+        entry = find(_root(), name)
+        card = entry.details
+        if card is None:
+            complain(f"{name}: no card named '{entry.card}'; `qualm data ls` says what there is")
+            raise typer.Exit(2)
+        try:
+            args = settings(card.adapter, given or []) if card.adapter else {}
+        except NewCardError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+        with counting(not as_json) as tell:
+            found = check_records((source or entry.path) if card.layout else None, card, args, lambda n: tell(name, n))
+    if as_json:
+        print_json({"splits": found.splits, "images": found.images, "problems": found.problems})
+    else:
+        counts = ", ".join(f"{split} {n:,}" for split, n in found.splits.items())
+        print(f"{name}: {found.splits.total():,} samples ({counts or 'none'}), {found.images:,} pictures, {len(found.problems):,} problems")
+        for problem in found.problems[:SHOWN]:
+            print(f"  {problem}")
+        if len(found.problems) > SHOWN:
+            print(f"  and {len(found.problems) - SHOWN:,} more (--json lists them)")
+    if found.problems:
         raise typer.Exit(1)
 
 

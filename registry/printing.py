@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from registry.versions import Version
 
 
-SHOWN = 20
-"""What was let pass that is printed; the rest is counted."""
+SHOWN = 10
+"""Ids, files or problems that are named; `--json` names all."""
 
 
 def row(entry: Entry) -> dict[str, Any]:
@@ -80,6 +80,8 @@ def report(added: Added) -> None:
         print(f"  not named by the card: {len(found.left_out):,} files, {found.left_out[0]} the first")
     if added.outcome != "unchanged":
         print(f"next: git add registry/data/{entry.name}.dvc registry/data/.gitignore, commit")
+        if entry.details is not None and entry.details.adapter:
+            print(f"      qualm data check {entry.name}   (reads every record)")
         if not entry.origin:
             print(f"      dvc push registry/data/{entry.name}.dvc   (for others to pull)")
 
@@ -129,10 +131,6 @@ def counting(shown: bool) -> Iterator[Callable[[str, int], None]]:
                 status.update(f"reading {plain(what)[:60]}: {n:,} samples")
 
         yield tell
-
-
-SHOWN = 10
-"""Ids that are named; `--json` names all."""
 
 
 def difference(old: Version, new: Version, found: Difference) -> None:

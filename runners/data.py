@@ -10,14 +10,14 @@ import hashlib
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from registry.adapters import AdapterContext, AdapterError, cores
+from registry.adapters import AdapterContext, AdapterError, cores, problem_of
 from registry.dvcstate import Checkout
 from registry.faults import Fault
 from registry.plugins import load
@@ -111,7 +111,7 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
                 images.add(item.image_id)
                 pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
                 continue
-            if problem := _problem(item, images, samples):
+            if problem := problem_of(item, images, samples):
                 at = f" (at {bad.place[0]})" if bad.place else ""
                 bad.note(AdapterError(f"dataset {name}: sample '{item.sample_id}'{problem}{at}"))
                 continue
@@ -143,17 +143,6 @@ def as_sample(row: Mapping[str, Any]) -> Sample:
     return Sample(**{f.name: row[f.name] for f in fields(Sample)} | listed | {"meta": dict(row["meta"] or ())})
 
 
-def _problem(sample: Sample, images: Container[str | None], samples: Set[str]) -> str:
-    """What is wrong with a sample, to follow its name; empty for a good one."""
-    if sample.sample_id in samples:
-        return " comes twice; sample ids must be unique within a dataset"
-    if sample.image_id is not None and sample.image_id not in images:
-        return f": its image '{sample.image_id}' has not come before it"
-    if sample.answer_index is not None and not 0 <= sample.answer_index < len(sample.choices):
-        return f": answer_index {sample.answer_index} is not one of its {len(sample.choices)} choices"
-    return ""
-
-
 def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
     """Rewrite the samples as a preparation makes them, and the pictures without those that are needed no more."""
     name, table = stage.params["dataset"], folder / "samples.parquet"
@@ -166,7 +155,7 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
             for sample in prepare(PreparationContext(name, stage.seed), given, **ref["args"]):
                 if not any((s.sample_id, s.image_id, s.split) == (sample.sample_id, sample.image_id, sample.split) for s in before):
                     raise StageError(f"dataset {name}: {ref['plugin']} gave sample '{sample.sample_id}', which is none of the next ones")
-                if problem := _problem(sample, {sample.image_id}, set()):
+                if problem := problem_of(sample, {sample.image_id}, set()):
                     raise StageError(f"dataset {name}: {ref['plugin']}: sample '{sample.sample_id}'{problem}")
                 needed.add(sample.image_id)
                 rows.write(as_row(sample))

@@ -27,7 +27,7 @@ What the `data` stage relies on, and every adapter keeps:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,3 +89,20 @@ class AdapterContext:
 def cores(asked: int) -> int:
     """How many processes to use: what the settings ask for, or one per core when they say 0."""
     return asked if asked > 0 else len(os.sched_getaffinity(0))
+
+
+def problem_of(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:
+    """What no sample of any adapter may be, to follow its name in a message; empty for a good one.
+
+    Args:
+        sample: the next one.
+        images: ids of the pictures that came before it.
+        samples: ids of the samples that did.
+    """
+    if sample.sample_id in samples:
+        return " comes twice; sample ids must be unique within a dataset"
+    if sample.image_id is not None and sample.image_id not in images:
+        return f": its image '{sample.image_id}' has not come before it"
+    if sample.answer_index is not None and not 0 <= sample.answer_index < len(sample.choices):
+        return f": answer_index {sample.answer_index} is not one of its {len(sample.choices)} choices"
+    return ""
