@@ -77,8 +77,8 @@ def six_options(
 
 def _prepared(sample: Sample, rng: random.Random, pool: _Pool, fillers: str, place: str, surplus: str, rotations: str) -> Sample:
     assert sample.answer_index is not None
-    kept = place == "as_given" or any(map(_REFERS.search, sample.choices))
     options, right = _four_at_most(sample, rng, surplus, fillers)
+    kept = place == "as_given" or any(map(_REFERS.search, options))
     n = REAL - len(options)
     for _ in range(n):
         options.append(pool.draw(rng, sample, options if fillers == "distinct" else None))

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import runners.data as data
+from registry import plugins
 from registry.adapters import AdapterError
 from registry.preparations import PreparationError
 from registry.sample import IMAGES, SAMPLES, Image, Sample
+from registry.vub_layout import APPENDED
 from runners.records import read_provenance, read_table
 from runners.settings import Settings
 from runners.stage import Stage, StageError
@@ -338,3 +340,16 @@ def test_a_preparation_makes_no_samples_of_its_own(monkeypatch, tmp_path):
     ):
         with pytest.raises(StageError, match=says):
             prepared(monkeypatch, tmp_path, function)
+
+
+def test_six_options_of_drawn_scenes(tmp_path):
+    args = {p.name: p.default for p in plugins.get("preparations", "six_options").parameters}
+    data.run(stage(format="multiple_choice", select={"prepare": {"plugin": "six_options", "args": args}}))
+    made = read_table(tmp_path / "results/s/data/scenes/samples.parquet", SAMPLES).to_pylist()
+    data.run(stage(format="multiple_choice"))
+    plain = read_table(tmp_path / "results/s/data/scenes/samples.parquet", SAMPLES).to_pylist()
+    assert len(made) == len(plain) == 60
+    for before, after in zip(plain, made, strict=True):
+        assert after["sample_id"] == before["sample_id"] and after["choices"][4:] == list(APPENDED) and len(set(after["choices"])) == 6
+        assert after["choices"][after["answer_index"]] == before["choices"][before["answer_index"]]
+    assert [r["answer_index"] for r in made] != [r["answer_index"] for r in plain]

@@ -89,9 +89,10 @@ def test_what_is_never_right_must_not_be():
         replace(question(2), answer_index=None),
         *MANY,
     ]
-    made = prepare(samples)
-    assert [s.sample_id for s in made[:2]] == ["q1", "q0"] and len(made) == len(MANY) + 1
+    made = prepare([*samples, question(900, choices=["x", "y", "z", "None of the above"])])
+    assert [s.sample_id for s in made[:2]] == ["q1", "q0"] and len(made) == len(MANY) + 2
     assert "I don't know" not in made[0].choices
+    assert made[-1].choices.count("None of the above") == 1 and made[-1].meta["order"] == "drawn"
 
 
 def test_their_ways_one_at_a_time():
