@@ -1,11 +1,18 @@
 """Held to what the authors released: every option of every question of MMBench and OODCV-VQA."""
 
+import base64
+import csv
+import io
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from registry.adapters import AdapterContext
+from registry.adapters.mmbench import mmbench
+from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
 from registry.preparations import PreparationContext, PreparationError
 from registry.preparations.six_options_published import COUNTS, six_options_published
 from registry.sample import Sample
@@ -119,3 +126,28 @@ def test_another_seed_draws_otherwise():
 def test_other_data_sets_are_refused(of, choices, says):
     with pytest.raises(PreparationError, match=says):
         prepare([Sample("s", "?", choices=choices, answer_index=0 if choices else None)], of)
+
+
+@released
+def test_official_files_prepared_are_what_the_recorded_outputs_hold(tmp_path):
+    """MMBench's table as it must have been, read by its own adapter, beside the questions that the outputs' adapter reads."""
+    records = read_pickle(FIXTURES / "mmbench.pkl")
+    picture = io.BytesIO()
+    Image.new("RGB", (2, 2)).save(picture, "PNG")
+    columns = ["index", "question", "hint", *"ABCD", "answer", "category", "image", "l2-category", "split"]
+    with (tmp_path / "mmbench_dev_20230712.tsv").open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, restval="", extrasaction="ignore", delimiter="\t")
+        writer.writeheader()
+        for record, before in zip(records, before_filling(records), strict=True):
+            options = {letter: "" for letter in "ABCD"} | dict(zip("ABCD", before.choices, strict=False))
+            hint = record["hint"] if isinstance(record["hint"], str) else ""
+            writer.writerow({**record, **options, "hint": hint, "image": base64.b64encode(picture.getvalue()).decode()})
+    read = [x for x in mmbench(AdapterContext(tmp_path, source=tmp_path)) if isinstance(x, Sample)]
+    outputs = FIXTURES.parent.parent
+    recorded = [x for x in vlm_uncertainty_bench(AdapterContext(tmp_path, source=outputs), dataset="mmbench") if isinstance(x, Sample)]
+    assert [(s.sample_id, s.question, s.group, s.category) for s in read] == [
+        (s.sample_id, s.question, s.group, s.category) for s in recorded
+    ]
+    for ours, theirs in zip(prepare(read, "mmbench", rotations="together"), recorded, strict=True):
+        assert ours.answer_index == theirs.answer_index and ours.meta.get("missing_options") == theirs.meta.get("missing_options")
+        assert "missing_options" in theirs.meta or ours.choices == theirs.choices
