@@ -59,7 +59,7 @@ class Clone:
         return self.root / "specs/mini.yaml"
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(command, cwd=self.root, env=self._environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=self.root, env=self.environment(), capture_output=True, text=True, check=False)
         if check and done.returncode != 0:
             raise AssertionError(f"{' '.join(command)} exited {done.returncode}:\n{done.stdout}\n{done.stderr}")
         return done
@@ -96,7 +96,7 @@ class Clone:
         shutil.copytree(self.root, to, symlinks=True)
         return Clone(to, self.forked)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         quiet = {"DVC_NO_ANALYTICS": "true", "QUALM_PROGRESS": "false", "OMP_NUM_THREADS": "1"}
         scripts = [forks().folder] if self.forked else []
         return {**os.environ, **quiet, "PATH": os.pathsep.join([*scripts, str(Path(sys.executable).parent), os.environ["PATH"]])}

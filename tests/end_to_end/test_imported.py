@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from registry.dvcstate import read_lock
-from tests.end_to_end.clone import Clone, environment, make_clone
+from tests.end_to_end.clone import Clone, make_clone
 
 pytestmark = [pytest.mark.remotes, pytest.mark.slow]
 
@@ -33,7 +33,7 @@ class Elsewhere(Clone):
     """A repository without a line of ours; qualm is a package of its Python."""
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        env = {**environment(), "PYTHONPATH": str(self.root.parent / "site-packages")}
+        env = {**self.environment(), "PYTHONPATH": str(self.root.parent / "site-packages")}
         done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True, check=False)
         assert not check or done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}"
         return done
