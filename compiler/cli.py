@@ -134,7 +134,7 @@ def run(context: typer.Context, spec: SpecArgument = None) -> None:
 
 @app.command()
 def diff(
-    revision: Annotated[str, typer.Argument(help="A git revision: a commit, branch or tag.")] = "HEAD",
+    revision: Annotated[str, typer.Argument(help="A git revision (a commit, branch or tag), or a DVC experiment by its name.")] = "HEAD",
     spec: Annotated[str | None, typer.Option("--spec", help=_SPEC_HELP)] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -260,15 +260,30 @@ def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
 
 @app.command()
 def compare(
-    a: Annotated[str, typer.Argument(help="A model of the spec, a spec, or a scores.parquet.")],
+    a: Annotated[str, typer.Argument(help="A model of the spec, a spec, SPEC:MODEL, REVISION:SPEC[:MODEL], or a scores.parquet.")],
     b: Annotated[str, typer.Argument(help="What to compare it with.")],
     spec: Annotated[str | None, typer.Option("--spec", help=_SPEC_HELP)] = None,
+    revision: Annotated[str | None, typer.Option("--rev", help="Take A as it was at this git revision or DVC experiment.")] = None,
+    pull: Annotated[bool, typer.Option("--pull", help="Fetch from the default remote what the cache lacks of a revision.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two models or two benchmarks, paired by sample: difference, interval, test."""
+    """Compare two models or two benchmarks, paired by sample: difference, interval, test.
+
+    Either may be of another git revision, branch or tag, or of a DVC experiment,
+    by its name: nothing is checked out, answers and judgements of then are read
+    from DVC's cache. The metrics are those of this checkout, on both sides.
+
+    [bold]Examples[/]
+
+      qualm compare base tuned --spec mine          two models of one spec
+      qualm compare mine yours                      two specs
+      qualm compare mine mine --rev HEAD~1          what did my last commit change?
+      qualm compare main:mine:base longer:mine:base two branches
+      qualm compare HEAD:mine runic-poem:mine       an experiment of `dvc exp run`
+    """
     from compiler.show import compare_results
 
-    compare_results(Project(), spec, a, b, as_json)
+    compare_results(Project(), spec, a, b, as_json, revision, pull)
 
 
 @app.command()

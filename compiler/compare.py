@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +24,27 @@ if TYPE_CHECKING:
     from runners.stage import Stage
 
 
-def compare_results(project: Project, spec: str | None, a: str, b: str, as_json: bool) -> None:
-    """`qualm compare A B`: two models of a spec, two specs, or two score tables."""
-    found = compare_scores(project, spec, a, b)
+def compare_results(
+    project: Project, spec: str | None, a: str, b: str, as_json: bool, revision: str | None = None, pull: bool = False
+) -> None:
+    """`qualm compare A B`: two models of a spec, two specs, or two score tables, each as it is or was."""
+    found = compare_scores(project, spec, a, b, revision, pull)
     if as_json:
         print_json(found)
         return
     print_comparison(found, Console(highlight=False))
 
 
-def compare_scores(project: Project, spec: str | None, a: str, b: str) -> dict[str, Any]:
+def compare_scores(project: Project, spec: str | None, a: str, b: str, revision: str | None = None, pull: bool = False) -> dict[str, Any]:
     """b minus a, paired by sample where both sides' answers are at hand; clean variant, one conformal setting.
+
+    Args:
+        project: whose results they are.
+        spec: that models without one are of; None for the default one.
+        a: a model, a spec, `SPEC:MODEL`, `REVISION:SPEC`, `REVISION:SPEC:MODEL`, or a score table.
+        b: the same, to compare it with.
+        revision: at which `a` is taken, where it names none itself.
+        pull: fetch what DVC's cache lacks of earlier revisions.
 
     Returns:
         `a`, `b`, `paired`, `level`, `notes`, `differences` (dataset, metric, a, b, delta, low, high, n, separate, better)
@@ -45,23 +56,69 @@ def compare_scores(project: Project, spec: str | None, a: str, b: str) -> dict[s
     files = [Path(x) for x in (a, b)]
     if all(f.suffix == ".parquet" for f in files):
         return _unpaired(a, b, read_scores(files[0]), read_scores(files[1]))
+    one, other = _side(project, spec, a, revision, pull), _side(project, spec, b, None, pull)
+    if one.model and other.model:
+        return _paired((one, {one.name: one.model}), (other, {one.name: other.model}), one.name, other.name)
+    if one.model or other.model:
+        raise ProjectError(f"'{a}' and '{b}' are a model and a spec; name two models, two specs or two scores.parquet")
+    mine, yours = one.models, other.models
+    shared = {m: m for m in mine if m in yours} or ({mine[0]: yours[0]} if len(mine) == len(yours) == 1 else {})
+    if not shared:
+        raise ProjectError(f"specs '{a}' and '{b}' have no model in common: {', '.join(mine)} against {', '.join(yours)}")
+    return _paired((one, {m: m for m in shared}), (other, shared), one.name, other.name)
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one of the two names stands for."""
+
+    name: str
+    stage: PlannedStage
+    models: Sequence[str]
+    root: Path
+    """Where the stage's paths begin."""
+    model: str | None = None
+    """The one that is meant; None where the spec is."""
+
+
+def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> Side:
+    """One side, of this checkout or of a revision."""
+    first, *others = text.split(":", 2)
+    if len(others) == 2:
+        return _then(project, first, others[0] or spec, others[1] or None, text, pull)
+    if others and not (first in project.specs() and others[0] in _here(project, first).models):
+        return _then(project, first, others[0] or spec, None, text, pull)
+    if others:
+        spec, model = first, others[0]
+    else:
+        model = text
+    if revision is not None:
+        from compiler.at_revision import commit_of, specs_at
+
+        is_spec = not others and text in specs_at(project, commit_of(project, revision))
+        return _then(project, revision, text if is_spec else spec, None if is_spec else model, f"{revision}:{text}", pull)
+    here = _here(project, spec)
+    if model in here.models:
+        return replace(here, name=text, model=model)
+    if text in project.specs():
+        return replace(_here(project, text), name=text)
+    raise ProjectError(
+        f"'{text}' is no model of this spec, no spec and no .parquet file; {nearest(text, [*here.models, *project.specs()])}"
+    )
+
+
+def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> Side:
+    from compiler.at_revision import benchmark_at
+
+    found = benchmark_at(project, revision, spec or project.plan(None).spec, pull)
+    if model is not None and model not in found.models:
+        raise ProjectError(f"{name}: '{model}' is no model of that spec; {nearest(model, found.models)}")
+    return Side(name, found.stage, found.models, found.root, model)
+
+
+def _here(project: Project, spec: str | None) -> Side:
     stage = score_stage(project, spec)
-    models = scored_models(project, stage, spec)
-    if a in models and b in models:
-        return _paired(project, (stage, {a: a}), (stage, {a: b}), a, b)
-    if a in project.specs() and b in project.specs():
-        one, other = score_stage(project, a), score_stage(project, b)
-        mine, yours = scored_models(project, one, a), scored_models(project, other, b)
-        shared = {m: m for m in mine if m in yours} or ({mine[0]: yours[0]} if len(mine) == len(yours) == 1 else {})
-        if not shared:
-            raise ProjectError(f"specs '{a}' and '{b}' have no model in common: {', '.join(mine)} against {', '.join(yours)}")
-        return _paired(project, (one, {m: m for m in shared}), (other, shared), a, b)
-    for name in (a, b):
-        if name not in models and name not in project.specs():
-            raise ProjectError(
-                f"'{name}' is no model of this spec, no spec and no .parquet file; {nearest(name, [*models, *project.specs()])}"
-            )
-    raise ProjectError(f"'{a}' and '{b}' are a model and a spec; name two models, two specs or two scores.parquet")
+    return Side(spec or "", stage, scored_models(project, stage, spec), project.root)
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
@@ -81,19 +138,19 @@ def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict
     return {"a": a, "b": b, "paired": False, "level": None, "notes": [note], "differences": found, "mcnemar": []}
 
 
-Side = tuple["PlannedStage", Mapping[str, str]]
-"""A score stage, and which of its models stands for which name."""
+Chosen = tuple[Side, Mapping[str, str]]
+"""A side, and which of its models stands for which name."""
 
 
-def _paired(project: Project, one: Side, other: Side, a: str, b: str) -> dict[str, Any]:
+def _paired(one: Chosen, other: Chosen, a: str, b: str) -> dict[str, Any]:
     from compiler.paired import align, differences, tests
     from runners.evaluate import read_metrics
 
-    stage, theirs = one[0], {json.dumps(m, sort_keys=True) for m in other[0].params["metrics"]}
+    stage, theirs = one[0].stage, {json.dumps(m, sort_keys=True) for m in other[0].stage.params["metrics"]}
     metrics = read_metrics([m for m in stage.params["metrics"] if json.dumps(m, sort_keys=True) in theirs])
     interval = stage.params["interval"]
     result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "notes": [], "differences": [], "mcnemar": []}
-    cells = [_cells(project, *side) for side in (one, other)]
+    cells = [_cells(*side) for side in (one, other)]
     for name in one[1]:
         pairs = []
         for dataset in [d for n, d in cells[0] if n == name and (n, d) in cells[1]]:
@@ -109,19 +166,21 @@ def _paired(project: Project, one: Side, other: Side, a: str, b: str) -> dict[st
             found = differences(mine, yours, metrics, interval["bootstrap"], interval["level"], stage.seed)
             result["differences"] += [d.as_json() | model for d in found]
         result["mcnemar"] += [t.as_json() | model for t in tests(pairs)]
+    if one[0].root != other[0].root:
+        result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
     if not result["differences"]:
         raise ProjectError(f"'{a}' and '{b}' have no dataset and metric in common")
     return result
 
 
-def _cells(project: Project, planned: PlannedStage, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
+def _cells(side: Side, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
     """(name, dataset) -> the clean cell of the model that stands for the name."""
     from runners.cells import Tables, read_cells
     from runners.records import RecordError
     from runners.splits import read_scored
     from runners.stage import StageError
 
-    stage = _run_time(project, planned, set(models.values()))
+    stage = _run_time(side, set(models.values()))
     found = {}
     try:
         datasets = [read_scored(stage, name, folder) for name, folder in stage.inputs["datasets"].items()]
@@ -137,14 +196,15 @@ def _cells(project: Project, planned: PlannedStage, models: Mapping[str, str]) -
     return found
 
 
-def _run_time(project: Project, planned: PlannedStage, models: set[str]) -> Stage:
+def _run_time(side: Side, models: set[str]) -> Stage:
     """The score stage as a runner sees it, with absolute paths and only the wanted models."""
     from runners.settings import Settings
     from runners.stage import Stage
 
     def absolute(tree: Any) -> Any:
-        return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(project.root / tree)
+        return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(side.root / tree)
 
+    planned = side.stage
     inputs = absolute(dict(planned.inputs))
     inputs["generations"] = {m: files for m, files in inputs["generations"].items() if any(n == m or n.startswith(f"{m}+") for n in models)}
     return Stage(planned.name, "", planned.name, planned.kind, planned.params, inputs, {}, planned.seed, Settings())

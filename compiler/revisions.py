@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import difflib
 import json
-import subprocess
 from typing import Any
 
+from compiler.at_revision import commit_of, git
 from compiler.explain import differences
-from compiler.project import Project, ProjectError
+from compiler.project import Project
 
 
 def diff_revision(project: Project, spec: str | None, revision: str) -> dict[str, Any]:
-    """What changed between a git revision and the working tree.
+    """What changed between a git revision, or a DVC experiment, and the working tree.
 
     Returns:
         `spec_diff` (unified diff lines), `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change}).
     """
     plan = project.plan(spec)
-    if _git(project, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None:
-        raise ProjectError(f"'{revision}' is no git revision here; give a commit, branch or tag")
+    commit = commit_of(project, revision)
     file = f"specs/{plan.spec}.yaml"
-    old_text, new_text = _at(project, revision, file) or "", (project.root / file).read_text(encoding="utf-8")
+    old_text, new_text = _at(project, commit, file) or "", (project.root / file).read_text(encoding="utf-8")
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), f"{file} at {revision}", file, lineterm="", n=1)
     parameters = []
     stages = {f"specs/{plan.spec}/stages/{s.name}.json": s for s in plan.stages}
-    before = set((_git(project, "ls-tree", "--name-only", revision, f"specs/{plan.spec}/stages/") or "").split())
+    before = set((git(project.root, "ls-tree", "--name-only", commit, f"specs/{plan.spec}/stages/") or "").split())
     for path in sorted(before | stages.keys()):
         name = path.rsplit("/", 1)[1].removesuffix(".json")
         if path not in stages:
@@ -33,14 +32,14 @@ def diff_revision(project: Project, spec: str | None, revision: str) -> dict[str
         elif path not in before:
             parameters.append({"stage": name, "change": "is new"})
         else:
-            old = json.loads(_at(project, revision, path) or "{}")
+            old = json.loads(_at(project, commit, path) or "{}")
             parameters += [{"stage": name, "change": str(r)} for r in differences(old, stages[path].as_json())]
     return {
         "spec": plan.spec,
         "revision": revision,
         "spec_diff": list(lines),
         "parameters": parameters,
-        "results": _results(project, plan.spec, revision),
+        "results": _results(project, plan.spec, commit),
     }
 
 
@@ -64,9 +63,4 @@ def _flat(metrics: dict[str, Any]) -> dict[tuple[str, str, str], float]:
 
 
 def _at(project: Project, revision: str, path: str) -> str | None:
-    return _git(project, "show", f"{revision}:{path}")
-
-
-def _git(project: Project, *arguments: str) -> str | None:
-    done = subprocess.run(["git", *arguments], cwd=project.root, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else None
+    return git(project.root, "show", f"{revision}:{path}")

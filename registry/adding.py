@@ -304,10 +304,15 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
-    """Note in the DVC file, where DVC keeps it as it is, what the entry is."""
-    text = file.read_text(encoding="utf-8")
-    noted = "    skip_bad: true\n" if skipped else ""
-    file.write_text(f"{text}desc: {json.dumps(card.title)}\nmeta:\n  qualm:\n    card: {json.dumps(card.name)}\n{noted}", encoding="utf-8")
+    """Note in the DVC file, where DVC keeps it, what the entry is; byte for byte as DVC writes it, which it does now and then."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.default_flow_style = False
+    content = yaml.load(file)
+    content["desc"] = card.title
+    content["meta"] = {"qualm": {"card": card.name, **({"skip_bad": True} if skipped else {})}}
+    yaml.dump(content, file)
 
 
 def _publish(

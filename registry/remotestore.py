@@ -6,7 +6,7 @@ A thin layer over DVC, which knows how to speak to folders, SSH, S3, WebDAV and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,16 @@ class RemoteStore:
         with self._said(), TqdmCallback(desc=f"sending to {self.name}", unit="file") as bar:
             result = transfer(cache, self._odb, wanted, cache_odb=cache, callback=bar)
         return {str(h.value) for h in result.failed}
+
+    def get(self, hashes: Iterable[str]) -> None:
+        """Bring objects that the remote has into the cache, hashed anew; a folder without its files."""
+        from dvc.fs.callbacks import TqdmCallback
+        from dvc_data.hashfile.hash_info import HashInfo
+        from dvc_data.hashfile.transfer import transfer
+
+        wanted, cache = [HashInfo("md5", h) for h in self.has(set(hashes))], self._repo.cache.local
+        with self._said(), TqdmCallback(desc=f"fetching from {self.name}", unit="file") as bar:
+            transfer(self._odb, cache, wanted, cache_odb=cache, verify=True, callback=bar)
 
     def put_runs(self) -> int | None:
         """Send the records of the run cache; how many. None where a remote of this kind cannot keep any."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dvc.utils.serialize import dump_yaml, load_yaml
 
 from registry.adding import AddError, add, git_source
 from registry.cards import load_card
@@ -33,6 +34,9 @@ def test_added_files_are_dvcs(repo: Path, outputs: Path, dvc: Run, git: Run) -> 
     assert told[0] == "checking output/A-7b/oodcv.pkl" and told[-2:] == ["copying tables/acc.csv", "tracking vub"]
     raw = read_yaml(repo / "registry/data/vub.dvc")
     assert raw["outs"][0]["path"] == "vub" and raw["meta"] == {"qualm": {"card": BENCH.name}} and raw["desc"] == BENCH.title
+    written = (repo / "registry/data/vub.dvc").read_bytes()
+    dump_yaml(repo / "registry/data/vub.dvc", load_yaml(repo / "registry/data/vub.dvc"))
+    assert (repo / "registry/data/vub.dvc").read_bytes() == written, "experiments of DVC would change the file"
     assert Checkout(repo).path_md5("registry/data/vub") == raw["outs"][0]["md5"] == added.entry.md5
     assert (repo / "registry/data/.gitignore").read_text() == "/vub\n"
     assert not (repo / "registry/data/vub/README.md").exists() and not (repo / ".qualm/staging").exists()

@@ -1,0 +1,65 @@
+"""DVC's experiments over compiled pipelines, the default one and a nested one: run, queued, shown, compared question by question."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from tests.end_to_end.clone import Clone, make_clone
+from tests.end_to_end.test_remotes import SPEC
+
+pytestmark = [pytest.mark.remotes, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    made = make_clone(tmp_path_factory.mktemp("experiments") / "clone", text=SPEC)
+    (made.root / "specs/nested.yaml").write_text(SPEC.replace("name: mini", "name: nested"))
+    made.qualm("compile")
+    made.repro()
+    made.repro("specs/nested/dvc.yaml")
+    made.commit("both")
+    return made
+
+
+def stages(said: str) -> list[str]:
+    return [line.split("'")[1].rpartition(":")[2] for line in said.splitlines() if line.startswith("Running stage")]
+
+
+def back(clone: Clone) -> None:
+    clone.run("git", "checkout", "-q", ".")
+    clone.dvc("checkout", "-q")
+
+
+def test_one_parameter(clone: Clone) -> None:
+    said = clone.dvc("exp", "run", "-S", "specs/mini/stages/score.json:params.metrics.ece.args.bins=5", "--name", "fewer").stdout
+    assert stages(said) in (["score"], ["score", "report"])
+    back(clone)
+    found = json.loads(clone.dvc("exp", "diff", "HEAD", "fewer", "--json").stdout)
+    (changed,) = found["params"].values()
+    assert changed == {"params.metrics.ece.args.bins": {"old": 15, "new": 5, "diff": -10}}
+    change = json.loads(clone.qualm("diff", "fewer", "--json").stdout)["parameters"]
+    assert [c["change"] for c in change if c["stage"] == "score"] == ["parameter metrics.ece.args.bins: 5 -> 15"]
+
+
+def test_a_nested_pipeline_is_compared_question_by_question(clone: Clone) -> None:
+    said = clone.dvc(
+        "exp", "run", "specs/nested/dvc.yaml", "-S", "specs/nested/stages/data-scenes.json:params.args.test=9", "--name", "more"
+    ).stdout  # fmt: skip
+    assert {"data-scenes", "infer-base-scenes"} <= set(stages(said))
+    back(clone)
+    found = json.loads(clone.qualm("compare", "nested", "more:nested", "--json").stdout)
+    assert found["paired"] and {d["n"] for d in found["differences"]} == {6}
+    assert any("3 questions are not the same on both sides" in note for note in found["notes"])
+
+
+def test_a_queue(clone: Clone) -> None:
+    clone.dvc("exp", "run", "--queue", "-S", "specs/mini/stages/score.json:params.metrics.ece.args.bins=3,4")
+    clone.dvc("exp", "run", "--run-all")
+    rows = list(csv.DictReader(io.StringIO(clone.dvc("exp", "show", "--csv", "--only-changed").stdout)))
+    tried = {row["specs/mini/stages/score.json:params.metrics.ece.args.bins"] for row in rows if row["State"] == "Success"}
+    assert {"3", "4"} <= tried
+    assert clone.run("git", "status", "--porcelain").stdout == ""
