@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -64,7 +65,7 @@ def serve(place: str, python: str) -> None:
     listening.listen()
     signal.signal(signal.SIGCHLD, reap)
     print("ready", flush=True)
-    while True:
+    while sys.stdin not in select.select([sys.stdin, listening], [], [])[0]:  # it ends with whoever started this server
         connection, _ = listening.accept()
         asked, files, *_ = socket.recv_fds(connection, 1 << 20, 3)
         if os.fork() == 0:

@@ -120,7 +120,7 @@ def forks() -> Forks:
         program.chmod(0o755)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DVC_NO_ANALYTICS": "true"}
     command = [sys.executable, "-P", str(SERVER), str(place), str(python), *LIBRARIES]
-    server = subprocess.Popen(command, cwd=folder.name, env=environment, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, cwd=folder.name, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     atexit.register(_end, server, folder)
     assert server.stdout is not None
     assert server.stdout.readline() == "ready\n"
