@@ -139,8 +139,11 @@ def test_hostile_questions_stay_text(browser: Chromium, looked_at: Session) -> N
 
 
 def test_it_fits_a_phone_and_keys_reach_the_slider(browser: Chromium) -> None:
+    lefts = "new Set([...document.querySelectorAll('#cards .card')].map(c => c.getBoundingClientRect().left)).size"
+    browser.size(1280)
+    assert browser.run(lefts) == 2  # all four at a glance
     browser.size(400)
-    assert browser.run("document.documentElement.scrollWidth") <= 400
+    assert browser.run("document.documentElement.scrollWidth") <= 400 and browser.run(lefts) == 1
     assert browser.run("[...document.querySelectorAll('#keys button')].every(b => b.scrollWidth <= b.clientWidth)")
     browser.run("document.querySelector('#slider-sigma input[type=range]').focus()")
     now = browser.run("document.querySelector('#view .variant').textContent")
