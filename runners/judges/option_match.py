@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from registry.plugins import Chosen, Kind
 from runners.judges import JudgeContext, Judgement
@@ -28,6 +28,7 @@ def option_match(
     choices: list[list[str]],
     *,
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
+    on_failure: Literal["unscored", "wrong"] = "unscored",
 ) -> list[Judgement]:
     """Right if the reply names the right option, by the first two of MMBench's four steps.
 
@@ -41,8 +42,9 @@ def option_match(
 
     Args:
         otherwise: A judge of open answers (`lave: {by: ...}`) for replies that cannot be read.
+        on_failure: `wrong`: a reply that names no option, or several, is wrong, where there is no such judge.
     """
-    found = [judged(*row, named) for row in zip(references, predictions, choices, strict=True)]
+    found = [judged(*row, named, on_failure) for row in zip(references, predictions, choices, strict=True)]
     left = [i for i, one in enumerate(found) if not one.parse_ok]
     if otherwise is None or not left:
         return found

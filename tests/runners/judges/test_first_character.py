@@ -23,6 +23,11 @@ def test_the_first_character(reply, rating):
     assert judge(reply) == Judgement(rating, None, parse_ok=rating is not None)
 
 
+def test_what_begins_otherwise_may_be_wrong():
+    (one,) = first_character(["?"], [["Two", "B"]], ["(B)"], [OPTIONS], on_failure="wrong")
+    assert one == Judgement(0.0, None, parse_ok=False)
+
+
 @pytest.mark.skipif(not FIXTURE.is_file(), reason=f"SEED-Bench's released predictions are not at {FIXTURE}")
 def test_released_predictions():
     rows = [json.loads(line.rstrip().rstrip(",")) for line in FIXTURE.read_text().splitlines()]

@@ -69,6 +69,11 @@ def test_right_wrong_and_unscored():
     assert one == Judgement(None, None, parse_ok=False)
 
 
+def test_what_cannot_be_read_may_be_wrong():
+    assert judge("no idea", on_failure="wrong") == Judgement(0.0, None, parse_ok=False)
+    assert judge("B", on_failure="wrong").rating == 1 and judge("I don't know", on_failure="wrong").rating == 0
+
+
 def test_what_is_left_goes_to_another_judge():
     otherwise = {"plugin": "rules", "args": {"match": "contained"}}
     assert judge("the ball that is blue, a blue ball", otherwise=otherwise).rating == 1
