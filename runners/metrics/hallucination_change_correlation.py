@@ -32,7 +32,7 @@ def hallucination_change_correlation(
     better. Negative values are shown as negative (the paper's heat maps show them as 0). Samples already wrong when clean
     have H = 0 by that definition. With hallucination rates of a few per cent n1 is tiny: read the interval, and the rate
     that is computed beside it. Samples whose d is not finite are unscored. Not of the clean variant. Undefined where nobody
-    hallucinates or all do, and where all changes are equal.
+    hallucinates or all do, where all changes are equal, and under perturbations that ask another question (`KEEPS_ANSWER = False`).
 
     Args:
         only_clean_correct: Over the samples that are right when clean alone; n then counts those.

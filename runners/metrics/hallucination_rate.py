@@ -19,7 +19,7 @@ def hallucination_rate(
 
     mean 1[clean right and perturbed wrong], in [0, 1], lower is better. By the paper's definition it is over all samples, so
     a model that is rarely right cannot hallucinate often. An answer that declines a question it could answer is wrong.
-    Not of the clean variant. Undefined without rows.
+    Not of the clean variant. Undefined without rows, as under perturbations that ask another question (`KEEPS_ANSWER = False`).
 
     Args:
         only_clean_correct: Over the samples that are right when clean alone; n then counts those.

@@ -38,7 +38,7 @@ def amb(
     """Rewrite every question so that several things in its picture fit it, with different answers.
 
     Two candidates that are seen, at least, and no yes-or-no question: where the generator finds none (null), the item is left out.
-    The picture stays. What was the right answer no longer is: accuracy under this variant means nothing.
+    The picture stays. What was the right answer no longer is: accuracy is undefined under this variant.
     The candidates go into the sample's meta key `plausible_answers`.
 
     A model is shown the picture, and answers in strict JSON for AMB and IVE at once: with the same parameters both perturbations read

@@ -38,7 +38,8 @@ def inv(
 
     There is no strength; the paper asks GPT-4o at temperature .7 and tries again, without a number of tries. The question alone is sent,
     not the picture. A reply must be one question, ending with a question mark and not the one that was sent; after the last try without
-    one the item is left out and counted by the reason.
+    one the item is left out and counted by the reason. The old answer need not be right any more: accuracy is undefined under this
+    variant, unless the spec says `scored: true`, as the paper's Table 5 does.
 
     Args:
         context: settings of the run, and whose questions these are.

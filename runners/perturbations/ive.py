@@ -39,7 +39,7 @@ def ive(
 
     The reason is one of three (missing interaction target, implied missing associate, out of frame); where none fits (null), the item
     is left out.
-    The picture stays. What was the right answer no longer is: accuracy under this variant means nothing.
+    The picture stays. What was the right answer no longer is: accuracy is undefined under this variant.
     The reason goes into the sample's meta key `reason_unanswerable`.
 
     A model is shown the picture, and answers in strict JSON for AMB and IVE at once: with the same parameters both perturbations read
