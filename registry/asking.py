@@ -80,12 +80,12 @@ def _picture(shown: Shown) -> str:
         return "no picture" if shown.sample.image_id is None else "the picture of the one before"
     from PIL import Image, UnidentifiedImageError
 
+    name, data = _one_line(shown.image.path or shown.image.image_id), shown.image.data
     try:
-        with Image.open(io.BytesIO(shown.image.data)) as picture:
-            size = f"{picture.format} {picture.width} x {picture.height}"
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise NewCardError(f"{shown.image.path or shown.image.image_id}: not a whole picture: {error}") from error
-    return f"{_one_line(shown.image.path or shown.image.image_id)}, {size}, {human(len(shown.image.data))}"
+        with Image.open(io.BytesIO(data)) as picture:
+            return f"{name}, {picture.format} {picture.width} x {picture.height}, {human(len(data))}"
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return f"{name}, NOT A PICTURE: {human(len(data))} that begin with {data[:16]!r}"
 
 
 def _one_line(text: str) -> str:

@@ -263,6 +263,9 @@ def check(
         if card is None:
             complain(f"{name}: no card named '{entry.card}'; `qualm data ls` says what there is")
             raise typer.Exit(2)
+        if card.adapter and source is None and card.layout and not entry.path.exists():
+            complain(f"{name}: its files are not here; `{entry.get}` brings them, --from FOLDER reads others")
+            raise typer.Exit(2)
         try:
             args = settings(card.adapter, given or []) if card.adapter else {}
         except NewCardError as error:

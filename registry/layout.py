@@ -49,8 +49,8 @@ def inspect(
         folder: where the official files are.
         card: what they should be.
         progress: told each file's name and size once it is checked, and the bytes there are to check.
-        skip_bad: leave out single bad files of a pattern and let bad lines and other counts pass, all of it listed. A file that the
-            layout names by itself is needed whole.
+        skip_bad: leave out bad files of a pattern and let bad lines and other counts pass, all of it listed. A file that the layout names
+            by itself is needed whole.
     """
     found = Inspection()
     lenient = found.skipped if skip_bad else found.problems
@@ -70,9 +70,6 @@ def inspect(
             lenient.append(f"{name}: {result}")
             result = result.lines - result.bad
         _records(folder / name, name, result, card, found, lenient)
-    if skip_bad:
-        _layout(folder, card, found.files, found, [])
-        found.problems = list(dict.fromkeys(found.problems))
     return found
 
 
@@ -147,10 +144,11 @@ def _layout(folder: Path, card: Card, names: Iterable[str], found: Inspection, l
     for rule in card.layout:
         n = sum(1 for name in names if matches(rule.files, name))
         what = f" ({rule.about})" if rule.about else ""
+        to = lenient if n or "*" in rule.files else found.problems
         if rule.count is not None and n != rule.count:
-            (lenient if n else found.problems).append(f"{rule.files}{what}: expected {rule.count:,}, found {n:,}")
+            to.append(f"{rule.files}{what}: expected {rule.count:,}, found {n:,}")
         elif n < rule.at_least:
-            found.problems.append(f"{rule.files}{what}: expected at least {rule.at_least:,}, found {n:,}")
+            to.append(f"{rule.files}{what}: expected at least {rule.at_least:,}, found {n:,}")
     if not names:
         hint = _elsewhere(folder, card)
         found.problems.append(

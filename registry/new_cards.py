@@ -14,7 +14,7 @@ from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.cards import SLUG, CardError, card_names, load_card
-from registry.formats import FormatError, check_file
+from registry.formats import BadLinesError, FormatError, check_file
 from registry.layout import matches
 from registry.plugins import Plugin, get, load
 from registry.proposing import PICTURES, NewCardError, Proposal, list_names
@@ -212,6 +212,8 @@ def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
         return ""
     try:
         records = check_file(folder / pattern)
+    except BadLinesError:
+        return ""
     except FormatError as error:
         raise NewCardError(f"{folder / pattern}: {error}") from error
     return f", records: {records}" if records else ""

@@ -15,7 +15,7 @@ from os.path import commonprefix
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from registry.adapters import AdapterError
+from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._mapped import Columns, parts
 from registry.adapters._official import read_records, read_rows
 from registry.json_stream import JsonStreamError, members, values
@@ -186,10 +186,11 @@ def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[dict[str
 
 
 def _table(path: Path) -> Iterator[dict[str, Any]]:
+    lenient = AdapterContext(path.parent, bad=lambda error: None)  # a proposal only; whoever reads the data is told
     if path.suffix.lower() in (".csv", ".tsv"):
-        yield from (row for _, row in read_rows(path, "a table of questions"))
+        yield from (row for _, row in read_rows(path, "a table of questions", context=lenient))
         return
-    for where, record in read_records(path, "a list or lines of questions"):
+    for where, record in read_records(path, "a list or lines of questions", context=lenient):
         if not isinstance(record, dict):
             raise NewCardError(f"{where}: expected an object of keys, got {record!r:.60}")
         yield record
@@ -267,16 +268,15 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
 
 
 def _images(folder: Path, listed: Sequence[str], names: Sequence[str], files: Mapping[str, str]) -> str:
-    """The folder in which the named pictures lie; `.` where none is found."""
+    """The folder in which most of the named pictures lie; `.` where none does."""
     wanted = [n for n in names if n][:20]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2) for n in listed if "/" in n)
-    for place in (".", *tops):
-        if wanted and all((folder / place / n).is_file() for n in wanted):
-            return place
+    found = {place: sum((folder / place / n).is_file() for n in wanted) for place in (".", *tops)}
     for pattern in ("{split}", "images/{split}"):
-        if wanted and all(any((folder / pattern.replace("{split}", split) / n).is_file() for split in files) for n in wanted):
-            return pattern
-    return "."
+        places = [folder / pattern.replace("{split}", split) for split in files]
+        found[pattern] = sum(any((place / n).is_file() for place in places) for n in wanted)
+    best = max(found, key=lambda place: found[place])  # the first of those with most
+    return best if found[best] else "."
 
 
 def _example(found: Sequence[Any]) -> str:

@@ -85,6 +85,7 @@ def test_the_command(repo: Path, vizwiz: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run.invoke(app, ["check", "synthetic_scenes", "--set", "test=3"]).exit_code == 0
     for arguments, said in (
         (["check", "vizwiz", "--from", str(vizwiz), "--set", "part=val"], "expected NAME=VALUE"),
+        (["check", "vizwiz"], "its files are not here; `qualm data add vizwiz --from PATH` brings them"),
         (["check", "vizwis"], "did you mean 'vizwiz'?"),
         (["check", "scene-vlm-base"], "has no adapter"),
     ):

@@ -141,6 +141,5 @@ def test_bad_files_are_left_out_where_it_is_asked_for(tmp_path: Path) -> None:
     assert len(found.skipped) == 4 and all(any(line.startswith(start) for line in found.skipped) for start in starts)
     (root / "q.json").write_text("[1, ")
     assert [p.partition(":")[0] for p in inspect(root, ours, skip_bad=True).problems] == ["q.json"]  # named by itself: needed whole
-    (root / "q.json").write_text("[1, 2]")
-    (root / "img/a.txt").write_bytes(b"\xff")
-    assert inspect(root, ours, skip_bad=True).problems == ["img/*.txt: expected 3, found 0"]
+    (root / "q.json").unlink()
+    assert inspect(root, ours, skip_bad=True).problems == ["q.json: expected at least 1, found 0"]

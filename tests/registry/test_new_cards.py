@@ -163,6 +163,15 @@ def test_splits_and_counts_of_the_card(tmp_path: Path) -> None:
     assert 'licence: "not stated"' in text and "file (a.png); query (Which?)" in text
 
 
+def test_bad_lines_and_a_missing_picture_are_no_matter_of_a_proposal(tmp_path: Path) -> None:
+    folder = lines(tmp_path / "data")
+    text = (folder / "questions.jsonl").read_text()
+    (folder / "questions.jsonl").write_text(text + '\n{"img"\n{"img": "gone.png", "question": "?", "answers": "x", "question_id": 9}\n')
+    proposal = propose(folder)
+    assert proposal.args == CASES[lines][1]
+    assert "records" not in render("mine", folder, proposal, proposal.args, {})
+
+
 def test_options_say_otherwise(tmp_path: Path) -> None:
     folder = table(tmp_path / "data")
     assert settings("image_table", ["question=note", "choices=[a, b]", "id=null"]) == {
@@ -200,7 +209,7 @@ def test_a_person_answers(tmp_path: Path) -> None:
         ({"train.csv": b"q\nx\n", "x/train.csv": b"q\nx\n", "train/val.csv": b"q\ny\n"}, "no pattern fits"),
         ({"a.csv": b"image,question\n"}, "no records"),
         ({"a.csv": b"<html>"}, "got a web page"),
-        ({"a.jsonl": b'{"image": "x"}\n{"im'}, "line 2"),
+        ({"a.jsonl": b'{"image": "x"}\n[1]\n'}, "line 2"),
     ],
 )
 def test_folders_that_say_nothing(tmp_path: Path, files: dict[str, bytes], said: str) -> None:
@@ -257,6 +266,13 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         done = run.invoke(app, ["new", *arguments])
         assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
+
+
+def test_what_is_no_picture_is_shown_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = table(tmp_path / "data")
+    (folder / "photos/a.png").write_text("<!DOCTYPE html>")
+    asking.new_card("mine", folder, tmp_path, None, [], {}, yes=True, force=False)
+    assert "photos/a.png, NOT A PICTURE: 15 B that begin with b'<!DOCTYPE html>'" in capsys.readouterr().out
 
 
 def test_the_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
