@@ -389,29 +389,29 @@ def share(
 ) -> None:
     """Send to a DVC remote what others need so that their clones run nothing, and check that they would not.
 
-    First it looks at what would be missing there: files not committed, stages that
-    are out of date, inputs that neither git nor DVC keeps, passwords in
-    .dvc/config. If there is any, nothing is sent and the exit code is 1. A remote
-    inside this repository is refused: what goes there goes into git.
+    First it looks at what would be missing there: files not committed, stages
+    out of date, inputs that neither git nor DVC keeps, passwords in .dvc/config.
+    If there is any, nothing is sent and the exit code is 1. A remote inside this
+    repository is refused: what goes there goes into git.
 
-    Then it sends the objects of this commit, of all earlier ones, and of every run
-    that this checkout remembers, with the records of those runs. So a colleague who
-    goes back to a parameter that you have tried runs nothing either.
+    Then it sends the objects of this commit, of all earlier ones, and of every
+    run that this checkout remembers, with the records of those runs. A colleague
+    who goes back to a parameter that you have tried runs nothing either.
 
-    Last it asks the remote for every object that a clone of this commit needs, by
-    name. --check does what a colleague will do, in a folder that it removes; on a
-    remote that is not a folder that means downloading everything.
+    Last it asks the remote for every object that a clone of this commit needs,
+    by name. --check does what a colleague will do, in a folder that it removes;
+    on a remote that is not a folder that means downloading everything.
 
     Exit code 0: a clone runs nothing. 1: it would, or something is missing.
-    2: no such remote, or it cannot be reached. Recipes are in docs/sharing.md.
+    2: no such remote, or it cannot be reached. Recipes: docs/sharing.md.
 
     [bold]Examples[/]
 
       dvc remote add -d lab ssh://host/srv/qualm    once
       dvc remote modify lab verify true             once
-      qualm share                                   after every commit of results
-      qualm share --check                           before you tell the world
-      qualm share backup --anyway                   whatever is here, to another remote
+      qualm share                           after every commit of results
+      qualm share --check                   before you tell the world
+      qualm share backup --anyway           whatever is here, elsewhere
     """
     from compiler.share import Wanted
     from compiler.share import share as share_results

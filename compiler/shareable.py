@@ -31,7 +31,8 @@ class Finding:
     """One thing that is not as it should be."""
 
     kind: str
-    """uncommitted, secret, out of date, not in git, local remote, unverified, hidden remote, run cache, legacy, history, missing, clone."""
+    """Before sending: uncommitted, secret, out of date, not in git, local remote, unverified, hidden remote. After: run cache, legacy,
+    history, missing, damaged, clone."""
     what: str
     todo: str
     blocks: bool = True
