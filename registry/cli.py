@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from registry.printing import SHOWN, complain, counting, facts, human, plain, print_json, progress_line, report, row
+from registry.printing import (
+    IN_PART,
+    SHOWN,
+    complain,
+    counting,
+    facts,
+    listed,
+    plain,
+    print_json,
+    print_labelled,
+    progress_line,
+    report,
+    row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,30 +57,13 @@ def list_entries(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("name", "kind", "version", "size", "files", "where", "splits", "licence"):
-        table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column not in ("splits", "licence"))
-    colours = {"here": "green", "missing": "red", "not added": "dim", "generated": "dim"}
-    for line in rows:
-        where = f"[{colours.get(line['where'], 'yellow')}]{line['where']}[/]"
-        table.add_row(
-            plain(line["name"]) + ("" if line["verified"] or line["verified"] is None else "*"),
-            line["kind"] or "?",
-            line["version"] or "-",
-            human(line["bytes"]),
-            "-" if line["files"] is None else f"{line['files']:,}",
-            where,
-            plain(", ".join(f"{name} {n:,}" if n else name for name, n in line["splits"].items())),
-            plain(line["licence"] or "?"),
-        )
-    Console().print(table)
+    listed(rows)
     if any(line["verified"] is False for line in rows):
         from registry.cards import UNVERIFIED
 
         print(f"* {UNVERIFIED}")
+    if any(line["skip_bad"] for line in rows):
+        print(f"in part: {IN_PART}; splits are those of the whole")
 
 
 @app.command()
@@ -92,20 +88,19 @@ def show(name: Annotated[str, typer.Argument(help="An entry or a card.")], as_js
     out.print(f"[bold]{plain(entry.name)}[/]  {plain(card.title) if card else 'no card'}")
     if card:
         out.print(f"\n{plain(card.description)}\n")
-    for label, value in facts(entry):
-        out.print(f"  [dim]{label:<10}[/]{plain(value)}")
+    labelled = list(facts(entry))
     for split, expected in (card.splits if card else {}).items():
         n = "" if expected.records is None else f"  {expected.records:,} records" + (" in each file" if expected.files else "")
-        out.print(f"  [dim]{'split':<10}[/]{plain(split)}{n}")
+        labelled.append(("split", f"{split}{n}"))
     for rule in card.layout if card else ():
         need = f"exactly {rule.count:,}" if rule.count else f"at least {rule.at_least:,}" if rule.at_least else "optional"
-        out.print(f"  [dim]{'layout':<10}[/]{plain(rule.files)}  [dim]{need}{', ' + plain(rule.about) if rule.about else ''}[/]")
-    for file in sorted(files or {})[:20]:
-        out.print(f"  [dim]{'file':<10}[/]{plain(file)}")
+        labelled.append(("layout", f"{rule.files}  {need}{', ' + rule.about if rule.about else ''}"))
+    labelled += [("file", file) for file in sorted(files or {})[:20]]
     if files and len(files) > 20:
-        out.print(f"  [dim]{'':<10}and {len(files) - 20:,} more (--json lists them)[/]")
+        labelled.append(("", f"and {len(files) - 20:,} more (--json lists them)"))
+    print_labelled(out, labelled)
     if card and card.citation:
-        out.print(f"\n{plain(card.citation.strip())}")
+        out.print(f"\n{plain(card.citation.strip())}", soft_wrap=True)
     if entry.get:
         out.print(f"\nTo have it here: [bold]{plain(entry.get)}[/]")
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import TaskID
 
     from registry.adding import Added, Progress
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Ids, files or problems that are named; `--json` names all."""
+
+IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
+WIDE = 130
+"""Columns of a terminal that a table with splits and licences needs; in a narrower one they stand on a line of their own."""
 
 
 def row(entry: Entry) -> dict[str, Any]:
@@ -36,6 +41,7 @@ def row(entry: Entry) -> dict[str, Any]:
         "verified": card.verified if card else None,
         "card_name": entry.card,
         "origin": entry.origin,
+        "skip_bad": entry.skipped,
         "get": entry.get or None,
     }
 
@@ -55,6 +61,53 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     if entry.origin:
         yield "imported", entry.origin
     yield "where", entry.where
+    if entry.skipped:
+        yield "in part", f"{IN_PART}; the numbers of splits and files below are those of the whole"
+
+
+def listed(rows: list[dict[str, Any]]) -> None:
+    """Entries as a table; splits and licence below each where the terminal is narrow."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    wide = console.width >= WIDE
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    columns = ("name", "kind", "version", "size", "files", "where", *(("splits", "licence") if wide else ()))
+    for column in columns:
+        table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column not in ("splits", "licence"))
+    colours = {"here": "green", "missing": "red", "not added": "dim", "generated": "dim"}
+    below = []
+    for line in rows:
+        where = line["where"] + (", in part" if line["skip_bad"] else "")
+        splits = ", ".join(f"{name} {n:,}" if n else name for name, n in line["splits"].items())
+        licence = line["licence"] or "?"
+        table.add_row(
+            plain(line["name"]) + ("" if line["verified"] or line["verified"] is None else "*"),
+            line["kind"] or "?",
+            line["version"] or "-",
+            human(line["bytes"]),
+            "-" if line["files"] is None else f"{line['files']:,}",
+            f"[{colours.get(line['where'], 'yellow')}]{where}[/]",
+            *((plain(splits), plain(licence)) if wide else ()),
+        )
+        below.append((line["name"], f"{splits}; {licence}" if splits else licence))
+    console.print(table)
+    if not wide:
+        console.print("\n[bold]splits (official number of records); licence[/]")
+        print_labelled(console, below)
+
+
+def print_labelled(console: Console, lines: list[tuple[str, str]]) -> None:
+    """Labels in a column, what belongs to each beside it, in as many lines as that takes."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in lines:
+        table.add_row(plain(label), plain(value))
+    console.print(table)
 
 
 def report(added: Added) -> None:

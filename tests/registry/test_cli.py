@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from registry.cards import UNVERIFIED
 from registry.cli import app
+from registry.entries import entries
 
 run = CliRunner()
 
@@ -92,3 +94,22 @@ def test_importing_is_light() -> None:
     code = "import sys, registry.cli; print(sorted({m.split('.')[0] for m in sys.modules}))"
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2]).stdout
     assert not [m for m in ("dvc", "torch", "pyarrow", "numpy", "pydantic", "yaml") if f"'{m}'" in modules]
+
+
+def test_tables_fit_a_narrow_terminal_and_say_what_is_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = tmp_path / "part"
+    part.mkdir()
+    (part / "HallusionBench.json").write_text("[{}]")
+    (part / "hallusion_bench").mkdir()
+    Image.new("RGB", (8, 8)).save(part / "hallusion_bench/a.png")
+    assert run.invoke(app, ["add", "hallusionbench", "--from", str(part), "--skip-bad"]).exit_code == 0
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run.invoke(app, ["ls"])
+    lines = done.output.splitlines()
+    assert all(len(line) <= 80 for line in lines[: lines.index("")]) and len(lines[: lines.index("")]) == len(entries(Path.cwd())) + 1
+    assert "here, in part" in done.output and "vqav2" in done.output.partition("licence\n")[2] and "in part: taken in by" in done.output
+    assert "in part" in run.invoke(app, ["show", "hallusionbench"]).output
+    assert json.loads(run.invoke(app, ["show", "hallusionbench", "--json"]).output)["skip_bad"] is True
+    monkeypatch.setenv("COLUMNS", "200")
+    wide = run.invoke(app, ["ls"]).output.splitlines()
+    assert wide[0].split()[-2:] == ["splits", "licence"]
