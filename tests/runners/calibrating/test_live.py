@@ -61,8 +61,9 @@ def test_a_question_is_rewritten_as_the_stage_rewrites_it(tmp_path: Path, monkey
         args = {p.name: p.default for p in plugin.parameters} | {"generator": {"plugin": "rules", "args": {"refusals": "all"}}}
         looked = bench(name, folder, args, name)
         params = {"variant": name, "plugin": name, "modality": plugin.declares["MODALITY"], "args": args}
-        outputs = {"perturbed": {"scenes": f"made/{name}"}}
-        perturb.run(Stage("s/p", "s", "p", "perturb", params, {"datasets": {"scenes": str(folder)}}, outputs, 7, SETTINGS))
+        inputs = {"datasets": {"scenes": "results/s/data/scenes"}, "cards": {"scenes": "results/s/data/scenes.md"}}
+        outputs = {"perturbed": {"scenes": f"made/{name}"}, "cards": {"scenes": f"made/{name}.md"}}
+        perturb.run(Stage("s/p", "s", "p", "perturb", params, inputs, outputs, 7, SETTINGS))
         stage = {r["sample_id"]: r["question"] for r in read_table(Path("made") / name / "samples.parquet", SAMPLES).to_pylist()}
         live = {s["sample_id"]: looked.shown(i, {}) for i, s in enumerate(looked.dataset.samples)}
         assert {s: made and made[1] for s, made in live.items()} == {s: stage.get(s) for s in live}
