@@ -23,7 +23,7 @@ test: setup
 
 # Real servers for every kind of DVC remote; `.ci/services` installs those that are not there.
 test-remotes: setup
-	$(BIN)/python -m pytest -m remotes
+	$(BIN)/python -m pytest -m remotes tests/end_to_end
 
 lint: setup
 	$(BIN)/ruff check .
