@@ -44,7 +44,7 @@ def new_card(
     for number, shown in enumerate(try_out(folder, proposal.adapter, args), 1):
         _show(number, shown)
     if asks and not typer.confirm("Are these read as they should be?", default=True):
-        raise NewCardError(f"nothing was written; `--set NAME=VALUE` sets any of `qualm ls datasets {proposal.adapter}` beforehand")
+        raise NewCardError(f"nothing was written; `-O NAME=VALUE` sets any of `qualm ls datasets {proposal.adapter}` beforehand")
     path = write(name, folder, proposal, args, said, cards, force)
     print(f"wrote {path}")
     print(f"next: qualm data add {name} --from {folder}")

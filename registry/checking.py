@@ -46,7 +46,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
     given = {**card.args, **args}
     lacking = [p.name for p in get("datasets", card.adapter).parameters if p.default is REQUIRED and p.name not in given]
     if lacking:
-        raise CardError(f"'{card.name}': its adapter {card.adapter} needs {', '.join(lacking)}; give it by --set {lacking[0]}=VALUE")
+        raise CardError(f"'{card.name}': its adapter {card.adapter} needs {', '.join(lacking)}; give it by -O {lacking[0]}=VALUE")
     found = Checked()
     images: set[str | None] = set()
     samples: set[str] = set()

@@ -161,18 +161,18 @@ def new(
     ] = None,
     given: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: --set 'choices=[a, b]'."),
+        typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O 'choices=[a, b]'."),
     ] = None,
     title: Annotated[str, typer.Option(help="What people call it.")] = "",
     licence: Annotated[str, typer.Option(help="Under which its owners give it.")] = "",
     url: Annotated[str, typer.Option("--source", help="Where others get it, a URL.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and --set.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and -O.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write an existing card anew.")] = False,
 ) -> None:
     """Write a card for data of your own: look at the files, propose which column is what, ask, show three samples, write.
 
     Reads CSV, TSV, JSON and JSON Lines with paths of pictures, Parquet of Hugging Face `datasets`, COCO-style folders, and tables of
-    VLMEvalKit. On a terminal it asks; elsewhere, or with --yes, it takes what it proposes and what `--set` says. Nothing is written
+    VLMEvalKit. On a terminal it asks; elsewhere, or with --yes, it takes what it proposes and what `-O` says. Nothing is written
     unless the first samples can be read.
     """
     from registry.asking import new_card
@@ -238,7 +238,7 @@ def check(
     name: Annotated[str, typer.Argument(help="An entry or a card.")],
     source: Annotated[Path | None, typer.Option("--from", metavar="FOLDER", help="Files that were not added yet.")] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: --set split=train.")
+        list[str] | None, typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O split=train.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -51,11 +51,11 @@ def settings(adapter: str, given: Sequence[str]) -> dict[str, Any]:
     for item in given:
         name, sign, text = item.partition("=")
         if name not in known or not sign:
-            raise NewCardError(f"--set {item}: expected NAME=VALUE, NAME one of {adapter}'s: {', '.join(known)}")
+            raise NewCardError(f"-O {item}: expected NAME=VALUE, NAME one of {adapter}'s: {', '.join(known)}")
         try:
             found[name] = TypeAdapter(known[name].annotation).validate_python(yaml.safe_load(text), strict=True)
         except (ValidationError, yaml.YAMLError) as error:
-            raise NewCardError(f"--set {item}: expected {known[name].text}: {error}") from error
+            raise NewCardError(f"-O {item}: expected {known[name].text}: {error}") from error
     return found
 
 

@@ -168,7 +168,7 @@ def _pattern(split: str, wanted: Sequence[str], names: Sequence[str]) -> str:
     for pattern in (f"{begin}*{suffix}", f"{begin}**/*{suffix}" if begin.endswith("/") or not begin else ""):
         if pattern and [n for n in names if matches(pattern, n)] == sorted(wanted):
             return pattern
-    raise NewCardError(f"{split}: no pattern fits {', '.join(wanted[:5])} and no other file; say `--set 'files={{{split}: PATTERN}}'`")
+    raise NewCardError(f"{split}: no pattern fits {', '.join(wanted[:5])} and no other file; say `-O 'files={{{split}: PATTERN}}'`")
 
 
 def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[dict[str, Any]]:

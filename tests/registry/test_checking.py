@@ -59,7 +59,7 @@ def test_cards_that_nothing_reads() -> None:
     with pytest.raises(CardError, match="has no adapter"):
         check_records(None, load_card("scene-vlm-base"), {})
     needy: Card = load_card("vlm_uncertainty_bench").model_copy(update={"args": {}})
-    with pytest.raises(CardError, match="needs dataset; give it by --set dataset=VALUE"):
+    with pytest.raises(CardError, match="needs dataset; give it by -O dataset=VALUE"):
         check_records(None, needy, {})
 
 
@@ -82,9 +82,9 @@ def test_the_command(repo: Path, vizwiz: Path, monkeypatch: pytest.MonkeyPatch) 
     assert done.exit_code == 1 and "vizwiz: 2 samples (val 2), 2 pictures, 3 problems" in done.output and "record 3" in done.output
     done = run.invoke(app, ["check", "vizwiz", "--from", str(vizwiz), "--json"])
     assert done.exit_code == 1 and len(json.loads(done.output)["problems"]) == 3
-    assert run.invoke(app, ["check", "synthetic_scenes", "--set", "test=3"]).exit_code == 0
+    assert run.invoke(app, ["check", "synthetic_scenes", "-O", "test=3"]).exit_code == 0
     for arguments, said in (
-        (["check", "vizwiz", "--from", str(vizwiz), "--set", "part=val"], "expected NAME=VALUE"),
+        (["check", "vizwiz", "--from", str(vizwiz), "-O", "part=val"], "expected NAME=VALUE"),
         (["check", "vizwiz"], "its files are not here; `qualm data add vizwiz --from PATH` brings them"),
         (["check", "vizwis"], "did you mean 'vizwiz'?"),
         (["check", "scene-vlm-base"], "has no adapter"),

@@ -186,7 +186,7 @@ def test_options_say_otherwise(tmp_path: Path) -> None:
         ("choices=a", "expected list"),
         ("id=[", "expected str"),
     ):
-        with pytest.raises(NewCardError, match=f"--set .*{said}"):
+        with pytest.raises(NewCardError, match=f"-O .*{said}"):
             settings("image_table", [given])
 
 
@@ -247,7 +247,7 @@ def test_strange_names_of_columns_stay_data(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cards, "FOLDER", tmp_path)
     folder = table(tmp_path / "data")
-    done = run.invoke(app, ["new", "mine", "--from", str(folder), "--licence", "CC0", "--set", "meta=[note]"])
+    done = run.invoke(app, ["new", "mine", "--from", str(folder), "--licence", "CC0", "-O", "meta=[note]"])
     assert done.exit_code == 0, done.output
     for line in (
         "read as image_table, train: train.csv, val: dev.csv",
@@ -262,7 +262,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["mine", "--from", str(folder)], "is there already"),
         (["x", "--from", str(folder / "gone")], "expected a folder"),
         (["x", "--from", str(folder), "--adapter", "tsv"], "expected one of"),
-        (["x", "--from", str(folder), "--set", "question=gone"], "expected the columns gone"),
+        (["x", "--from", str(folder), "-O", "question=gone"], "expected the columns gone"),
     ):
         done = run.invoke(app, ["new", *arguments])
         assert done.exit_code == 2 and said in " ".join(done.output.split()), done.output
