@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from registry.json_stream import JsonStreamError, count, not_utf8
+from registry.json_stream import JsonStreamError, count, not_utf8, not_utf8_line
 from registry.text_tables import TextTableError, rows
 
 BY_SUFFIX = {
@@ -111,9 +111,11 @@ def _jsonl(path: Path) -> int:
                 lines += 1
                 try:
                     json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                except UnicodeDecodeError as error:
+                    bad.append(not_utf8_line(number, error))
                 except (ValueError, RecursionError) as error:
                     bad.append(f"line {number} is not JSON ({error})")
-    _none_bad(bad, lines, "the file may be cut short, fetch it again")
+    _none_bad(bad, lines, "where the last is bad the file may be cut short, fetch it again")
     return lines
 
 
@@ -180,7 +182,7 @@ def _image(path: Path) -> None:
             image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))  # a JPEG's every bit is read, its pixels are not made
             image.load()
     except Image.DecompressionBombError as error:
-        raise FormatError(f"too large a picture: {error}; scale it down") from error
+        raise FormatError(f"too large a picture: {str(error).partition(',')[0]}; scale it down") from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
         raise FormatError(f"not a whole picture ({str(error).replace(str(path), 'it')}); fetch it again") from error
 

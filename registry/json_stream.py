@@ -142,7 +142,8 @@ def _lines(path: Path, bad: Callable[[JsonStreamError], None] | None) -> Iterato
             try:
                 value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except (ValueError, RecursionError) as error:
-                fault = JsonStreamError(f"{path}: line {number}: expected one JSON value: {error}; it begins with {line[:40]!r}")
+                said = f"line {number}: expected one JSON value: {error}; it begins with {line[:40]!r}"
+                fault = JsonStreamError(f"{path}: {not_utf8_line(number, error) if isinstance(error, UnicodeDecodeError) else said}")
                 if bad is None:
                     raise fault from error
                 bad(fault)
@@ -277,10 +278,15 @@ def not_utf8(path: Path) -> str:
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                near = line[max(0, error.start - 10) : error.start + 10]
-                hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
-                return f"line {number}: not UTF-8: byte 0x{line[error.start]:02x} in {near!r}; {hint}"
+                return not_utf8_line(number, error)
     return "not UTF-8"
+
+
+def not_utf8_line(number: int, error: UnicodeDecodeError) -> str:
+    """Where a line stops being UTF-8, and what it may be."""
+    near = error.object[max(0, error.start - 10) : error.start + 10]
+    hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
+    return f"line {number}: not UTF-8: byte 0x{error.object[error.start]:02x} in {near!r}; {hint}"
 
 
 def _opened(path: Path) -> TextIO:

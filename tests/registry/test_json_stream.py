@@ -100,6 +100,7 @@ def test_every_record_knows_its_line(tmp_path, monkeypatch):
         (b'[\n1,\n"\xe9"]', None, r"line 3: not UTF-8: byte 0xe9 in .*iconv -f LATIN1"),
         ("[1]".encode("utf-16"), None, "not UTF-8 but UTF-16"),
         (b'{"a": 1}\n{"a": ', None, "line 2: expected one JSON value"),
+        (b'{"a": 1}\n{"a": "\xe9"}', None, "line 2: not UTF-8: byte 0xe9"),
         (b'{"questions": [], "info": 1}', "annotations", "expected a list under 'annotations', found the keys 'questions', 'info'"),
         (b'{"annotations": {}}', "annotations", "expected a list under 'annotations', it begins with '{}}'"),
         (b"[" + b"[" * 100_000, None, "nested too deeply"),
