@@ -31,6 +31,8 @@ HEAD = 200
 """Records that are looked at."""
 MOST = 1_000_000
 """Files that are listed."""
+SHORT = 40
+"""Characters of a value that samples are grouped by."""
 NAMES = {
     "image": ("image", "image_path", "img", "picture", "photo", "file_name", "filename", "file", "path", "image_file", "img_path"),
     "question": ("question", "query", "prompt", "instruction", "text", "problem"),
@@ -230,7 +232,17 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     found["choices"] = choices
     if choices:
         found["answer_is"] = _answer_is(records, found["answer"], choices)
+    if adapter != "coco_folder":
+        read = {*choices, *(v for v in found.values() if isinstance(v, str))}
+        found["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
     return found
+
+
+def _slices(values: Sequence[Any]) -> bool:
+    """Whether a column's values are short and come again, so that answers can be looked at by them."""
+    given = [v for v in values if v not in (None, "")]
+    short = all(isinstance(v, str | int | bool) and len(str(v)) <= SHORT for v in given)
+    return short and len(set(map(str, given))) < len(given)
 
 
 def _is_picture(value: Any) -> bool:

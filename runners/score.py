@@ -191,8 +191,9 @@ def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
 def _check_fields(what: str, fields: list[str], datasets: list[Samples]) -> None:
     for field in fields:
         if field != "group" and not any(v is not None for samples in datasets for v in samples.values(field)):
-            names = sorted({key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()})
-            raise StageError(f"{what}: no sample has '{field}'; there are the columns of SAMPLES and: {', '.join(names) or 'no meta keys'}")
+            keys = {key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()}
+            there = f"keys of their meta are: {', '.join(sorted(keys))}" if keys else "they have no meta"
+            raise StageError(f"{what}: no sample has '{field}': it is no field of samples that is filled here, and {there}")
 
 
 def _null(value: float) -> float | None:

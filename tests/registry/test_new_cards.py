@@ -37,9 +37,9 @@ def table(folder: Path) -> Path:
     (folder / "photos/deep").mkdir(parents=True)
     for i, name in enumerate(("a.png", "deep/b.png")):
         (folder / "photos" / name).write_bytes(png(i))
-    head = "file,query,a,b,c,label,kind,note"
-    (folder / "train.csv").write_text(f"{head}\na.png,Which?,x,y,,B,k,1\n")
-    (folder / "dev.csv").write_text(f"{head}\ndeep/b.png,What?,x,y,z,C,k,2\na.png,Who?,x,y,z,A,l,3\n")
+    head = "file,query,a,b,c,label,kind,note,camera"
+    (folder / "train.csv").write_text(f"{head}\na.png,Which?,x,y,,B,k,1,old\n")
+    (folder / "dev.csv").write_text(f"{head}\ndeep/b.png,What?,x,y,z,C,k,2,old\na.png,Who?,x,y,z,A,l,3,new\n")
     (folder / "README.md").write_text("mine")
     return folder
 
@@ -92,6 +92,7 @@ CASES: dict[Callable[[Path], Path], tuple[str, dict[str, Any]]] = {
             "answer_is": "letter",
             "category": "kind",
             "id": None,
+            "meta": ["camera"],
         },
     ),
     parquet: (
@@ -105,6 +106,7 @@ CASES: dict[Callable[[Path], Path], tuple[str, dict[str, Any]]] = {
             "answer_is": "index",
             "category": None,
             "id": "id",
+            "meta": [],
         },
     ),
     coco: (
@@ -133,6 +135,7 @@ CASES: dict[Callable[[Path], Path], tuple[str, dict[str, Any]]] = {
             "choices": [],
             "category": None,
             "id": "question_id",
+            "meta": [],
         },
     ),
 }
