@@ -6,13 +6,12 @@ middle. Found here, it costs a line; found by a runner, it costs the night.
 
 from __future__ import annotations
 
-import json
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from registry.json_stream import JsonStreamError, count, not_utf8, not_utf8_line
+from registry.json_stream import JsonStreamError, count, lines, not_utf8
 from registry.text_tables import TextTableError, rows
 
 BY_SUFFIX = {
@@ -104,19 +103,12 @@ def _json(path: Path) -> int | None:
 
 def _jsonl(path: Path) -> int:
     bad: list[str] = []
-    lines = 0
-    with path.open("rb") as handle:
-        for number, line in enumerate(handle, 1):
-            if line.strip():
-                lines += 1
-                try:
-                    json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-                except UnicodeDecodeError as error:
-                    bad.append(not_utf8_line(number, error))
-                except (ValueError, RecursionError) as error:
-                    bad.append(f"line {number} is not JSON ({error})")
-    _none_bad(bad, lines, "where the last is bad the file may be cut short, fetch it again")
-    return lines
+    try:
+        good = sum(1 for _ in lines(path, lambda error: bad.append(str(error).removeprefix(f"{path}: "))))
+    except JsonStreamError as error:
+        raise FormatError(str(error).removeprefix(f"{path}: ")) from error
+    _none_bad(bad, good + len(bad), "where the last is bad the file may be cut short, fetch it again")
+    return good
 
 
 def _pickle(path: Path) -> int | None:
@@ -168,10 +160,10 @@ def _csv(path: Path) -> int:
     return n
 
 
-def _none_bad(bad: list[str], lines: int, hint: str) -> None:
+def _none_bad(bad: list[str], records: int, hint: str) -> None:
     if bad:
         more = f"; {len(bad) - SHOWN:,} lines more" if len(bad) > SHOWN else ""
-        raise BadLinesError(f"{'; '.join(bad[:SHOWN])}{more}; {hint}", len(bad), lines)
+        raise BadLinesError(f"{'; '.join(bad[:SHOWN])}{more}; {hint}", len(bad), records)
 
 
 def _image(path: Path) -> None:

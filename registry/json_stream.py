@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 CHUNK = 1 << 20
+LONGEST = 2**30
+"""Characters of one value, or bytes of one line, that are read into memory; more is refused."""
 _SPACE = " \t\r\n"
 _ENDS = _SPACE + ",:}]"
 _CUT = 16
@@ -58,7 +60,7 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
         JsonStreamError: the file is something else, is cut off, is not UTF-8, or has no such key.
     """
     if under is None and _begins_with(path) == b"{":
-        yield from _lines(path, bad)
+        yield from lines(path, bad)
         return
     with _opened(path) as handle:
         reader = _Reader(path, handle, "list" if under is None else "object")
@@ -134,9 +136,20 @@ def _begins_with(path: Path) -> bytes:
         return handle.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
 
-def _lines(path: Path, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:
+def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
+    """Number and value of every line of JSON Lines that is not empty.
+
+    Args:
+        path: the file.
+        bad: told of lines that are no JSON, which are then left out; None raises.
+
+    Raises:
+        JsonStreamError: a line is longer than any is read.
+    """
     with path.open("rb") as handle:
-        for number, line in enumerate(handle, 1):
+        for number, line in enumerate(iter(lambda: handle.readline(LONGEST + 1), b""), 1):
+            if len(line) > LONGEST:
+                raise JsonStreamError(f"{path}: line {number}: more than {LONGEST:,} bytes; no record has so many")
             if not line.strip():
                 continue
             try:
@@ -250,6 +263,8 @@ class _Reader:
 
     def _more(self, said: str, wrong: int | None = None) -> None:
         self.line()
+        if len(self._text) - self._at > LONGEST:
+            self.fail(f"one value of more than {LONGEST:,} characters; no record has so many")
         chunk = self._read(max(CHUNK, len(self._text) - self._at))
         if not chunk:
             self._broken(said, wrong)

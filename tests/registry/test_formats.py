@@ -87,7 +87,7 @@ def test_json_bombs_and_broken_lines(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"not JSON|cut short"):
         check_file(tmp_path / "a.json")
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"a": ')
-    with pytest.raises(FormatError, match="line 2 is not JSON"):
+    with pytest.raises(FormatError, match="line 2: expected one JSON value"):
         check_file(tmp_path / "a.jsonl")
     (tmp_path / "a.jsonl").write_bytes('{"a": "café"}\n'.encode("latin-1"))
     with pytest.raises(FormatError, match=r"^line 1: not UTF-8: byte 0xe9 in .*; `iconv -f LATIN1 -t UTF-8`"):
@@ -122,7 +122,7 @@ def test_a_table_may_have_pictures_in_its_cells(tmp_path):
 
 def test_every_bad_line_is_counted_and_the_first_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\n' + b"x\n" * 4 + b'{"b": "\xe9"}\n' + b"y\n" * 3 + b"{}\n")
-    with pytest.raises(BadLinesError, match=r"line 2 is not JSON.*line 6: not UTF-8: byte 0xe9.*; 3 lines more") as caught:
+    with pytest.raises(BadLinesError, match=r"line 2: expected one JSON.*line 6: not UTF-8: byte 0xe9.*; 3 lines more") as caught:
         check_file(tmp_path / "a.jsonl")
     assert (caught.value.bad, caught.value.lines) == (8, 10)
     (tmp_path / "a.tsv").write_text("a\tb\n1\t2\n3\n")

@@ -131,3 +131,17 @@ def test_what_is_broken_at_the_beginning_is_not_read_to_the_end(tmp_path, monkey
     with pytest.raises(JsonStreamError, match="line 1: expected a whole JSON list: Expecting value"):
         list(values(path))
     assert sum(read) <= 2000
+
+
+def test_values_that_no_memory_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "CHUNK", 100)
+    monkeypatch.setattr(json_stream, "LONGEST", 1000)
+    path = tmp_path / "a.json"
+    path.write_text('["' + "x" * 5000 + '"]')
+    with pytest.raises(JsonStreamError, match="line 1: one value of more than 1,000 characters"):
+        list(values(path))
+    path.write_text('{"a": 1}\n{"a": "' + "x" * 5000 + '"}\n')
+    with pytest.raises(JsonStreamError, match="line 2: more than 1,000 bytes"):
+        list(values(path))
+    path.write_text(json.dumps(["x" * 100] * 100))
+    assert len(list(values(path))) == 100

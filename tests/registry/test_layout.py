@@ -137,7 +137,7 @@ def test_bad_files_are_left_out_where_it_is_asked_for(tmp_path: Path) -> None:
     found = inspect(root, ours, skip_bad=True)
     assert found.problems == [] and list(found.files) == ["img/a.txt", "lines.jsonl", "q.json"]
     assert found.splits == {"test": [2], "log": [1]}
-    starts = ("img/c.txt: a link", "img/b.txt: not UTF-8", "lines.jsonl: line 2 is not JSON", "q.json: expected 3 records")
+    starts = ("img/c.txt: a link", "img/b.txt: not UTF-8", "lines.jsonl: line 2: expected one JSON", "q.json: expected 3 records")
     assert len(found.skipped) == 4 and all(any(line.startswith(start) for line in found.skipped) for start in starts)
     (root / "q.json").write_text("[1, ")
     assert [p.partition(":")[0] for p in inspect(root, ours, skip_bad=True).problems] == ["q.json"]  # named by itself: needed whole
