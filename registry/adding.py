@@ -41,9 +41,11 @@ Progress = Callable[[str, str, int, int], None]
 class AddError(Exception):
     """Why nothing was added: every problem at once."""
 
-    def __init__(self, *problems: str) -> None:
+    def __init__(self, *problems: str, excusable: int = 0) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+        self.excusable = excusable
+        """How many of them `--skip-bad` would let pass."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def add(
         found = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
         found.skipped[:0] = refused
         if found.problems:
-            raise AddError(*found.problems)
+            raise AddError(*found.problems, excusable=found.excusable)
         if before is not None and _recorded(root, before, card, found) and tree_md5(_hashes(folder, found, progress)) == before.md5:
             memory.save(found, before.md5)
             return _unchanged(root, before, found)

@@ -5,6 +5,7 @@ Importing this module loads neither DVC nor pyarrow; each command loads what it 
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -28,6 +29,8 @@ from registry.printing import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from registry.adding import AddError
 
 app = typer.Typer(
     name="data",
@@ -136,7 +139,7 @@ def add(
         try:
             added = add_entry(_root(), name, source, chosen, progress, skip_bad)
         except AddError as error:
-            _refuse(name, error.problems, as_json)
+            _refuse(name, error, as_json)
     if as_json:
         print_json(
             {
@@ -315,12 +318,16 @@ def verify(
         raise typer.Exit(1)
 
 
-def _refuse(name: str, problems: tuple[str, ...], as_json: bool) -> NoReturn:
+def _refuse(name: str, error: AddError, as_json: bool) -> NoReturn:
+    n, excusable = len(error.problems), error.excusable
     if as_json:
-        print_json({"outcome": "failed", "name": name, "problems": list(problems)})
+        print_json({"outcome": "failed", "name": name, "problems": list(error.problems), "excusable": excusable})
     else:
-        n = len(problems)
-        complain(f"nothing was added: {n} problem{'s' if n > 1 else ''}", *(f"  {p}" for p in problems))
+        complain(f"nothing was added: {n} problem{'s' if n > 1 else ''}", *(f"  {p}" for p in error.problems))
+        if excusable:
+            which = "" if excusable == n else f" ({excusable:,} of these {n:,})"
+            said = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
+            print(f"A part of the data set, on purpose? {said}", file=sys.stderr)
     raise typer.Exit(1)
 
 

@@ -29,6 +29,8 @@ class Inspection:
     problems: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     """What was let pass because it was asked for: files left out, bad lines, counts that differ."""
+    excusable: int = 0
+    """How many of the problems would have been let pass."""
     left_out: list[str] = field(default_factory=list)
     """Files that the layout does not name; they are not taken."""
 
@@ -53,7 +55,7 @@ def inspect(
             by itself is needed whole.
     """
     found = Inspection()
-    lenient = found.skipped if skip_bad else found.problems
+    lenient = found.skipped if skip_bad else list[str]()
     names = _walk(folder, card, found, lenient)
     _layout(folder, card, names, found, lenient)
     rules = {name: next(rule for rule in card.layout if matches(rule.files, name)) for name in found.files}
@@ -62,7 +64,7 @@ def inspect(
         progress(name, found.files[name], total)
         if isinstance(result, FormatError) and not (skip_bad and isinstance(result, BadLinesError)):
             apart = "*" in rules[name].files
-            (lenient if apart else found.problems).append(f"{name}: {result}")
+            (lenient if apart or isinstance(result, BadLinesError) else found.problems).append(f"{name}: {result}")
             if skip_bad and apart:
                 del found.files[name]
             continue
@@ -70,6 +72,9 @@ def inspect(
             lenient.append(f"{name}: {result}")
             result = result.lines - result.bad
         _records(folder / name, name, result, card, found, lenient)
+    if not skip_bad:
+        found.problems[:0] = lenient
+        found.excusable = len(lenient) if found.files else 0
     return found
 
 

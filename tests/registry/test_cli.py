@@ -102,6 +102,13 @@ def test_tables_fit_a_narrow_terminal_and_say_what_is_in_part(tmp_path: Path, mo
     (part / "HallusionBench.json").write_text("[{}]")
     (part / "hallusion_bench").mkdir()
     Image.new("RGB", (8, 8)).save(part / "hallusion_bench/a.png")
+    done = run.invoke(app, ["add", "hallusionbench", "--from", str(part)])
+    assert done.exit_code == 1 and "--skip-bad lets other counts and single bad files pass, and notes it" in done.output
+    (part / "hallusion_bench/b.png").write_bytes(b"")
+    (part / "HallusionBench.json").rename(part / "other.json")
+    assert "pass (1 of these 2), and notes" in run.invoke(app, ["add", "hallusionbench", "--from", str(part)]).output
+    assert "--skip-bad" not in run.invoke(app, ["add", "hallusionbench", "--from", str(tmp_path)]).output  # nothing is there
+    (part / "other.json").rename(part / "HallusionBench.json")
     assert run.invoke(app, ["add", "hallusionbench", "--from", str(part), "--skip-bad"]).exit_code == 0
     monkeypatch.setenv("COLUMNS", "80")
     done = run.invoke(app, ["ls"])
