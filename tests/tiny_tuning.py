@@ -61,7 +61,8 @@ def write_pairs(folder: Path, n: int = 12, side: int = 32, choices: int = 3) -> 
 
 def bare_stage() -> Stage:
     """A stage whose counters a test looks at."""
-    return Stage("t/bare", "t", "bare", "finetune", {"max_new_tokens": 4}, {}, {}, 7, Settings(device="cpu", progress=False))
+    settings = Settings(device="cpu", progress=False, servers={"default": {"retries": 2, "pause": 0.01}})
+    return Stage("t/bare", "t", "bare", "finetune", {"max_new_tokens": 4}, {}, {}, 7, settings)
 
 
 class Tuning:
