@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from registry.sample import IMAGES, SAMPLES
 from runners.curation import CurationError, curate
-from runners.data import with_provenance
 from runners.data_cards import DataCard, parents, write_card
 from runners.pictures import Pictures
 from runners.records import ShardWriter, read_table, write_table
@@ -83,7 +82,7 @@ def run(stage: Stage) -> None:
         why = ", ".join(f"{reason}: {n}" for reason, n in merged.dropped.most_common())
         raise StageError(f"pair set {stage.params['dataset']}: no pair is left of {len(recipes)} recipes ({why or 'they made none'})")
     write_table(folder / "samples.parquet", merged.samples, SAMPLES, stage.provenance)
-    with ShardWriter(folder / "images", with_provenance(stage, IMAGES)) as out:
+    with ShardWriter(folder / "images", IMAGES) as out:
         out.extend(pictures.rows(set(merged.samples["image_id"].drop_null().to_pylist())))
     made = {i for r in recipes for i in pictures.made(r.label)}
     _write_facts(folder, recipes, merged, made, {"distance": rule["distance"], "dropped": rule["drop"], **alike}, facts)

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from registry.sample import IMAGES, SAMPLES
 from runners.claims import ClaimError, claims
 from runners.curation import CurationError, curate
-from runners.data import with_provenance
 from runners.data_cards import DataCard, parents, write_card
 from runners.records import ShardWriter, iterate, read_table, write_table
 from runners.splits import rule
@@ -64,7 +63,7 @@ def _write(stage: Stage, source: Path, folder: Path, kept: pa.Table, facts: dict
     shutil.copytree(source, folder, ignore=lambda at, names: [n for n in names if Path(at) == source and n in TABLES])
     write_table(folder / "samples.parquet", kept, SAMPLES, stage.provenance)
     needed = set(kept["image_id"].to_pylist())
-    with ShardWriter(folder / "images", with_provenance(stage, IMAGES)) as pictures:
+    with ShardWriter(folder / "images", IMAGES) as pictures:
         pictures.extend(row for row in iterate(source / "images", IMAGES, batch_size=64) if row["image_id"] in needed)
     (folder / VERIFICATION).write_text(json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     stage.count(samples=kept.num_rows, images=pictures.rows)

@@ -101,7 +101,7 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
     stage.count(samples=0, images=0)
     with (
         progress(stage.settings, f"{name}: samples") as advance,
-        ShardWriter(folder / "images", with_provenance(stage, IMAGES)) as pictures,
+        ShardWriter(folder / "images", IMAGES) as pictures,
         ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows,
     ):
         for item in made:
@@ -199,7 +199,7 @@ def _keep_images(stage: Stage, folder: Path, needed: Set[str | None]) -> None:
     """Rewrite the pictures without those that no sample names."""
     with (
         progress(stage.settings, f"{stage.params['dataset']}: keeping pictures", len(needed - {None})) as advance,
-        ShardWriter(folder / ".images", with_provenance(stage, IMAGES)) as pictures,
+        ShardWriter(folder / ".images", IMAGES) as pictures,
     ):
         for row in iterate(folder / "images", IMAGES, batch_size=64):
             if row["image_id"] in needed:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from registry.plugins import get, load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.data import as_row, with_provenance
+from runners.data import as_row
 from runners.pairs import PairContext, PairError
 from runners.progress import progress
 from runners.records import ShardWriter, write_table
@@ -59,7 +59,7 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> list[S
     ids: set[str] = set()
     samples: list[Sample] = []
     label = stage.params["label"]
-    with progress(stage.settings, f"{label}: pairs") as advance, ShardWriter(folder / "images", with_provenance(stage, IMAGES)) as pictures:
+    with progress(stage.settings, f"{label}: pairs") as advance, ShardWriter(folder / "images", IMAGES) as pictures:
         for item in made:
             if isinstance(item, Image):
                 if item.image_id in images:

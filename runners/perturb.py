@@ -98,7 +98,7 @@ class _Perturbing:
         with (
             progress(stage.settings, f"{self.dataset.name}: {self.variant}", len(fit)) as advance,
             ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as samples,
-            ShardWriter(folder / "images", with_provenance(stage, IMAGES), row_group=64) as pictures,
+            ShardWriter(folder / "images", IMAGES, row_group=64) as pictures,
         ):
             for start in range(0, len(fit), many):
                 part = fit[start : start + many]

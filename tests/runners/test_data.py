@@ -60,6 +60,17 @@ def test_workers_and_reruns_give_the_same_bytes(tmp_path):
     assert seen[0] == seen[1] == seen[2]
 
 
+def test_pictures_are_kept_once_whatever_is_asked_of_them(tmp_path):
+    root = tmp_path / "results/s/data/scenes"
+    kept = []
+    for select in ({}, {"uncertain": "category == 'count'"}):
+        data.run(stage(select=select))
+        kept.append(folder_bytes(root))
+    assert kept[0]["samples.parquet"] != kept[1]["samples.parquet"]
+    assert kept[0]["images/00000.parquet"] == kept[1]["images/00000.parquet"]
+    assert read_provenance(root / "images/00000.parquet") == {}
+
+
 def test_limit_is_stratified_and_only_adds(tmp_path):
     kept = []
     for limit in (14, 28):
