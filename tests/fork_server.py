@@ -23,7 +23,7 @@ def reap(*_) -> None:
 
 def run(asked: dict) -> int:
     """`python -m MODULE ARGUMENTS`; the exit status."""
-    sys.path.insert(0, asked["folder"])
+    sys.path[:0] = [asked["folder"], *filter(None, asked["environment"].get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv[:] = ["-m", *asked["arguments"]]
     try:
         runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
