@@ -16,6 +16,8 @@ BESIDE = 34
 
 def plain_table(title: Text) -> Table:
     """A table without lines, its title on the left."""
+    if title.cell_len <= Console().width:
+        title.no_wrap, title.overflow = True, "ignore"  # it may be wider than the table
     return Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
 
 

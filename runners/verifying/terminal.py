@@ -81,7 +81,8 @@ def _proof(q: Question) -> list[Text]:
 
 def _member(q: Question, out: Console, folder: Path, title: str, pool: Pool) -> RenderableType:
     file = _save(q, folder)
-    parts: list[RenderableType] = [Text(f"\n{title} · {visible(q.category, 80)} · {visible(q.sample_id, 80)}", style="dim")]
+    head = " · ".join(filter(None, (title, visible(q.category, 80), visible(q.sample_id, 80))))
+    parts: list[RenderableType] = [Text(f"\n{head}", style="dim")]
     if file is not None:
         if out.color_system in ("256", "truecolor"):
             parts.append(draw(file, min(WIDEST, out.width), max(8, out.height - BESIDES)))
@@ -91,7 +92,8 @@ def _member(q: Question, out: Console, folder: Path, title: str, pool: Pool) -> 
     parts.append(Text.assemble(("Q  ", "bold"), visible(q.row["question"] or "")))
     parts += [Text(f"   {'*' if i == q.row['answer_index'] else ' '} {visible(c, 200)}") for i, c in enumerate(q.row["choices"] or ())]
     answers = " / ".join(visible(a, 200) for a in q.answers)
-    parts.append(Text.assemble(("A  ", "bold"), answers or "-"))
+    if answers or not q.row["choices"]:
+        parts.append(Text.assemble(("A  ", "bold"), answers or "-"))
     if not pool.paired and q.notes:
         parts.append(Text("   " + " · ".join(f"{visible(k, 40)} {visible(v, 80)}" for k, v in q.notes.items()), style="dim"))
     parts += [Text(f"   {claim}", style="cyan") for claim in pool.claimed(q)]

@@ -84,3 +84,10 @@ def test_models_that_do_not_fit_go_below(capsys: pytest.CaptureFixture[str]) -> 
 def test_names_from_outside_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
     show.show_scores([row("accuracy", model="[red]m[/]")], Console(width=100))
     assert "[red]m[/]" in capsys.readouterr().out
+
+
+def test_a_long_name_of_a_sweep_stays_on_its_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    name = "sci6@prepare=six_options(place=as_given,fillers=with_replacement)"
+    show.show_scores([row("accuracy", dataset=name)], Console(width=100))
+    assert name in capsys.readouterr().out.splitlines()[0]

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,12 @@ def test_no_terminal_is_an_error_with_a_way_out(tmp_path: Path, pool: Pool, monk
     monkeypatch.setattr("sys.stdin", (tmp_path / "in").open("w+"))
     with pytest.raises(terminal.NoTerminal, match="--page opens a browser page"):
         terminal.run(Session(pool, Journal(tmp_path, "reviews", "ann")))
+
+
+def test_what_a_question_has_not_is_not_shown_empty(pool: Pool, tmp_path: Path) -> None:
+    question = pool.questions[pool.order("ann")[0]]
+    row = {**question.row, "choices": ["red", "blue"], "answer_index": 1, "references": [], "category": ""}
+    out = Console(width=100, record=True)
+    out.print(terminal._member(replace(question, row=row), out, tmp_path, "Question 1 of 1", pool))
+    shown = out.export_text()
+    assert f"Question 1 of 1 · {question.sample_id}" in shown and "* blue" in shown and "A  " not in shown
