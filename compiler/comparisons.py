@@ -13,8 +13,8 @@ from rich.text import Text
 from compiler.project import ProjectError
 from compiler.scores import Row
 from compiler.tables import in_parts, metrics_down
+from runners.reporting.heat import stars
 
-STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 CELL = 29
 
 
@@ -40,10 +40,6 @@ def matching(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
     """The tests about scores that are shown: both models, the dataset, the slice and the metric among them."""
     shown = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
     return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in shown for side in "ab")]
-
-
-def stars(p: float | None) -> str:
-    return next((mark for limit, mark in STARS if p is not None and p < limit), "")
 
 
 def show_tests(tests: Sequence[Row], correction: str, family: str, console: Console) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from compiler.costs import Cost
 from compiler.emit import Changes
@@ -17,6 +18,7 @@ from compiler.foresight import Estimate
 from compiler.needs import Need, lines
 from compiler.project import ProjectError
 from compiler.sizes import of_published
+from compiler.tables import plain_table
 from registry import plugins
 from registry.models import Published, published
 from registry.plugins import COMMANDS, KINDS, NESTED, REQUIRED, Plugin, PluginError
@@ -182,7 +184,7 @@ def print_changes(changes: Changes, check: bool) -> None:
 
 
 def plugin_table(kind: str | None, as_json: bool) -> None:
-    """`qualm ls [KIND]`."""
+    """`qualm ls [KIND]`: what each plugin is, of one kind with the names of its parameters below."""
     if kind is not None and kind not in KINDS:
         raise ProjectError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
     kinds = [kind] if kind else list(KINDS)
@@ -190,14 +192,20 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
     if as_json:
         print_json([_plugin_json(p) for p in found])
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (["kind"] if kind is None else []) + ["name", "parameters", "what it is"]:
-        table.add_column(column)
-    for plugin in found:
-        parameters = ", ".join(p.name for p in plugin.parameters)
-        cells = [plugin.name, parameters, escape(plugin.summary)]
-        table.add_row(*([plugin.kind] if kind is None else []), *cells)
-    console().print(table)
+    out = Console(highlight=False)
+    width = max((len(p.name) for p in found), default=0)
+    for each in kinds:
+        table = plain_table(Text(each, style="bold"))
+        table.show_header = False
+        table.add_column(min_width=width)
+        table.add_column(overflow="fold")
+        for plugin in (p for p in found if p.kind == each):
+            told = Text(plugin.summary)
+            if kind and plugin.parameters:
+                told.append("\ntakes: " + ", ".join(p.name for p in plugin.parameters), style="dim")
+            table.add_row(plugin.name, told)
+        out.print(table, Text())
+    out.print(Text(f"`qualm ls {kind or 'KIND'} NAME` explains one" + ("" if kind else "; `qualm ls KIND` names parameters"), style="dim"))
 
 
 def print_plugin(kind: str, name: str, as_json: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from compiler import compare, show
-from compiler.comparisons import matching, read_comparisons, show_tests, stars
+from compiler.comparisons import matching, read_comparisons, show_tests
 from compiler.plan import Plan, PlannedStage
 from compiler.project import ProjectError
 from registry.sample import ABSTENTIONS, COMPARISONS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
@@ -25,10 +25,6 @@ def a_test(metric: str = "ece", difference: float | None = -0.1, p: float | None
 def score_row(model: str, metric: str = "ece", **more: Any) -> dict[str, Any]:
     base = {"model": model, "dataset": "d", "variant": "clean", "slice": "all", "metric": metric, "value": 0.5}
     return base | {"low": 0.4, "high": 0.6, "n": 9, "n_unscored": 0} | more
-
-
-def test_stars() -> None:
-    assert [stars(p) for p in (None, 0.2, 0.049, 0.01, 0.0099, 0.0009)] == ["", "", "*", "*", "**", "***"]
 
 
 def test_only_tests_of_scores_that_are_shown() -> None:
