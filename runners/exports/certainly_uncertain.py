@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from registry.adapters.certainly_uncertain import CONTRAST, contrast_of
 from registry.sample import Sample
+from runners.data import as_sample
 from runners.exports import About, ExportContext, ExportError, slug
 from runners.inputs import Dataset
 from runners.progress import progress
@@ -74,9 +75,7 @@ def _rows(dataset: Dataset, name: str) -> dict[str, list[tuple[int, dict[str, An
 
 
 def _sample(row: dict[str, Any], name: str) -> Sample:
-    sample = Sample(
-        **{**row, "references": tuple(row["references"] or ()), "choices": tuple(row["choices"] or ()), "meta": dict(row["meta"] or ())}
-    )
+    sample = as_sample(row)
     if sample.choices or not sample.references or not sample.category:
         lacks = "options" if sample.choices else "no answer" if not sample.references else "no category"
         raise ExportError(f"dataset '{name}': sample '{sample.sample_id}' has {lacks}; this layout is for open questions with both")
@@ -86,13 +85,14 @@ def _sample(row: dict[str, Any], name: str) -> Sample:
 def _jsonl(context: ExportContext, dataset: Dataset, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
     (out / "images").mkdir(parents=True, exist_ok=True)
     files: dict[str, str] = {}
+    taken: set[str] = set()
     for split, records in rows.items():
         with (out / f"{split}.jsonl").open("w", encoding="utf-8") as handle, progress(context.settings, split, len(records)) as advance:
             for place, record in records:
                 image_id = record["image_id"]
                 if image_id is not None and image_id not in files:
                     data = _encoded(dataset, place)
-                    files[image_id] = f"images/{_file_name(image_id, data)}"
+                    files[image_id] = f"images/{_file_name(image_id, data, taken)}"
                     (out / files[image_id]).write_bytes(data)
                 handle.write(json.dumps({**record, "image": files.get(image_id)}, ensure_ascii=False) + "\n")
                 context.counts["samples"] += 1
@@ -133,13 +133,22 @@ def _encoded(dataset: Dataset, place: int) -> bytes:
     return data
 
 
-def _file_name(image_id: str, data: bytes) -> str:
-    """The picture's name where that can be a file's, else what is left of it and a digest; with the suffix of what it is."""
+def _file_name(image_id: str, data: bytes, taken: set[str]) -> str:
+    """The picture's name, with the suffix of what it is; where that can be no file's or is `taken`, what is left of it and a digest.
+
+    Names that differ in case alone count as one, as some file systems have it.
+    """
     suffix = next((suffix for head, suffix in SUFFIXES.items() if data.startswith(head)), "")
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", image_id)[:100]
-    if plain != image_id or not re.match(r"[A-Za-z0-9_]", plain):
-        plain = f"{plain.lstrip('.-')}-{hashlib.sha256(image_id.encode()).hexdigest()[:10]}"
-    return plain if plain.lower().endswith(suffix) and suffix else plain + suffix
+    found = _ending(plain, suffix)
+    if plain != image_id or not re.match(r"[A-Za-z0-9_]", plain) or found.lower() in taken:
+        found = _ending(f"{plain.lstrip('.-')}-{hashlib.sha256(image_id.encode()).hexdigest()[:10]}", suffix)
+    taken.add(found.lower())
+    return found
+
+
+def _ending(name: str, suffix: str) -> str:
+    return name if name.lower().endswith(suffix) else name + suffix
 
 
 def _readme(name: str, rows: dict[str, list[tuple[int, dict[str, Any]]]], about: About, context: ExportContext) -> str:

@@ -18,15 +18,14 @@ from tests.tiny_pairs import write_pairs
 ODD = "scenes/übung 1?.png"
 
 
-def assembled(root):
+def assembled(root, renamed=(("clean1", ODD),)):
     """The tables of a pair set, with one picture of a name that is no file's."""
     recipe, source = write_pairs(root)
     out = root / "ours"
     rows = read_table(recipe / "samples.parquet", SAMPLES).to_pylist()
     pictures = [row for folder in (recipe, source) for row in iterate(folder / "images", IMAGES)]
     for row in rows + pictures:
-        if row["image_id"] == "clean1":
-            row["image_id"] = ODD
+        row["image_id"] = dict(renamed).get(row["image_id"], row["image_id"])
     write_table(out / "samples.parquet", rows, SAMPLES)
     write_table(out / "images" / "00000.parquet", pictures, IMAGES)
     return out
@@ -89,6 +88,17 @@ def test_the_files(tmp_path):
     first = json.loads((tmp_path / "out/test.jsonl").read_text().splitlines()[0])
     assert first["answers"] == ["red"] and first["image"] == "images/clean0.png" and first["contrast"] == "image"
     assert "| test | epistemic/extraneous | 3 | 3 |" in (tmp_path / "out/README.md").read_text()
+
+
+def test_pictures_whose_names_come_to_one_keep_their_own_files(tmp_path):
+    before = assembled(tmp_path, [("clean0", "a"), ("gone0", "a.png"), ("gone1", "A")])
+    export(before, tmp_path / "out")
+    made = read_back(AdapterContext(tmp_path, source=tmp_path / "out"))
+    pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate(before / "images", IMAGES)}
+    assert pictures["a"] not in (pictures["a.png"], pictures["A"])
+    assert {x.image_id: x.data for x in made if isinstance(x, Image)} == pictures
+    files = [p.name for p in (tmp_path / "out/images").iterdir()]
+    assert len(files) == len(pictures) == len({name.lower() for name in files}) and "a.png" in files
 
 
 @pytest.mark.parametrize(
