@@ -29,6 +29,9 @@ from runners.stage import Stage, StageError
 
 AT_ONCE = 50_000
 """Greedy answers that are handed to an estimator together, more or less: whole files."""
+DECIMALS = 12
+"""Of values over draws: the same draws in another order, or on another machine, differ in the last bits, and what is a tie (every draw
+the same, clean and perturbed) would pass for more uncertainty or less."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def _values(estimator: Estimator, columns: Mapping[str, pa.ChunkedArray], n: int
             raise StageError(f"{estimator.label}: {error}") from error
         if result.shape != (int(given.sum()),):
             raise StageError(f"{estimator.label}: expected one number for each of {given.sum()} rows, got shape {result.shape}")
-        values[given] = result
+        values[given] = result.round(DECIMALS) + 0.0 if DRAWN.keys() & set(estimator.reads) else result
     return pa.array(values, mask=np.isnan(values))
 
 

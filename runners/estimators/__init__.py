@@ -14,6 +14,7 @@ The contract of a plugin `NAME.py`, the second form for one that needs the run's
   counted. So multiple-choice rows, which nothing is drawn for, have no value by any estimator of draws.
 - The result is (n,) float64, HIGHER = MORE UNCERTAIN, NaN where undefined (an empty generation has no mean), +inf allowed.
 - A value depends on its own row alone, whatever else is handed over.
+- Values over draws are kept to 12 decimals (`runners.estimate`), so that the same draws in another order are a tie.
 - Multiple-choice rows hold the one token of the answer's letter, so sequence measures are over that token.
 """
 

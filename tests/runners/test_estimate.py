@@ -63,6 +63,29 @@ def test_what_is_left_out_for_a_model_has_no_rows_of_it(world):
     assert stage.counters["uncertainties"] == whole.counters["uncertainties"] // 2
 
 
+def test_the_same_draws_in_another_order_are_a_tie(world):
+    """To the last bit: whether uncertainty rose is asked by `>`."""
+    rng = np.random.default_rng(1)
+    words = [" ".join(rng.choice(["red", "blue", "a", "cube", "no", "2"], rng.integers(1, 5))) for _ in range(8)]
+    made = []
+    for i in range(30):
+        draws = [(text, rng.uniform(-2, 0, 2).tolist()) for text in rng.choice(words, 6)]
+        for variant in ("clean", "blur"):
+            row = {"sample_id": f"s{i}", "variant": variant}
+            made.append({**row, "draw": 0, "text": "red", "token_logprobs": [-1.0]})
+            said = [draws[k] for k in rng.permutation(6)]
+            made += [{**row, "draw": k, "text": text, "token_logprobs": known} for k, (text, known) in enumerate(said, 1)]
+    write_table(Path("m1/d1.parquet"), made, GENERATIONS)
+    of_likeness = ("deg_mat", "eigenvalue", "eccentricity")
+    alike = [ref(name, f"{name} {s}", similarity=s) for name in of_likeness for s in ("entailment", "jaccard")]
+    entropies = [ref("semantic_entropy", v, version=v) for v in ("sum", "frequency", "kuhn", "uq_nlg", "normalised")]
+    _, found = run({"generations": {"m1": {"d1": "m1/d1.parquet"}}}, ref("lexical_similarity"), ref("luq"), *alike, *entropies, draws=6)
+    clean = {key: value for key, value in found.items() if key[2] == "clean"}
+    changed = {key[3:] for key, value in clean.items() if found[*key[:2], "blur", *key[3:]] != value}
+    assert len(clean) == 30 * 13 and not changed
+    assert all(np.signbit(value) == (value < 0) for value in clean.values())
+
+
 def test_values_and_what_is_undefined(world):
     stage, found = run(
         world,
