@@ -130,8 +130,9 @@ class Columns:
             letters = " | ".join(choices)
         else:
             first = int(self.answer_is == "index_from_1")
-            if said.isdecimal() and 0 <= int(said) - first < len(choices):
-                return int(said) - first
+            places = [str(i + first) for i in range(len(choices))]
+            if said in places:
+                return places.index(said)
             letters = f"{first} to {len(choices) - 1 + first}"
         wanted = f"expected one of {letters:.200} (answer_is: {self.answer_is})"
         raise AdapterError(f"{where}: {self.answer}: {wanted}, got {said!r:.60}")
@@ -147,7 +148,10 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
     for split, pattern in files.items():
         if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts or not pattern:
             raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}")
-        found = [p for p in sorted(source.glob(pattern)) if p.is_file() and p.resolve().is_relative_to(inside)]
+        try:
+            found = [p for p in sorted(source.glob(pattern)) if p.is_file() and p.resolve().is_relative_to(inside)]
+        except ValueError as error:
+            raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}: {error}") from error
         if not found:
             there = sorted(p.relative_to(source).as_posix() for p in source.glob("*"))[:20]
             raise AdapterError(f"{source}: files: {split}: nothing fits '{pattern}'; there are: {', '.join(there) or 'none'}")
@@ -167,6 +171,13 @@ def need_columns(where: str, there: Collection[str], wanted: Collection[str]) ->
 def placed(images: str, split: str, name: str) -> str:
     """Where a picture lies: `images` with the split's name in it, and the picture's own path below."""
     return (PurePosixPath(images.replace("{split}", split)) / name).as_posix()
+
+
+def picture_prefix(images: str, prefix: str) -> str:
+    """What stands before a picture's name in its id: of several splits, each with a folder of its own, the split, for there names come
+    again. `prefix` is that of the split's ids (`parts`).
+    """
+    return prefix if "{split}" in images else ""
 
 
 def _empty(value: Any) -> bool:
@@ -204,7 +215,7 @@ def _list(value: Any, column: str | None, where: str) -> list[Any]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise AdapterError(f"{where}: {column}: expected a list, or one as JSON, got {value!r:.60}: {error}") from error
     if not isinstance(value, list | tuple):
         raise AdapterError(f"{where}: {column}: expected a list, got {value!r:.60}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._mapped import Columns, parts, placed
+from registry.adapters._mapped import Columns, parts, picture_prefix, placed
 from registry.adapters._official import need, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
@@ -61,15 +61,16 @@ def coco_folder(
     sent: set[str] = set()
     for split, prefix, path in parts(source, files):
         names, classes = pictures(path, context), _classes(path)
-        made = _annotations(path, columns, names, classes, split, prefix, context)
-        for where, sample in _merged(made) if per == "image" else made:
+        before = picture_prefix(images, prefix)
+        made = _annotations(path, columns, names, classes, split, prefix, before, context)
+        for where, sample in _merged(made, prefix, before) if per == "image" else made:
             with context.record():
                 if not context.selects(sample):
                     continue
-                name = str(sample.image_id)
-                if name not in sent:
-                    yield read_image(source, (placed(images, split, name),), name, where)
-                    sent.add(name)
+                image_id = str(sample.image_id)
+                if image_id not in sent:
+                    yield read_image(source, (placed(images, split, image_id.removeprefix(before)),), image_id, where)
+                    sent.add(image_id)
                 yield sample
 
 
@@ -89,7 +90,7 @@ def _classes(path: Path) -> dict[str, str]:
     from registry.json_stream import members
 
     found = {}
-    for key, item in members(path, {"images", "annotations", "categories"}):
+    for key, item in members(path, {"images", "annotations", "categories"}, lambda error: None):  # whoever reads the records is told
         if key == "categories" and isinstance(item, dict) and "id" in item and "name" in item:
             found[str(item["id"])] = str(item["name"])
     return found
@@ -102,6 +103,7 @@ def _annotations(
     classes: Mapping[str, str],
     split: str,
     prefix: str,
+    before: str,
     context: AdapterContext,
 ) -> Iterator[tuple[str, Sample]]:
     for where, record in read_records(path, "a COCO-style annotation file", "annotations", context):
@@ -114,17 +116,17 @@ def _annotations(
                 if str(row["category_id"]) not in classes:
                     raise AdapterError(f"{where}: category_id: no category {row['category_id']!r:.60} under 'categories'")
                 row["category_id"] = classes[str(row["category_id"])]
-            yield where, columns.sample(row, name, split, prefix, where)
+            yield where, columns.sample(row, before + name, split, prefix, where)
 
 
-def _merged(made: Iterator[tuple[str, Sample]]) -> Iterator[tuple[str, Sample]]:
-    """One sample for every picture, in the order of their first annotations."""
+def _merged(made: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
+    """One sample for every picture, in the order of first annotations. `before` stands before its id, `prefix` before the sample's."""
     found: dict[str, tuple[str, Sample]] = {}
     for where, sample in made:
         name = str(sample.image_id)
         first = found.get(name)
         if first is None:
-            found[name] = where, replace(sample, sample_id=name)
+            found[name] = where, replace(sample, sample_id=prefix + name.removeprefix(before))
         else:
             found[name] = first[0], replace(first[1], references=(*first[1].references, *sample.references))
     yield from found.values()

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext
-from registry.adapters._mapped import Columns, need_columns, parts, placed
+from registry.adapters._mapped import Columns, need_columns, parts, picture_prefix, placed
 from registry.adapters._official import read_image, read_records, read_rows, text_of
 from registry.sample import Image, Sample
 
@@ -37,7 +37,8 @@ def image_table(
 
     Args:
         files: Split -> path or pattern. `.csv`, `.tsv`; anything else is JSON: a list of objects, or one on each line.
-        images: The folder that the pictures' paths begin in; `{split}` in it stands for the split.
+        images: The folder that the pictures' paths begin in; `{split}` in it stands for the split, and then stands before the pictures'
+            ids too, where there are several splits.
         image: Column with the picture's path; null = questions without pictures.
         question: Column with the question.
         prompt: Asked of every row where there is no column of questions, or put above it.
@@ -57,15 +58,17 @@ def image_table(
     columns = Columns("image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
     sent: set[str] = set()
     for split, prefix, path in parts(source, files):
+        before = picture_prefix(images, prefix)
         for where, row in _rows(path, context, columns, image):
             with context.record():
                 name = PurePosixPath(text_of(row, image, where)).as_posix() if image else None
-                sample = columns.sample(row, name, split, prefix, where)
+                image_id = before + name if name is not None else None
+                sample = columns.sample(row, image_id, split, prefix, where)
                 if not context.selects(sample):
                     continue
-                if name is not None and name not in sent:
-                    yield read_image(source, (placed(images, split, name),), name, where)
-                    sent.add(name)
+                if name is not None and image_id is not None and image_id not in sent:
+                    yield read_image(source, (placed(images, split, name),), image_id, where)
+                    sent.add(image_id)
                 yield sample
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._mapped import Columns, parts, placed
+from registry.adapters._mapped import Columns, parts, picture_prefix, placed
 from registry.adapters._official import read_image, read_rows
 from registry.adapters._table_pictures import TablePictures
 from registry.sample import Image, Sample
@@ -76,9 +76,10 @@ def vlmevalkit_tsv(
                         yield image
                         sent.add(image_id)
                 elif row.get("image_path"):
-                    image_id = _one(row["image_path"], where)
+                    name = _one(row["image_path"], where)
+                    image_id = picture_prefix(images, prefix) + name
                     if image_id not in sent:
-                        yield read_image(source, (placed(images, split, image_id),), image_id, where)
+                        yield read_image(source, (placed(images, split, name),), image_id, where)
                         sent.add(image_id)
                 else:
                     raise AdapterError(f"{where}: no picture; expected a column `image` (base64) or `image_path`")

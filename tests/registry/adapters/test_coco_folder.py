@@ -4,7 +4,7 @@ import pytest
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.coco_folder import coco_folder
-from registry.sample import Sample
+from registry.sample import Image, Sample
 
 ANNOTATIONS = {
     "info": {"year": 2014},
@@ -50,6 +50,19 @@ def test_captions_of_a_picture_are_its_references(source):
     ]
     with pytest.raises(AdapterError, match="per: image asks one `prompt`"):
         read(source, per="image", question="question")
+
+
+def test_a_name_comes_again_in_the_folder_of_another_split(source):
+    (source / "train").mkdir()
+    (source / "train/a.jpg").write_bytes(b"another")
+    only = {"images": ANNOTATIONS["images"][:1], "annotations": ANNOTATIONS["annotations"][:1], "categories": ANNOTATIONS["categories"]}
+    (source / "annotations/train.json").write_text(json.dumps(only))
+    files = {"train": "annotations/train.json", "val": "annotations/val.json"}
+    for per, ids in (("annotation", ["train_1", "val_1", "val_2", "val_3"]), ("image", ["train_a.jpg", "val_a.jpg", "val_sub/b.jpg"])):
+        made = read(source, files=files, per=per, prompt="Describe the picture.", answer="caption")
+        assert [i.data for i in made if isinstance(i, Image)] == [b"another", b"a.jpg", b"sub/b.jpg"]
+        samples = [s for s in made if isinstance(s, Sample)]
+        assert [s.sample_id for s in samples] == ids and [s.image_id for s in samples][:2] == ["train_a.jpg", "val_a.jpg"]
 
 
 @pytest.mark.parametrize(

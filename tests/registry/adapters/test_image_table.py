@@ -40,6 +40,21 @@ def test_splits_of_several_formats(source):
     assert last.choices == ("x", "y") and last.answer_index == 1
 
 
+def test_a_name_comes_again_in_the_folder_of_another_split(source):
+    for split in ("train", "test"):
+        (source / "pics" / split).mkdir()
+        (source / "pics" / split / "1.jpg").write_bytes(split.encode())
+        (source / f"{split}.csv").write_text(f"image,question,answer\n1.jpg,Which?,{split}\n")
+    files = {"train": "train.csv", "test": "test.csv"}
+    made = list(image_table(AdapterContext(source, source=source), images="pics/{split}", files=files))
+    assert [item.data for item in made if isinstance(item, Image)] == [b"train", b"test"]
+    samples = [item for item in made if isinstance(item, Sample)]
+    assert [(s.image_id, s.references, s.group) for s in samples] == [
+        ("train_1.jpg", ("train",), "train_1.jpg"),
+        ("test_1.jpg", ("test",), "test_1.jpg"),
+    ]
+
+
 def test_only_what_is_selected_is_read(source):
     (source / "pics/b.jpg").unlink()
     context = AdapterContext(source, source=source, selects=lambda sample: sample.image_id == "a.jpg")

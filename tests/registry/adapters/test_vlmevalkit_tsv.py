@@ -86,6 +86,20 @@ def test_open_questions_and_pictures_beside_the_table(tmp_path):
     assert [(s.references, s.choices, s.group) for s in made[1:]] == [(("cat", "cats"), (), "a.png"), (("nobody",), (), "a.png")]
 
 
+def test_a_name_comes_again_in_the_folder_of_another_split(tmp_path):
+    for split in ("val", "test"):
+        (tmp_path / split).mkdir()
+        (tmp_path / split / "a.png").write_bytes(split.encode())
+        table(tmp_path, [{"index": 1, "question": "What?", "answer": split, "image_path": "a.png"}], f"{split}.tsv")
+    made = read(tmp_path, images="{split}", files={"val": "val.tsv", "test": "test.tsv"})
+    assert [getattr(x, "data", None) or (x.image_id, x.references) for x in made] == [
+        b"val",
+        ("val_a.png", ("val",)),
+        b"test",
+        ("test_a.png", ("test",)),
+    ]
+
+
 @pytest.mark.parametrize(
     ("row", "arguments", "said"),
     [
