@@ -35,6 +35,8 @@ def _inside(pattern: str) -> str:
     path = PurePosixPath(pattern)
     if not pattern or path.is_absolute() or ".." in path.parts or "\\" in pattern:
         raise ValueError("expected a path inside the entry, with '/' and without '..'")
+    if any("**" in part and part != "**" for part in path.parts):
+        raise ValueError("expected '**' as the whole name of a folder, as in a/**/*.jpg")
     return pattern
 
 

@@ -25,12 +25,19 @@ class JsonStreamError(Exception):
     """A file that is not the JSON it was taken for, or stops in the middle. The message says which and, where lines help, at which line."""
 
 
-def members(path: Path, spread: Collection[str] | None = ()) -> Iterator[tuple[str, Any]]:
+class BadTextError(JsonStreamError):
+    """One value has half of a surrogate pair (`\\ud800`), which JSON can write and no text can hold. What stands behind can be read."""
+
+
+def members(
+    path: Path, spread: Collection[str] | None = (), bad: Callable[[JsonStreamError], None] | None = None
+) -> Iterator[tuple[str, Any]]:
     """Key and value of every member of an object, in order, with little more than one value in memory.
 
     Args:
         path: the file.
         spread: members of which each item of their list is given alone, as (key, item); None = all. One that is no list comes whole.
+        bad: told of values with half of a surrogate pair, which are then left out; None raises.
 
     Raises:
         JsonStreamError: the file is not an object, or is cut off.
@@ -40,10 +47,11 @@ def members(path: Path, spread: Collection[str] | None = ()) -> Iterator[tuple[s
         for _ in reader.entries("{", "}", "a JSON object"):
             key = reader.key()
             if (spread is None or key in spread) and reader.peek() == "[":
-                for _ in reader.entries("[", "]", "a list"):
-                    yield key, reader.value()
+                for _, item in _items(reader, "a list", bad):
+                    yield key, item
             else:
-                yield key, reader.value()
+                for value in _value(reader, bad):
+                    yield key, value
         reader.end()
 
 
@@ -53,8 +61,8 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
     Args:
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
         under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
-        bad: told of lines of JSON Lines that are none, which are then left out; None raises. A broken list has nothing behind its
-            break, so it is always raised.
+        bad: told of lines of JSON Lines that are none, and of values with half of a surrogate pair, which are then left out; None raises. A
+            broken list has nothing behind its break, so it is always raised.
 
     Raises:
         JsonStreamError: the file is something else, is cut off, is not UTF-8, or has no such key.
@@ -65,9 +73,12 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
     with _opened(path) as handle:
         reader = _Reader(path, handle, "list" if under is None else "object")
         if under is not None:
-            yield from _members(reader, under)
+            yield from _members(reader, under, bad)
         else:
-            yield from _items(reader)
+            if reader.peek("is empty") != "[":
+                reader.fail(f"expected a JSON list or lines of JSON objects, it begins with {reader.here()!r}")
+            yield from _items(reader, "a list", bad)
+            reader.end()
 
 
 def count(path: Path) -> int | None:
@@ -78,10 +89,14 @@ def count(path: Path) -> int | None:
         JsonStreamError: it is not whole, or not JSON.
     """
     begins = _begins_with(path)
-    if begins == b"[" or (begins == b"{" and _has_lines(path)):
-        return sum(1 for _ in values(path))
+    if begins == b"{" and _has_lines(path):
+        return sum(1 for _ in lines(path))
     with _opened(path) as handle:
-        reader = _Reader(path, handle, "object")
+        reader = _Reader(path, handle, "list" if begins == b"[" else "object")
+        if begins == b"[":
+            items = reader.skip()
+            reader.end()
+            return items
         if reader.peek("is empty") != "{":
             reader.fail(f"not JSON: expected an object or a list, it begins with {reader.here()!r}")
         longest, objects, all_objects = -1, 0, True
@@ -91,7 +106,7 @@ def count(path: Path) -> int | None:
                 longest = max(longest, reader.skip())
             else:
                 objects += 1
-                all_objects &= isinstance(reader.value(), dict)
+                all_objects &= isinstance(reader.decoded(), dict)
         reader.end()
     return longest if longest >= 0 else objects if objects and all_objects else None
 
@@ -104,16 +119,16 @@ def _has_lines(path: Path) -> bool:
     return first.endswith(b"}") and second.startswith(b"{")
 
 
-def _members(reader: _Reader, under: str) -> Iterator[tuple[int, Any]]:
+def _members(reader: _Reader, under: str, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:
     found, keys = under == "*", list[str]()
     for _ in reader.entries("{", "}", "a JSON object"):
         line, key = reader.line(), reader.key()
         if under == "*":
-            yield line, (key, reader.value())
+            for value in _value(reader, bad):
+                yield line, (key, value)
         elif key == under:
             found = True
-            for _ in reader.entries("[", "]", f"a list under '{key}'"):
-                yield reader.line(), reader.value()
+            yield from _items(reader, f"a list under '{key}'", bad)
         else:
             keys.append(key)
             reader.skip()
@@ -122,12 +137,22 @@ def _members(reader: _Reader, under: str) -> Iterator[tuple[int, Any]]:
     reader.end()
 
 
-def _items(reader: _Reader) -> Iterator[tuple[int, Any]]:
-    if reader.peek("is empty") != "[":
-        reader.fail(f"expected a JSON list or lines of JSON objects, it begins with {reader.here()!r}")
-    for _ in reader.entries("[", "]", "a list"):
-        yield reader.line(), reader.value()
-    reader.end()
+def _items(reader: _Reader, what: str, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:
+    for _ in reader.entries("[", "]", what):
+        line = reader.line()
+        for value in _value(reader, bad):
+            yield line, value
+
+
+def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tuple[Any, ...]:
+    """The value that comes, or nothing where it has bad text and somebody is told."""
+    try:
+        return (reader.value(),)
+    except BadTextError as error:
+        if bad is None:
+            raise
+        bad(error)
+        return ()
 
 
 def _begins_with(path: Path) -> bytes:
@@ -141,7 +166,7 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
 
     Args:
         path: the file.
-        bad: told of lines that are no JSON, which are then left out; None raises.
+        bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.
 
     Raises:
         JsonStreamError: a line is longer than any is read.
@@ -153,15 +178,35 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
             if not line.strip():
                 continue
             try:
-                value = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                value = json.loads(text)
+                _whole(value, text, 0, len(text), path, number)
+            except BadTextError as error:
+                fault: JsonStreamError = error
             except (ValueError, RecursionError) as error:
                 said = f"line {number}: expected one JSON value: {error}; it begins with {line[:40]!r}"
                 fault = JsonStreamError(f"{path}: {not_utf8_line(number, error) if isinstance(error, UnicodeDecodeError) else said}")
-                if bad is None:
-                    raise fault from error
-                bad(fault)
             else:
                 yield number, value
+                continue
+            if bad is None:
+                raise fault
+            bad(fault)
+
+
+def _whole(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
+    """Refuse a value, written as this part of a text, that cannot be encoded.
+
+    Raises:
+        BadTextError: it has half of a surrogate pair.
+    """
+    if text.find("\\ud", begin, end) < 0 and text.find("\\uD", begin, end) < 0:
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        near = error.object[max(0, error.start - 20) : error.start + 20]
+        raise BadTextError(f"{path}: line {line}: half of a surrogate pair, which no text can hold: {near!r}") from None
 
 
 class _Reader:
@@ -198,14 +243,30 @@ class _Reader:
             self._more(none)
 
     def value(self) -> Any:
-        """The value that begins here; read again with more text until something follows that ends it."""
+        """The value that begins here.
+
+        Raises:
+            BadTextError: it has half of a surrogate pair; the reader stands behind it then.
+        """
+        self.peek()
+        line = self.line()
+        found, begin = self._decoded()
+        _whole(found, self._text, begin, self._at, self.path, line)
+        return found
+
+    def decoded(self) -> Any:
+        """The value that begins here, whatever its texts."""
+        return self._decoded()[0]
+
+    def _decoded(self) -> tuple[Any, int]:
+        """The value, and where in the text at hand it begins; read again with more text until something follows that ends it."""
         self.peek()
         while True:
             try:
                 found, end = self._decoder.raw_decode(self._text, self._at)
                 if self._text[end : end + 1] and self._text[end] in _ENDS:
-                    self._at = end
-                    return found
+                    begin, self._at = self._at, end
+                    return found, begin
                 self._more("the file stops in the middle", end)  # a number that is cut in two, perhaps
             except json.JSONDecodeError as error:
                 if error.pos < len(self._text) - _CUT and not error.msg.startswith("Unterminated string"):
@@ -213,22 +274,27 @@ class _Reader:
                 self._more(error.msg, error.pos)
             except RecursionError:
                 self.fail("nested too deeply")
+            except ValueError as error:  # a number of thousands of digits
+                self.fail(str(error).partition(";")[0])
 
     def skip(self) -> int:
         """Move past a value, items of a list one by one; how many there were."""
         if self.peek() != "[":
-            self.value()
+            self.decoded()
             return 0
         items = 0
         for _ in self.entries("[", "]", "a list"):
-            self.value()
+            self.decoded()
             items += 1
         return items
 
     def key(self) -> str:
-        key = self.value()
+        try:
+            key = self.value()
+        except BadTextError as error:
+            raise JsonStreamError(str(error)) from None  # a value without its key is none
         if not isinstance(key, str) or self.peek() != ":":
-            self.fail(f"expected a key and ':', got {key!r} and {self.here()!r}")
+            self.fail(f"expected a key and ':', got {key!r:.60} and {self.here()!r}")
         self._at += 1
         self.peek()
         return key

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from registry.cards import Card, Files
 from registry.formats import BadLinesError, FormatError, check_file
+from registry.printing import printable
 from registry.threads import mapped
 
 JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store", ".ipynb_checkpoints", ".gitattributes", ".gitignore"}
@@ -114,15 +115,17 @@ def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str]) -> li
     """Relative paths of all files; links and oddities among those the card wants become problems."""
     names = []
     for relative, entry in _scan(str(folder), "", found.problems):
-        if entry.is_dir():
-            lenient.append(f"{relative}: a link to {Path(entry.path).readlink()}; links are not taken, put the files themselves there")
+        shown, target = printable(relative), Path(entry.path).readlink() if entry.is_symlink() else None
+        link = f"{shown}: a link to {printable(str(target))}; links are not taken" if target is not None else ""
+        if link and Path(entry.path).is_dir():
+            lenient.append(f"{link}, put the files themselves there")
         elif not any(matches(rule.files, relative) for rule in card.layout):
-            found.left_out.append(relative)
-        elif entry.is_symlink():
-            lenient.append(f"{relative}: a link to {Path(entry.path).readlink()}; links are not taken, copy the source with `cp -rL` first")
+            found.left_out.append(shown)
+        elif link:
+            lenient.append(f"{link}, copy the source with `cp -rL` first")
             names.append(relative)
-        elif "\n" in relative or "\\" in relative or not relative.isprintable():
-            lenient.append(f"{relative!r}: a file name with control characters or '\\'; rename it")
+        elif "\\" in relative or not relative.isprintable():
+            lenient.append(f"{relative!r}: a file name with control characters or '\\', or not in UTF-8; rename it")
         else:
             names.append(relative)
             found.files[relative] = entry.stat(follow_symlinks=False).st_size

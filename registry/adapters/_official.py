@@ -31,7 +31,7 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
         what: what it should be, for messages.
         under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
-        context: told of lines that are no JSON, and of every record's place; None = such lines end the run.
+        context: told of lines that are no JSON and of records with text that is none, and of every record's place; None = such end the run.
 
     Raises:
         AdapterError: it is not there, not JSON (with the line), has no list under that key, or is empty.
@@ -130,6 +130,18 @@ def text_of(record: dict[str, Any], key: str, where: str) -> str:
     return value
 
 
+def whole(record: dict[str, Any], key: str, where: str) -> int:
+    """A value that is a whole number.
+
+    Raises:
+        AdapterError: it is something else.
+    """
+    value = record[key]
+    if type(value) is not int:
+        raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")
+    return value
+
+
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:
     """The picture at the first of these paths within the source that is a file.
 
@@ -138,10 +150,14 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
     """
     inside = source.resolve()
     for place in places:
-        path = (source / place).resolve()
-        if path.is_relative_to(inside) and path.is_file():
+        try:
+            path = (source / place).resolve()
+            there = path.is_relative_to(inside) and path.is_file()
+        except (OSError, ValueError):  # a name that no file can have
+            continue
+        if there:
             return Image(image_id, path.read_bytes(), place)
-    raise AdapterError(f"{where}: expected its picture at {' or '.join(places)} within {source}, found none")
+    raise AdapterError(f"{where}: expected its picture at {' or '.join(places):.500} within {source}, found none")
 
 
 def whole_picture(data: bytes, where: str) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_records, text_of
+from registry.adapters._official import need, read_records, text_of, whole
 
 CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
 """Types of answers -> categories, where `/` would begin a part of a path."""
@@ -114,15 +114,3 @@ def _answers(given: Any, people: int | None, where: str) -> list[str]:
             raise AdapterError(f"{where}: answers[{i}]: answer: expected text, got {answer['answer']!r:.60}")
         found.append(answer["answer"])
     return found
-
-
-def whole(record: dict[str, Any], key: str, where: str) -> int:
-    """A value that is a whole number.
-
-    Raises:
-        AdapterError: it is something else.
-    """
-    value = record[key]
-    if type(value) is not int:
-        raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")
-    return value

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._official import need, read_image, read_records, text_of, whole
 from registry.adapters._yes_no import instructed, yes_or_no
 from registry.sample import Image, Sample
 
@@ -51,9 +51,9 @@ def amber(
     sent: set[str] = set()
     for where, record in read_records(source / "data/query/query_all.json", "AMBER's queries", context=context):
         with context.record():
-            number = need(record, ("id", "image", "query"), where, others=())["id"]
+            number = whole(need(record, ("id", "image", "query"), where, others=()), "id", where)
             if number not in known:
-                raise AdapterError(f"{where}: id {number!r:.20}: data/annotations.json has no annotation of this id")
+                raise AdapterError(f"{where}: id {number}: data/annotations.json has no annotation of this id")
             sample = _sample(record, known[number], instruction, where)
             if task not in ("all", GENERATIVE if sample.category == GENERATIVE else "discriminative") or not context.selects(sample):
                 continue
@@ -64,22 +64,23 @@ def amber(
             yield sample
 
 
-def _annotations(path: Path, context: AdapterContext) -> dict[Any, dict[str, Any]]:
+def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any]]:
     """Annotations by id. The official script looks them up by place, which for the whole file is the same."""
-    found: dict[Any, dict[str, Any]] = {}
+    found: dict[int, dict[str, Any]] = {}
     for where, record in read_records(path, "AMBER's annotations", context=context):
         with context.record():
             kind = need(record, ("id", "type", "truth"), where, others=("hallu",))["type"]
-            if kind not in TYPES:
+            if kind not in tuple(TYPES):
                 raise AdapterError(f"{where}: type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
             if kind == GENERATIVE:
                 for key in ("truth", "hallu"):
                     _words(need(record, (key,), where)[key], f"{where}: {key}")
             else:
                 yes_or_no(record, "truth", where)
-            if record["id"] in found:
-                raise AdapterError(f"{where}: id {record['id']!r:.20} comes twice")
-            found[record["id"]] = record
+            number = whole(record, "id", where)
+            if number in found:
+                raise AdapterError(f"{where}: id {number} comes twice")
+            found[number] = record
     return found
 
 

@@ -98,7 +98,7 @@ def _sample(record: Any, part: str, where: str) -> Sample:
         raise AdapterError(f"{where}: answers: expected a list of texts, got {answers!r:.60}")
     if not isinstance(record["answerable"], bool):
         raise AdapterError(f"{where}: answerable: expected true or false, got {record['answerable']!r:.60}")
-    if isinstance(meta, list):  # as Parquet has it
+    if isinstance(meta, list) and all(isinstance(item, dict) and item.keys() == {"key", "value"} for item in meta):  # as Parquet has it
         meta = {item["key"]: item["value"] for item in meta}
     if not isinstance(meta, Mapping) or not all(isinstance(v, str) for v in meta.values()):
         raise AdapterError(f"{where}: meta: expected an object of texts, got {meta!r:.60}")

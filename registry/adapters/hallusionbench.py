@@ -59,7 +59,7 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
     not_shown = kind == "VS" and figure == "0"
     references = (ANSWERS[record["gt_answer"]], text_of(record, "gt_answer_details", where))
     shown = {} if not_shown else {"figure": f"{group}_{figure}"}
-    note = {"note": record["sample_note"]} if record["sample_note"] else {}
+    note = {"note": text_of(record, "sample_note", where)} if record["sample_note"] else {}
     return Sample(
         sample_id=f"{group}_{figure}_{question}",
         question=instructed(text_of(record, "question", where), instruction),

@@ -15,6 +15,8 @@ META = ["rotation", "base_index", "options", "l2-category"]
 LETTERS = "ABCD"
 ROTATION = 1_000_000
 """Copy k of question i, its options turned by k places, is row i + k * ROTATION."""
+LONGEST = 18
+"""Digits of an index; more is none."""
 KEYS = ("index", "question", "A", "B", "category", "image")
 OTHERS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split")
 
@@ -61,7 +63,7 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
 
 def _sample(row: dict[str, str], where: str) -> Sample:
     index = row["index"]
-    if not index.isdecimal():
+    if not index.isdecimal() or len(index) > LONGEST:
         raise AdapterError(f"{where}: index: expected a whole number, got {index!r:.60}")
     rotation, base = divmod(int(index), ROTATION)
     empty = [key for key in ("question", "category", "image") if not row[key]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters import AdapterContext
+from registry.adapters._official import need, read_image, read_records, text_of, whole
 from registry.adapters._yes_no import instructed, yes_or_no
 from registry.sample import Image, Sample
 
@@ -58,9 +58,7 @@ def pope(
 
 
 def _sample(record: dict[str, Any], pictures: str, split: str, instruction: str, where: str) -> Sample:
-    number, image_id = record["question_id"], text_of(record, "image", where)
-    if type(number) is not int:
-        raise AdapterError(f"{where}: question_id: expected a whole number, got {number!r:.60}")
+    number, image_id = whole(record, "question_id", where), text_of(record, "image", where)
     return Sample(
         sample_id=f"{pictures}-{split}-{number}",
         question=instructed(text_of(record, "text", where), instruction),

@@ -19,6 +19,7 @@ KEYS = (
 SUBJECTS = ("natural science", "social science", "language science")
 TASKS = ("closed choice", "yes or no", "true-or false")
 SPLITS = ("train", "val", "test")
+GRADES = tuple(map(str, range(1, 13)))
 VAL_TEST = "val_test"
 """Both, validation first, as VLM-Uncertainty-Bench takes them."""
 
@@ -114,7 +115,7 @@ def _sample(number: str, record: dict[str, Any], where: str) -> Sample:
 
 def _grade(value: Any, where: str) -> dict[str, str]:
     number = value.removeprefix("grade") if isinstance(value, str) else ""
-    if not number.isdecimal() or not 1 <= int(number) <= 12:
+    if number not in GRADES:
         raise AdapterError(f"{where}: grade: expected grade1 to grade12, got {value!r:.60}")
     return {"grade": number, "grades": "1-6" if int(number) <= 6 else "7-12"}
 

@@ -70,7 +70,7 @@ def _check_names(path: Path) -> None:
         given = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
     except JsonStreamError as error:
         raise AdapterError(f"{error} (expected {WHAT})") from error
-    ids = {number: name for name, number in given.items()} if isinstance(given, dict) else {}
+    ids = {number: name for name, number in given.items() if isinstance(number, int)} if isinstance(given, dict) else {}
     for number, name in enumerate(DIMENSIONS, 1):
         if ids.get(number) != name:
             raise AdapterError(f"{path}: question_type: expected {number} to be '{name}', got {ids.get(number)!r:.60}")

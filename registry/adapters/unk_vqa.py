@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, text_of
-from registry.adapters._vqa import whole
+from registry.adapters._official import need, read_image, read_records, text_of, whole
 from registry.sample import Image, Sample
 
 META = ["alter_type", "reason", "question_id_origin", "answer_origin"]
@@ -75,13 +73,13 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise AdapterError(f"{path}: expected the annotations of UNK-VQA, found none")
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        given = dict(pair for _, pair in read_records(path, "the annotations of UNK-VQA", "*"))
+    except AdapterError as error:
         raise AdapterError(
-            f"{path}: not JSON: {error}. The sample in UNK-VQA's README is none either: it lacks the comma after alter_type_map and has "
-            "one too many at its end; a file made of it needs both mended"
+            f"{error}. The sample in UNK-VQA's README is not JSON either: it lacks the comma after alter_type_map and has one too many at "
+            "its end; a file made of it needs both mended"
         ) from error
-    found = need(found, TOP, str(path), others=())
+    found = need(given, TOP, str(path), others=())
     for name in TOP[:-1]:
         if not isinstance(found[name], dict) or not all(isinstance(text, str) for text in found[name].values()):
             raise AdapterError(f"{path}: {name}: expected an object of code -> text, got {found[name]!r:.60}")
@@ -96,7 +94,7 @@ def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: 
     said = need(record["answerability"], ("binary", "other"), f"{where}: answerability", others=())
     if not isinstance(said["binary"], bool):
         raise AdapterError(f"{where}: answerability.binary: expected true or false, got {said['binary']!r:.60}")
-    if record["alter_type"] not in maps["alter_type_map"]:
+    if record["alter_type"] not in tuple(maps["alter_type_map"]):
         raise AdapterError(f"{where}: alter_type: expected one of {', '.join(maps['alter_type_map'])}, got {record['alter_type']!r:.60}")
     references: tuple[str, ...] = ()
     codes: list[str] = []

@@ -59,7 +59,7 @@ def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
     if split == "test":
         return Sample(**same)
     kind = record["answer_type"]
-    if kind not in TYPES:
+    if kind not in tuple(TYPES):
         raise AdapterError(f"{where}: answer_type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
     if record["answerable"] not in (0, 1):
         raise AdapterError(f"{where}: answerable: expected 0 or 1, got {record['answerable']!r:.60}")

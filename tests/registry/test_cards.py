@@ -60,7 +60,13 @@ def test_unknown_card_names_the_nearest(tmp_path: Path) -> None:
 
 
 def test_every_problem_at_once(tmp_path: Path) -> None:
-    changes = {"kind": "thing", "licens": "MIT", "layout": [{"files": "../up", "count": "2"}], "digests": {"a": "12"}, "verified": 1}
+    changes = {
+        "kind": "thing",
+        "licens": "MIT",
+        "layout": [{"files": "../up", "count": "2"}, {"files": "a**/*.jpg"}],
+        "digests": {"a": "12"},
+        "verified": 1,
+    }
     text = write(tmp_path, **changes) / "x.yaml"
     raw = yaml.safe_load(text.read_text())
     del raw["title"]
@@ -73,12 +79,13 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         "title: missing; every card has it",
         "kind: Input should be 'dataset', 'model' or 'reviews', got 'thing'",
         "layout.0.files: expected a path inside the entry, with '/' and without '..', got '../up'",
+        "layout.1.files: expected '**' as the whole name of a folder, as in a/**/*.jpg, got 'a**/*.jpg'",
         "layout.0.count: Input should be a valid integer, got '2'",
         "licens: unknown key; did you mean 'licence'?",
         "verified: Input should be a valid boolean, got 1",
     ):
         assert any(expected in line for line in lines), (expected, lines)
-    assert len(lines) == 7
+    assert len(lines) == 8
 
 
 @pytest.mark.parametrize(

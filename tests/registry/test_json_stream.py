@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import registry.json_stream as json_stream
-from registry.json_stream import JsonStreamError, members, values
+from registry.json_stream import JsonStreamError, count, members, values
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -104,6 +104,11 @@ def test_every_record_knows_its_line(tmp_path, monkeypatch):
         (b'{"questions": [], "info": 1}', "annotations", "expected a list under 'annotations', found the keys 'questions', 'info'"),
         (b'{"annotations": {}}', "annotations", "expected a list under 'annotations', it begins with '{}}'"),
         (b"[" + b"[" * 100_000, None, "nested too deeply"),
+        (b'[1,\n{"a": ' + b"9" * 5000 + b"}]", None, "line 2: Exceeds the limit .* for integer string conversion"),
+        (b'{"a": ' + b"9" * 5000 + b"}", None, "line 1: expected one JSON value: Exceeds the limit"),
+        (b'[1,\n{"a": "x \\uD83D y"}]', None, "line 2: half of a surrogate pair, which no text can hold: .*x .* y"),
+        (b'{"a": "\\ud800"}', None, "line 1: half of a surrogate pair"),
+        (b'{"\\ud800": [1]}', "*", "line 1: half of a surrogate pair"),
     ],
 )
 def test_what_is_wrong_and_where(tmp_path, data, under, said):
@@ -145,3 +150,20 @@ def test_values_that_no_memory_holds_are_refused(tmp_path, monkeypatch):
         list(values(path))
     path.write_text(json.dumps(["x" * 100] * 100))
     assert len(list(values(path))) == 100
+
+
+def test_half_of_a_surrogate_pair_spoils_its_own_record_alone(tmp_path, monkeypatch):
+    good, bad = '{"a": "\\uD83D\\uDE00 \\\\ud800"}', '{"a": "\\uDE00"}'
+    monkeypatch.setattr(json_stream, "CHUNK", 9)
+    path, texts = tmp_path / "a.json", {None: f"[{good}, {bad},\n{good}]", "q": f'{{"q": [{good}, {bad},\n{good}]}}'}
+    for under, text in (*texts.items(), (None, f"{good}\n{bad}\n{good}")):
+        path.write_text(text)
+        told = []
+        assert [value for _, value in values(path, under, told.append)] == [{"a": "😀 \\ud800"}] * 2
+        assert len(told) == 1 and "half of a surrogate pair" in str(told[0])
+    path.write_text(f'{{"x": {bad}, "y": {good}}}')
+    told = []
+    assert [key for _, (key, _) in values(path, "*", told.append)] == [key for key, _ in members(path, (), told.append)] == ["y"]
+    assert len(told) == 2
+    path.write_text(texts[None])
+    assert count(path) == 3  # a file is taken in as it is

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -85,6 +86,19 @@ def test_all_problems_at_once(folder: Path, tmp_path: Path) -> None:
     ):
         assert any(p.startswith(expected) for p in problems), (expected, problems)
     assert len(problems) == 5
+
+
+def test_names_that_no_terminal_shows_and_links_that_lead_nowhere(folder: Path) -> None:
+    (folder / "loop").symlink_to("loop")
+    (folder / "img/loop").symlink_to("loop")
+    for place in ("", "img/"):
+        (folder / os.fsdecode(os.fsencode(place) + b"caf\xe9")).write_text("x")
+    found = inspect(folder, card())
+    assert found.left_out == [r"'caf\udce9'", "loop", "notes.txt"]
+    assert [p.partition(";")[0] for p in found.problems] == [
+        r"'img/caf\udce9': a file name with control characters or '\', or not in UTF-8",
+        "img/loop: a link to loop",
+    ]
 
 
 def test_counts_and_digests(folder: Path) -> None:

@@ -96,7 +96,7 @@ def test_files_of_splits(tmp_path: Path) -> None:
         ("test", "test_", "test.csv"),
     ]
     assert [prefix for _, prefix, _ in parts(tmp_path / "in", {"test": "test.csv"})] == [""]
-    for pattern in ("../out.csv", "/etc/*", ""):
+    for pattern in ("../out.csv", "/etc/*", "", "x**.csv"):
         with pytest.raises(AdapterError, match="expected a path or pattern inside the source"):
             list(parts(tmp_path / "in", {"test": pattern}))
     with pytest.raises(AdapterError, match=r"nothing fits 'x\*'; there are: data, link.csv, test.csv"):

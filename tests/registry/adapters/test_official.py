@@ -122,7 +122,7 @@ def test_pictures_stay_within_the_source(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "out.jpg").write_bytes(b"secret")
     (tmp_path / "in" / "link.jpg").symlink_to(tmp_path / "out.jpg")
-    for place in ("../out.jpg", str(tmp_path / "out.jpg"), "link.jpg", "gone.jpg"):
+    for place in ("../out.jpg", str(tmp_path / "out.jpg"), "link.jpg", "gone.jpg", "x" * 5000, "a\0b"):
         with pytest.raises(AdapterError, match="here: expected its picture at"):
             read_image(tmp_path / "in", (place,), "x", "here")
 

@@ -76,7 +76,7 @@ def test_the_record_of_the_readme(tmp_path):
 def test_the_readme_s_own_sample_is_not_json(tmp_path):
     text = json.dumps({**MAPS, "annotation": [record()]}).replace('}, "annotation"', '} "annotation"')
     (tmp_path / "annt_test.json").write_text(text)
-    with pytest.raises(AdapterError, match=r"annt_test\.json: not JSON: .*README is none either: it lacks the comma after alter_type_map"):
+    with pytest.raises(AdapterError, match=r"annt_test\.json: line 1: expected .*README is not JSON either: it lacks the comma"):
         read(tmp_path)
 
 
