@@ -35,7 +35,8 @@ def vq_focusambiguity(
     and is kept once; its questions are one group. The number of masks is not the label and is not read.
 
     Args:
-        parts: Which files; train and val unless given: the 60 ambiguous and 80 other questions of VLM-UQBench.
+        parts: Which files; train and val unless given: the 60 ambiguous and 80 other questions of VLM-UQBench. Models are scored on
+            both where the spec says `splits: [train, val]`, else on val alone.
         question: Key of the question's text.
         image: Key of the picture's file name, looked for as `images/NAME`, `images/SPLIT/NAME`, `SPLIT/NAME`.
         ambiguous: Key of the label: true or false, or 1 or 0.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from compiler.errors import SpecError
@@ -9,6 +11,7 @@ from compiler.plan import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 
+ROOT = Path(__file__).parents[2]
 HEAD = """\
 qualm: 1
 name: t
@@ -146,6 +149,14 @@ def test_asking_whether_questions_are_uncertain(tmp_path):
     assert found == f"t.yaml:4:37: datasets.a.ask: {wanted}"
     (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask: knowledge}\n")
     assert "knowledge.md: " in found and "no such place; there are: question" in found
+
+
+@pytest.mark.parametrize("name", ["vlm_uqbench", "vlm_uqbench_ambiguity"])
+def test_the_paper_s_140_questions_are_in_two_splits_and_both_are_scored(name):
+    plan = make_plan(resolve_file(ROOT / "specs" / f"{name}.yaml", ROOT, RunWide(default=name)))
+    focus = {stage.params["dataset"] for stage in plan.stages if stage.params.get("card") == "vq_focusambiguity"}
+    splits = {name: split for name, split in plan.stage("score").params["splits"].items() if name in focus}
+    assert "focus" in focus and splits == dict.fromkeys(focus, ["train", "val"])
 
 
 @pytest.mark.parametrize("name", ["ambiguity_zero_shot", "ambiguity_cot", "ambiguity_enumerate"])
