@@ -6,10 +6,13 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from registry.new_cards import ABOUT, Ask, Shown, ask_mapping, settings, try_out, write
+from registry.adapter_options import adapter_options
+from registry.new_cards import ABOUT, Ask, Shown, ask_mapping, try_out, write
+from registry.plugins import PluginError
 from registry.printing import human
 from registry.proposing import SUFFIXES, NewCardError, propose
 
@@ -29,14 +32,14 @@ def new_card(
         raise NewCardError(f"{folder}: expected a folder; an archive has to be unpacked first")
     if adapter is not None and adapter not in SUFFIXES:
         raise NewCardError(f"--adapter {adapter}: expected one of {', '.join(SUFFIXES)}")
-    known = settings(adapter or "image_table", [g for g in given if g.startswith("files=")])
+    known = _options(adapter or "image_table", [g for g in given if g.startswith("files=")])
     proposal = propose(folder, adapter, known.get("files"))
     print(f"{folder}: read as {proposal.adapter}, {', '.join(f'{split}: {pattern}' for split, pattern in proposal.args['files'].items())}")
     for note in proposal.notes:
         print(f"  {note}")
     for column, example in proposal.columns.items():
         print(f"  {_one_line(column)}: {example}")
-    proposal.args |= settings(proposal.adapter, given)
+    proposal.args |= _options(proposal.adapter, given)
     asks = not yes and sys.stdin.isatty()
     ask: Ask = _ask if asks else _take
     args = ask_mapping(proposal, ask)
@@ -49,6 +52,13 @@ def new_card(
     print(f"wrote {path}")
     print(f"next: qualm data add {name} --from {folder}")
     print(f"      then in a spec: datasets: {{{name.replace('-', '_')}: {{card: {name}}}}}")
+
+
+def _options(adapter: str, given: Sequence[str]) -> dict[str, Any]:
+    try:
+        return adapter_options(adapter, given)
+    except PluginError as error:
+        raise NewCardError(str(error)) from None
 
 
 def _take(what: str, proposed: str, help: str) -> str:

@@ -198,7 +198,7 @@ def diff(
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, such as split=train.", show_default=False),
+        typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O split=train.", show_default=False),
     ] = None,
     as_json: JsonOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything differs.")] = False,
@@ -250,10 +250,10 @@ def check(
     A missing picture, an unknown key, a value of another kind, an id that comes twice. Keeps nothing. Exit status 1 if anything is bad;
     `skip_bad: true` in a spec leaves such records out.
     """
+    from registry.adapter_options import adapter_options
     from registry.checking import check_records
     from registry.entries import find
-    from registry.new_cards import settings
-    from registry.proposing import NewCardError
+    from registry.plugins import PluginError
 
     with _errors():
         entry = find(_root(), name)
@@ -265,8 +265,8 @@ def check(
             complain(f"{name}: its files are not here; `{entry.get}` brings them, --from FOLDER reads others")
             raise typer.Exit(2)
         try:
-            args = settings(card.adapter, given or []) if card.adapter else {}
-        except NewCardError as error:
+            args = adapter_options(card.adapter, given or []) if card.adapter else {}
+        except PluginError as error:
             complain(str(error))
             raise typer.Exit(2) from None
         with counting(not as_json) as tell:

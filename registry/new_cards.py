@@ -6,7 +6,7 @@ import json
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -34,29 +34,6 @@ class Shown:
 
     sample: Sample
     image: Image | None
-
-
-def settings(adapter: str, given: Sequence[str]) -> dict[str, Any]:
-    """Parameters set by `NAME=VALUE`, the value in YAML, checked against the adapter's own.
-
-    Raises:
-        NewCardError: there is no such parameter, or it is of another type.
-    """
-    import yaml
-    from pydantic import TypeAdapter, ValidationError
-
-    plugin = get("datasets", adapter)
-    known = {p.name: p for p in plugin.parameters}
-    found: dict[str, Any] = {}
-    for item in given:
-        name, sign, text = item.partition("=")
-        if name not in known or not sign:
-            raise NewCardError(f"-O {item}: expected NAME=VALUE, NAME one of {adapter}'s: {', '.join(known)}")
-        try:
-            found[name] = TypeAdapter(known[name].annotation).validate_python(yaml.safe_load(text), strict=True)
-        except (ValidationError, yaml.YAMLError) as error:
-            raise NewCardError(f"-O {item}: expected {known[name].text}: {error}") from error
-    return found
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
@@ -93,13 +70,16 @@ def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
 
 
 def _helps(plugin: Plugin) -> dict[str, str]:
-    """Parameter -> its line under `Args:`."""
-    lines = plugin.doc.partition("Args:")[2].partition("Raises:")[0].splitlines()
+    """Parameter -> what stands of it under `Args:`, in one line."""
+    known = {p.name for p in plugin.parameters}
     found: dict[str, str] = {}
-    for line in lines:
+    last = ""
+    for line in plugin.doc.partition("Args:")[2].partition("Raises:")[0].splitlines():
         name, sign, text = line.strip().partition(": ")
-        if sign and name.isidentifier():
-            found[name] = text
+        if sign and name in known:
+            last, found[name] = name, text
+        elif last and line.strip():
+            found[last] += f" {line.strip()}"
     return found
 
 
@@ -169,7 +149,7 @@ def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any],
     comment = "\n".join(f"  # {line}" for line in textwrap.wrap(f"columns: {columns}", WIDTH - 4))
     title = about.get("title") or name
     layout = [f"  - {{files: {_q(pattern)}, count: {n}}}" for pattern, n in _layout(folder, proposal, args)]
-    splits = [f"  {split}: {{files: {_q(pattern)}{_records(folder, proposal, pattern)}}}" for split, pattern in args["files"].items()]
+    splits = [f"  {_q(split)}: {{files: {_q(pattern)}{_records(folder, proposal, pattern)}}}" for split, pattern in args["files"].items()]
     lines = [
         "# Written by `qualm data new`. Every line may be edited; `qualm data show` says how it is read.",
         f"name: {name}",

@@ -85,7 +85,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
         if "image" not in columns and "image_path" in columns:
             args["images"] = _images(folder, listed, [str(r["image_path"]) for r in records if r.get("image_path")], given)
         return Proposal(found, args, columns, notes)
-    args |= _mapping(records, columns, found)
+    args |= _mapping(records, columns, found, notes)
     if found == "coco_folder":
         args["images"] = _images(folder, listed, [str(r["file_name"]) for r in records], given)
     elif found == "image_table" and args["image"]:
@@ -213,8 +213,8 @@ def _coco(path: Path) -> Iterator[dict[str, Any]]:
             yield {**record, "file_name": names.get(str(record.get("image_id")), "")}
 
 
-def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapter: str) -> dict[str, Any]:
-    """Parameter -> column, by usual names and by what stands in them."""
+def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapter: str, notes: list[str]) -> dict[str, Any]:
+    """Parameter -> column, by usual names and by what stands in them; notes of what could be otherwise too."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
     found: dict[str, Any] = {key: next((lower[n] for n in known if n in lower), None) for key, known in NAMES.items()}
@@ -231,7 +231,10 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
         found["image"] = next((n for n in there if any(_is_picture(r.get(n)) for r in records)), None)
     found["choices"] = choices
     if choices:
-        found["answer_is"] = _answer_is(records, found["answer"], choices)
+        found["answer_is"], *others = _answer_is(records, found["answer"], choices)
+        if others:
+            which = f"answers are read as {found['answer_is']}, and could be {' or '.join(others)}"
+            notes.append(f"{which}: look at the samples, or say `-O answer_is=...`")
     if adapter != "coco_folder":
         read = {*choices, *(v for v in found.values() if isinstance(v, str))}
         found["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
@@ -266,17 +269,19 @@ def _listed(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith("["))
 
 
-def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> str:
-    """The first reading of the answers under which all of them are options."""
+def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
+    """The readings under which all answers are options, each with another outcome, the likeliest first; `text` if there is none."""
     known = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
+    found: dict[tuple[int | None, ...], str] = {}
     for form in ("letter", "text", "index", "index_from_1"):
         columns = Columns("", prompt="?", answer=answer, answer_is=form, choices=choices)
         try:
-            if all(columns.sample(r, None, "", "", "").choices for r in known):
-                return form
+            samples = [columns.sample(r, None, "", "", "") for r in known]
         except AdapterError:
             continue
-    return "text"
+        if all(sample.choices for sample in samples):
+            found.setdefault(tuple(sample.answer_index for sample in samples), form)
+    return list(found.values()) or ["text"]
 
 
 def _images(folder: Path, listed: Sequence[str], names: Sequence[str], files: Mapping[str, str]) -> str:

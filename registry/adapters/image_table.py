@@ -32,13 +32,12 @@ def image_table(
     """Rows of the files in order, each a question; `qualm data new` writes the card.
 
     Without a column of ids a sample's is a digest of picture, question and options. Questions on one picture are a group unless a
-    column says otherwise. With several splits their names stand before the ids. Nothing is guessed: a cell that is not what its
-    column is said to hold ends the run with file and line.
+    column says otherwise. With several splits their names stand before the samples' ids, and before the pictures' where `images` has
+    `{split}`. Nothing is guessed: a cell that is not what its column is said to hold ends the run with file and line.
 
     Args:
         files: Split -> path or pattern. `.csv`, `.tsv`; anything else is JSON: a list of objects, or one on each line.
-        images: The folder that the pictures' paths begin in; `{split}` in it stands for the split, and then stands before the pictures'
-            ids too, where there are several splits.
+        images: The folder that the pictures' paths begin in; `{split}` in it stands for the split.
         image: Column with the picture's path; null = questions without pictures.
         question: Column with the question.
         prompt: Asked of every row where there is no column of questions, or put above it.

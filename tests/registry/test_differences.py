@@ -117,7 +117,7 @@ def test_what_cannot_be_compared_is_said(clevr: dict[str, str]) -> None:
         (["clevrr@HEAD"], "registry/data/clevrr: nothing on record at HEAD"),
         (["pope@HEAD", "clevr"], "registry/data/pope: nothing on record at HEAD"),
         (["clevr@HEAD~1", "pope"], "pope: has never been added"),
-        (["clevr@HEAD~1", "-O", "spit=val"], "-O spit=val: expected NAME=VALUE of clevr's options, which are: "),
+        (["clevr@HEAD~1", "-O", "spit=val"], "-O spit=val: expected NAME=VALUE of clevr's parameters, which are: "),
         (["../elsewhere@HEAD", "clevr"], "lies outside of"),
     ):
         done = run.invoke(app, ["diff", *arguments])

@@ -20,7 +20,8 @@ import registry.cards as cards
 from registry.cards import load_card
 from registry.cli import app
 from registry.layout import inspect
-from registry.new_cards import ask_mapping, render, settings, try_out, write
+from registry.new_cards import _helps, ask_mapping, render, try_out, write
+from registry.plugins import get
 from registry.proposing import NewCardError, Proposal, propose
 
 run = CliRunner()
@@ -162,7 +163,7 @@ def test_splits_and_counts_of_the_card(tmp_path: Path) -> None:
     folder = table(tmp_path / "data")
     proposal = propose(folder)
     text = render("mine", folder, proposal, proposal.args, {})
-    assert '  - {files: "photos/**/*.png", count: 2}' in text and '  val: {files: "dev.csv", records: 2}' in text
+    assert '  - {files: "photos/**/*.png", count: 2}' in text and '  "val": {files: "dev.csv", records: 2}' in text
     assert 'licence: "not stated"' in text and "file (a.png); query (Which?)" in text
 
 
@@ -175,22 +176,28 @@ def test_bad_lines_and_a_missing_picture_are_no_matter_of_a_proposal(tmp_path: P
     assert "records" not in render("mine", folder, proposal, proposal.args, {})
 
 
+@pytest.mark.parametrize(
+    ("rows", "form", "others"),
+    [
+        ("cat,dog,A\ndog,cat,B", "letter", ""),
+        ("A,B,B\nB,A,B", "letter", "text"),
+        ("cat,dog,dog\nA,B,A", "text", ""),
+        ("x,y,0\nx,y,1", "index", ""),
+        ("x,y,2\nx,y,1", "index_from_1", ""),
+        ("x,y,1\ny,x,1", "index", "index_from_1"),
+        ("1,2,1\n2,1,1", "text", "index or index_from_1"),
+    ],
+)
+def test_answers_that_could_be_read_in_two_ways_are_said(tmp_path: Path, rows: str, form: str, others: str) -> None:
+    (tmp_path / "test.csv").write_text("question,a,b,answer\n" + "".join(f"q{i},{row}\n" for i, row in enumerate(rows.split("\n"))))
+    proposal = propose(tmp_path)
+    assert proposal.args["answer_is"] == form
+    assert [n.partition(":")[0] for n in proposal.notes] == ([f"answers are read as {form}, and could be {others}"] if others else [])
+
+
 def test_options_say_otherwise(tmp_path: Path) -> None:
     folder = table(tmp_path / "data")
-    assert settings("image_table", ["question=note", "choices=[a, b]", "id=null"]) == {
-        "question": "note",
-        "choices": ["a", "b"],
-        "id": None,
-    }
     assert propose(folder, files={"test": "dev.csv"}).args["files"] == {"test": "dev.csv"}
-    for given, said in (
-        ("quest=x", "expected NAME=VALUE"),
-        ("question", "expected NAME=VALUE"),
-        ("choices=a", "expected list"),
-        ("id=[", "expected str"),
-    ):
-        with pytest.raises(NewCardError, match=f"-O .*{said}"):
-            settings("image_table", [given])
 
 
 def test_a_person_answers(tmp_path: Path) -> None:
@@ -236,6 +243,11 @@ def test_what_cannot_be_read_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(NewCardError, match="is there already; --force"):
         write("x", folder, proposal, proposal.args, {}, tmp_path)
     write("x", folder, proposal, proposal.args, {}, tmp_path, replace=True)
+
+
+def test_help_of_a_parameter_in_two_lines() -> None:
+    said = _helps(get("datasets", "coco_folder"))["per"]
+    assert said.startswith("One sample for every annotation; or") and said.endswith("whose id is the picture's (captions).")
 
 
 def test_strange_names_of_columns_stay_data(tmp_path: Path) -> None:
