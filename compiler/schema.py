@@ -50,6 +50,7 @@ def schema() -> dict[str, Any]:
     definitions.pop("Dataset", None)
     definitions.pop("datasets_plugins", None)
     _require_nothing_inherited(result)
+    _allow_removal(properties)
     return result
 
 
@@ -63,6 +64,19 @@ def _require_nothing_inherited(result: dict[str, Any]) -> None:
     result["if"] = {"not": {"required": ["extends"]}}
     result["then"] = {"required": required}
     result["required"] = [r for r in required if r in ("name",)]
+
+
+def _allow_removal(properties: dict[str, Any]) -> None:
+    """A spec that extends another may set to null what it does not want of it: a section, or what has a name there."""
+    for section in properties.keys() - {"qualm", "name", "extends"}:
+        one = properties[section]
+        for pattern, entry in one.get("patternProperties", {}).items():
+            one["patternProperties"][pattern] = _or_null(entry)
+        properties[section] = _or_null(one)
+
+
+def _or_null(one: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [one, {"type": "null"}]}
 
 
 def _named(plugin: Plugin) -> dict[str, Any]:

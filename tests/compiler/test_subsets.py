@@ -156,7 +156,7 @@ def test_the_paper_s_140_questions_are_in_two_splits_and_both_are_scored(name):
     plan = make_plan(resolve_file(ROOT / "specs" / f"{name}.yaml", ROOT, RunWide(default=name)))
     focus = {stage.params["dataset"] for stage in plan.stages if stage.params.get("card") == "vq_focusambiguity"}
     splits = {name: split for name, split in plan.stage("score").params["splits"].items() if name in focus}
-    assert "focus" in focus and splits == dict.fromkeys(focus, ["train", "val"])
+    assert "focus" in focus and splits == {key: ["train", "val"] for key in focus}
 
 
 @pytest.mark.parametrize("name", ["ambiguity_zero_shot", "ambiguity_cot", "ambiguity_enumerate"])
