@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from compiler.shareable import Finding, Target, findings, shared_specs, target
 from compiler.views import console
 from registry import objects
 from registry.dvcconfig import cache_folder
-from registry.dvcstate import held
+from registry.dvcstate import held, listing
 from registry.printing import print_json
 
 if TYPE_CHECKING:
@@ -100,26 +101,41 @@ def share(project: Project, wanted: Wanted, as_json: bool) -> bool:
 def _send(root: Path, store: RemoteStore, outcome: Outcome) -> None:
     """Everything that is here and not there; then what a clone of this commit still lacks."""
     cache, now, then = cache_folder(root), objects.present(root), objects.past(root)
+    store.get({h for h in now.paths if h.endswith(".dir") and listing(cache, h) is None})  # or nobody knows which files are needed
     needed, before = now.with_files(cache), {**then.with_files(cache), **objects.recorded(root).with_files(cache)}
     here = held(cache, {**before, **needed})
     there = store.has({*here, *needed})
     failed = store.put(here - there)
     outcome.sent, outcome.needed, outcome.runs = len(here - there - failed), len(needed), store.put_runs()
-    lacking = sorted(f"{needed[h]} ({h})" for h in needed.keys() - there - (here - failed))
-    if lacking:
-        what = f"{len(lacking):,} objects that a clone needs are neither here nor at the remote: {'; '.join(lacking[:5])}"
+    if lacking := needed.keys() - there - (here - failed):
+        what = f"{len(lacking):,} objects that a clone needs are neither here nor at the remote: {_named(lacking, needed)}"
         outcome.found.append(Finding("missing", what, "`dvc pull` where they still are and `qualm share` from there, or `qualm run`"))
-    gone = then.paths.keys() - here - needed.keys() - there
-    tracked = objects.ever_tracked(root) if gone else set()
-    if gone := {h for h in gone - store.has(gone) if then.paths[h] not in tracked}:
-        what = f"{len(gone):,} objects of earlier commits are neither here nor at the remote: those commits cannot be checked out in full"
-        outcome.found.append(Finding("history", what, "nothing, if you do not miss them", blocks=False))
+    if unsent := failed - needed.keys():
+        what = f"{len(unsent):,} objects of earlier commits or runs could not be sent: {_named(unsent, before)}"
+        outcome.found.append(Finding("missing", what, f"`qualm share` again; `dvc push -A -r {outcome.to.name} -v` says more"))
+    outcome.found += _history(root, store, then, then.paths.keys() - here - needed.keys() - there)
     if outcome.runs is None:
         what = "this kind of remote keeps no run cache: clones can pull this commit, but run again what was run before it"
         outcome.found.append(Finding("run cache", what, "use a folder, ssh://, s3:// or webdavs://", blocks=False))
     if now.legacy:
         what = f"{len(now.legacy):,} outputs were recorded by DVC 2 and not sent: {', '.join(sorted(now.legacy)[:5])}"
         outcome.found.append(Finding("legacy", what, f"`dvc push -r {outcome.to.name}` sends them", blocks=True))
+
+
+def _history(root: Path, store: RemoteStore, then: objects.Objects, gone: set[str]) -> Iterator[Finding]:
+    """What of earlier commits is lost; `gone` is what is neither needed nor here."""
+    tracked = objects.ever_tracked(root) if gone else set()
+    if lost := {h for h in gone - store.has(gone) if then.paths[h] not in tracked}:
+        what = f"{len(lost):,} objects of earlier commits are neither here nor at the remote: those commits cannot be checked out in full"
+        yield Finding("history", what, "nothing, if you do not miss them", blocks=False)
+    if then.unreadable:
+        names = ", ".join(sorted(then.unreadable))
+        what = f"in earlier commits some of these cannot be read, and what they name was not looked for: {names}"
+        yield Finding("history", what, "nothing, if you do not miss those commits", blocks=False)
+
+
+def _named(hashes: Iterable[str], paths: Mapping[str, str]) -> str:
+    return "; ".join(sorted(f"{paths[h]} ({h})" for h in hashes)[:5])
 
 
 def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bool) -> None:
@@ -138,8 +154,7 @@ def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bo
             outcome.repaired = _replace(project.root, store, lost)
         outcome.damaged = [h for h in lost if h not in outcome.repaired]
         if outcome.damaged:
-            named = "; ".join(f"{needed[h]} ({h})" for h in outcome.damaged[:5])
-            what = f"{len(outcome.damaged):,} objects at the remote are damaged or gone: {named}"
+            what = f"{len(outcome.damaged):,} objects at the remote are damaged or gone: {_named(outcome.damaged, needed)}"
             todo = "`qualm share --repair` where they still are whole puts them there anew"
             outcome.found.append(Finding("damaged", what, todo))
         elif said and not lost:

@@ -101,7 +101,7 @@ def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Finding]:
 
 def _uncommitted(root: Path) -> Iterator[Finding]:
     changed = []
-    for line in git(root, "status", "--porcelain", "-z").split("\0"):
+    for line in git(root, "status", "--porcelain", "--no-renames", "-z").split("\0"):
         state, path = line[:2], line[3:]
         if path and (state != "??" or path.split("/")[0] in WATCHED or is_pointer(path)):
             changed.append(path)

@@ -23,7 +23,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
@@ -254,12 +254,15 @@ class Checkout:
 
 
 def listing(store: Path, md5: str) -> dict[str, str] | None:
-    """The files of a folder, relative path -> hash, as a cache or a remote on disk lists them; None where it does not."""
+    """The files of a folder, relative path -> hash, as a cache or a remote on disk lists them; None where it does not, or where it lists
+    what is no file inside the folder."""
     try:
         entries = json.loads(object_path(store, md5).read_bytes())
-        return {e["relpath"]: e["md5"] for e in entries}
-    except (OSError, ValueError, TypeError, KeyError):
+        files = {str(e["relpath"]): str(e["md5"]) for e in entries}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None  # DVC too takes a damaged listing for a missing one
+    paths = map(PurePosixPath, files)
+    return None if any(path.is_absolute() or ".." in path.parts or not path.parts for path in paths) else files
 
 
 def holds(store: Path, md5: str) -> bool:

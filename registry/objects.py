@@ -26,6 +26,8 @@ class Objects:
     paths: dict[str, str] = field(default_factory=dict)
     legacy: set[str] = field(default_factory=set)
     """Paths recorded by DVC 2, which keeps its objects elsewhere."""
+    unreadable: set[str] = field(default_factory=set)
+    """Locks and `.dvc` files of earlier commits that are no YAML, such as one with a merge's marks in it."""
 
     def add(self, outs: Iterable[Mapping[str, Any]], folder: str = "") -> None:
         for out in outs:
@@ -72,7 +74,10 @@ def past(root: Path) -> Objects:
     blobs.pop("0" * 64, None)
     found = Objects()
     for blob, content in _contents(root, list(blobs)):
-        _read(blobs[blob], content, set(), found)
+        try:
+            _read(blobs[blob], content, set(), found)
+        except DvcStateError:
+            found.unreadable.add(blobs[blob])
     return found
 
 

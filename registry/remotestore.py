@@ -58,11 +58,14 @@ class RemoteStore:
 
     def get(self, hashes: Iterable[str]) -> None:
         """Bring objects that the remote has into the cache, hashed anew; a folder without its files."""
+        there = self.has(set(hashes))
+        if not there:
+            return
         from dvc.fs.callbacks import TqdmCallback
         from dvc_data.hashfile.hash_info import HashInfo
         from dvc_data.hashfile.transfer import transfer
 
-        wanted, cache = [HashInfo("md5", h) for h in self.has(set(hashes))], self._repo.cache.local
+        wanted, cache = [HashInfo("md5", h) for h in there], self._repo.cache.local
         with self._said(), TqdmCallback(desc=f"fetching from {self.name}", unit="file") as bar:
             transfer(self._odb, cache, wanted, cache_odb=cache, verify=True, callback=bar)
 

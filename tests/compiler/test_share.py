@@ -8,7 +8,8 @@ import pytest
 
 from compiler.project import Project, ProjectError
 from compiler.share import Wanted, share
-from registry.dvcstate import holds, read_lock
+from registry.dvcstate import holds, object_path, read_lock, tree_md5
+from registry.remotestore import RemoteStore
 from tests.finished_project import SPEC, commit, finished_project, git, run, stored
 
 
@@ -157,3 +158,49 @@ def test_outputs_that_dvc_2_recorded_are_mentioned(project: Project, told) -> No
     (project.root / "registry/data/old.dvc").write_text(f"outs:\n- md5: {old}\n  path: old\n")
     commit(project.root)
     assert kinds(told(project, expect=False)) == ["local remote", "legacy"]
+
+
+def test_files_of_a_folder_that_was_never_pulled_here_are_looked_for_too(project: Project, told) -> None:
+    files = {name: stored(project.root, name.encode()) for name in ("a", "b")}
+    folder = tree_md5(files)
+    place = object_path(project.root / ".dvc/cache", folder)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps([{"md5": md5, "relpath": name} for name, md5 in files.items()]))
+    (project.root / "registry/data/mine.dvc").write_text(f"outs:\n- md5: {folder}\n  hash: md5\n  path: mine\n")
+    commit(project.root)
+    assert told(project, expect=True)["sent"]
+    for md5 in (folder, *files.values()):
+        object_path(project.root / ".dvc/cache", md5).unlink()
+    object_path(lab(project), files["b"]).unlink()
+    found = told(project, expect=False)
+    assert f"1 objects that a clone needs are neither here nor at the remote: registry/data/mine/b ({files['b']})" in json.dumps(found)
+
+
+def test_what_could_not_be_sent_is_named(project: Project, told, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = {o["path"]: o["md5"] for o in read_lock(project.root / "dvc.lock")["score"]["outs"]}["results/mini/scores.parquet"]
+    run(project, "later")
+    commit(project.root)
+    put = RemoteStore.put
+    monkeypatch.setattr(RemoteStore, "put", lambda self, hashes: put(self, set(hashes) - {first}) | ({first} & set(hashes)))
+    found = told(project, expect=False)
+    assert found["findings"][-1]["what"] == f"1 objects of earlier commits or runs could not be sent: results/mini/scores.parquet ({first})"
+    monkeypatch.undo()
+    assert told(project, expect=True)["sent"] == 1
+
+
+def test_a_lock_with_the_marks_of_a_merge_in_an_earlier_commit_is_mentioned(project: Project, told) -> None:
+    text = (project.root / "dvc.lock").read_text()
+    (project.root / "dvc.lock").write_text(f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> other\n")
+    commit(project.root)
+    (project.root / "dvc.lock").write_text(text)
+    commit(project.root)
+    found = told(project, expect=True)
+    assert kinds(found) == ["local remote", "history"] and found["findings"][1]["what"].endswith("was not looked for: dvc.lock")
+
+
+def test_renamed_files_go_by_their_own_names(project: Project, told) -> None:
+    (project.root / "specs/prompts/old.md").write_text("Is it so?\n")
+    commit(project.root)
+    git(project.root, "mv", "specs/prompts/old.md", "specs/prompts/new.md")
+    (finding,) = [f for f in told(project, expect=False, dry=True)["findings"] if f["kind"] == "uncommitted"]
+    assert finding["what"] == "not committed: specs/prompts/new.md, specs/prompts/old.md"

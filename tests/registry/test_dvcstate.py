@@ -24,6 +24,9 @@ from registry.dvcstate import (
     Checkout,
     dir_md5,
     file_md5,
+    holds,
+    listing,
+    object_path,
     read_lock,
     run_cache_key,
 )
@@ -206,6 +209,17 @@ def test_missing_empty_and_ignored(copy: Path) -> None:
     (copy / "empty/link").symlink_to("nowhere")
     with pytest.raises(DvcStateError, match="a link to nothing"):
         Checkout(copy).path_md5("empty")
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "."])
+def test_a_listing_that_leads_out_of_its_folder_is_none(tmp_path: Path, name: str) -> None:
+    place = object_path(tmp_path, "a" * 32 + ".dir")
+    place.parent.mkdir(parents=True)
+    good = {"md5": "1" * 32, "relpath": "a/b"}
+    place.write_text(json.dumps([good]))
+    assert listing(tmp_path, "a" * 32 + ".dir") == {"a/b": "1" * 32}
+    place.write_text(json.dumps([good, {"md5": "2" * 32, "relpath": name}]))
+    assert listing(tmp_path, "a" * 32 + ".dir") is None and not holds(tmp_path, "a" * 32 + ".dir")
 
 
 def test_lock_errors(tmp_path: Path) -> None:
