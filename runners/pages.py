@@ -87,6 +87,13 @@ def html(folder: Path, **values: Any) -> str:
     return environment.get_template("page.html").render(**values)
 
 
+def trouble(why: object) -> str:
+    """What stands in the place of a page that cannot be drawn."""
+    from markupsafe import escape
+
+    return f'<p class="told" role="status">{escape(visible(why))}</p>'
+
+
 def picture(data: bytes | None) -> str:
     """An encoded picture as a data URI, decoded and drawn anew, never passed through; empty where there is none."""
     if data is None:

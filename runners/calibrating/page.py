@@ -6,6 +6,7 @@ were left behind.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +56,15 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
             write = gradio.Button("Write these values", elem_id="write", min_width=140)
         shown = [view, cards]
 
-        def draw(told: str = "") -> tuple[str, str]:
-            return render(session, title, "head", told), render(session, title, "cards")
+        draw = partial(drawn, session, title)
 
         def turn(*values: float | None) -> tuple[str, str]:
             session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
-            return _told(draw)
+            return draw()
 
         def move(by: int) -> tuple[str, str]:
             session.move(by)
-            return _told(draw)
+            return draw()
 
         def vote(verdict: str) -> tuple[str, str]:
             try:
@@ -87,7 +87,7 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
             return draw()
 
         def start() -> tuple[Any, ...]:
-            return (*_told(draw), *(session.values[k.name] for k in session.knobs))
+            return (*draw(), *(session.values[k.name] for k in session.knobs))
 
         def answered(event: Any) -> None:
             if session.bench.asked is not None:  # in a queue of its own: sliders do not wait for the model
@@ -104,19 +104,12 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
     return blocks
 
 
-def _told(draw: Any) -> tuple[str, str]:
-    """The page, or an error on it."""
+def drawn(session: Session, title: str, told: str = "") -> tuple[str, str]:
+    """The page's two parts, or why its samples cannot be shown."""
     try:
-        made: tuple[str, str] = draw()
+        return render(session, title, "head", told), render(session, title, "cards")
     except StageError as error:
-        return f'<p class="told" role="status">{_escaped(str(error))}</p>', ""
-    return made
-
-
-def _escaped(text: str) -> str:
-    from markupsafe import escape
-
-    return str(escape(visible(text)))
+        return render(session, title, "head", str(error)), ""
 
 
 def render(session: Session, title: str, part: str, told: str = "") -> str:

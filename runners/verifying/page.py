@@ -12,7 +12,8 @@ from typing import Any
 from runners import pages
 from runners.pages import QUIET, Running
 from runners.reporting.text import visible
-from runners.verifying.pool import Question
+from runners.verifying.journal import JournalError
+from runners.verifying.pool import PoolError, Question
 from runners.verifying.session import Session
 
 HERE = Path(__file__).parent
@@ -23,6 +24,8 @@ BUTTONS = (
     ("skip", "Skip (S)", "secondary"),
 )
 MISSED = "That question was decided already, in another tab or by a second press; nothing was changed."
+Drawn = tuple[str, str, str]
+"""The page, the question that is on it, and what stands in the field of notes."""
 
 
 def serve(session: Session, title: str, port: int | None = None, browse: bool = False) -> Running:
@@ -51,23 +54,38 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
             undo = gradio.Button("Undo (U)", elem_id="undo", min_width=90)
         outputs = [view, shown, note]
 
-        def state(told: str = "") -> tuple[str, str, str]:
-            return render(session, title, told), _token(session.current), ""
-
-        def decide(decision: str, seen: str, text: str) -> tuple[str, str, str]:
-            if not seen or seen != _token(session.current):
-                return state(MISSED)
-            session.decide(decision, text[:500])
-            return state()
-
-        def back() -> tuple[str, str, str]:
-            return state("" if session.undo() else "There is nothing to undo.")
-
         for button, (name, _, _) in zip(made, buttons, strict=True):
-            button.click(lambda seen, text, name=name: decide(name, seen, text), [shown, note], outputs, **QUIET)
-        undo.click(back, None, outputs, **QUIET)
-        blocks.load(state, None, outputs, **QUIET)
+            button.click(lambda seen, text, name=name: decide(session, title, name, seen, text), [shown, note], outputs, **QUIET)
+        undo.click(lambda: back(session, title), None, outputs, **QUIET)
+        blocks.load(lambda: drawn(session, title), None, outputs, **QUIET)
     return blocks
+
+
+def decide(session: Session, title: str, decision: str, seen: str, note: str) -> Drawn:
+    """Keep a decision on the question that was `seen`, and show what comes next; nothing is decided if that is not due any more."""
+    try:
+        if not seen or seen != _token(session.current):
+            return drawn(session, title, MISSED)
+        session.decide(decision, note[:500])
+    except (JournalError, PoolError) as error:
+        return drawn(session, title, str(error))
+    return drawn(session, title)
+
+
+def back(session: Session, title: str) -> Drawn:
+    """Withdraw the decision before, and show its question again."""
+    try:
+        return drawn(session, title, "" if session.undo() else "There is nothing to undo.")
+    except (JournalError, PoolError) as error:
+        return drawn(session, title, str(error))
+
+
+def drawn(session: Session, title: str, told: str = "") -> Drawn:
+    """The page as it is now; where its question cannot be shown, why, and no question that could be decided."""
+    try:
+        return render(session, title, told), _token(session.current), ""
+    except PoolError as error:
+        return pages.trouble(error), "", ""
 
 
 def _token(question: Question | None) -> str:

@@ -52,8 +52,9 @@ class Session:
         """Withdraw the decision before, of this session or an earlier one, and ask that question again."""
         if not self._done:
             return None
-        last = self._done.pop()
+        last = self._done[-1]
         self.journal.record(last.sample_id, last.content, UNDONE)
+        self._done.pop()
         self._open.add(last.sample_id)
         self._back_at = last
         return last

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from registry.sample import IMAGES
+from runners.records import write_table
 from runners.splits import Rule
 from runners.verifying import page
 from runners.verifying.journal import Journal
@@ -130,3 +132,28 @@ def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
             assert tab.complaints == []
         finally:
             running.close()
+
+
+def test_a_picture_that_is_gone_is_told_on_the_page(tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "data")
+    session = Session(read_whole("photos", folder, Rule(("val",)), SUBSETS), Journal(tmp_path, "reviews", "ann"))
+    shown = page.drawn(session, "ours")
+    assert "What is this?" in shown[0] and shown[1], "as long as it is there, it can be decided"
+    write_table(folder / "images" / "00000.parquet", [], IMAGES)
+    broken = Session(read_whole("photos", folder, Rule(("val",)), SUBSETS), session.journal)
+    told, token, note = page.drawn(broken, "ours")
+    assert 'class="told"' in told and "`dvc repro` or `dvc pull`" in told
+    assert (token, note) == ("", ""), "nothing that is not seen is decided"
+    assert page.decide(broken, "ours", "valid", token, "")[1] == ""
+    assert len(broken) == broken.counts["left"]
+
+
+def test_a_decision_that_cannot_be_kept_is_told_on_the_page(session: Session) -> None:
+    first = page.drawn(session, "ours")[1]
+    second = page.decide(session, "ours", "valid", first, "")[1]
+    assert second and second != first
+    session.journal._file = session.journal.path.open("rb")  # as a disk that takes nothing more
+    for told, token, _ in (page.decide(session, "ours", "valid", second, ""), page.back(session, "ours")):
+        assert "this decision is not kept, earlier ones are" in told
+        assert token == second, "nothing has changed"
+    assert session.counts["valid"] == 1
