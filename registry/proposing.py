@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._mapped import Columns, parts
+from registry.adapters._mapped import Columns, parts, placed
 from registry.adapters._official import read_records, read_rows
 from registry.json_stream import JsonStreamError, members, values
 from registry.layout import JUNK, matches
@@ -31,6 +31,8 @@ HEAD = 200
 """Records that are looked at."""
 MOST = 1_000_000
 """Files that are listed."""
+PROBED = 20
+"""Pictures of each split that are looked for."""
 SHORT = 40
 """Characters of a value that samples are grouped by."""
 NAMES = {
@@ -78,18 +80,19 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     found = adapter or _adapter(folder, listed)
     notes: list[str] = []
     given = dict(files) if files else _splits([n for n in listed if n.lower().endswith(SUFFIXES[found]) and _fits(folder, n, found)], notes)
-    records = _head(folder, found, given)
+    heads = _head(folder, found, given)
+    records = [record for _, record in heads]
     columns = {name: _example([r.get(name) for r in records]) for name in dict.fromkeys(name for r in records for name in r)}
     args: dict[str, Any] = {"files": given}
     if found == "vlmevalkit_tsv":
         if "image" not in columns and "image_path" in columns:
-            args["images"] = _images(folder, listed, [str(r["image_path"]) for r in records if r.get("image_path")], given)
+            args["images"] = _images(folder, listed, heads, "image_path", given)
         return Proposal(found, args, columns, notes)
     args |= _mapping(records, columns, found, notes)
     if found == "coco_folder":
-        args["images"] = _images(folder, listed, [str(r["file_name"]) for r in records], given)
+        args["images"] = _images(folder, listed, heads, "file_name", given)
     elif found == "image_table" and args["image"]:
-        args["images"] = _images(folder, listed, [str(r.get(args["image"]) or "") for r in records], given)
+        args["images"] = _images(folder, listed, heads, args["image"], given)
     return Proposal(found, args, columns, notes)
 
 
@@ -173,13 +176,13 @@ def _pattern(split: str, wanted: Sequence[str], names: Sequence[str]) -> str:
     raise NewCardError(f"{split}: no pattern fits {', '.join(wanted[:5])} and no other file; say `-O 'files={{{split}: PATTERN}}'`")
 
 
-def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The first records of every split."""
-    found: list[dict[str, Any]] = []
+def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
+    """The first records of every file, each with its split."""
+    found: list[tuple[str, dict[str, Any]]] = []
     try:
-        for _, _, path in parts(folder, files):
+        for split, _, path in parts(folder, files):
             read = {"hf_parquet": _parquet, "coco_folder": _coco}.get(adapter, _table)
-            found += islice(read(path), HEAD)
+            found += [(split, record) for record in islice(read(path), HEAD)]
     except AdapterError as error:
         raise NewCardError(str(error)) from error
     if not found:
@@ -284,16 +287,24 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
     return list(found.values()) or ["text"]
 
 
-def _images(folder: Path, listed: Sequence[str], names: Sequence[str], files: Mapping[str, str]) -> str:
-    """The folder in which most of the named pictures lie; `.` where none does."""
-    wanted = [n for n in names if n][:20]
-    tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2) for n in listed if "/" in n)
-    found = {place: sum((folder / place / n).is_file() for n in wanted) for place in (".", *tops)}
-    for pattern in ("{split}", "images/{split}"):
-        places = [folder / pattern.replace("{split}", split) for split in files]
-        found[pattern] = sum(any((place / n).is_file() for place in places) for n in wanted)
-    best = max(found, key=lambda place: found[place])  # the first of those with most
+def _images(
+    folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], column: str, files: Mapping[str, str]
+) -> str:
+    """The folder in which most of the named pictures lie, `{split}` in it where each split has one; `.` where none does."""
+    named = [(split, str(r[column])) for split, r in heads if r.get(column)]
+    wanted = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
+    tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
+    each = dict.fromkeys(top.replace(split, "{split}", 1) for top in tops for split in files if split in top) if len(files) > 1 else {}
+    found = {place: sum(_there(folder, placed(place, split, name)) for split, name in wanted) for place in (".", *each, *tops)}
+    best = max(found, key=lambda place: found[place])  # the first of those with most: where names come again, each split's own
     return best if found[best] else "."
+
+
+def _there(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _example(found: Sequence[Any]) -> str:

@@ -167,6 +167,35 @@ def test_splits_and_counts_of_the_card(tmp_path: Path) -> None:
     assert 'licence: "not stated"' in text and "file (a.png); query (Which?)" in text
 
 
+@pytest.mark.parametrize(
+    ("places", "images"),
+    [
+        (("train", "test"), "{split}"),
+        (("images/train", "images/test"), "images/{split}"),
+        (("a/train/pics", "a/test/pics"), "a/{split}/pics"),
+        (("train2017", "test2017"), "{split}2017"),
+        (("photos", "photos"), "photos"),
+    ],
+)
+def test_splits_whose_pictures_have_the_same_names(tmp_path: Path, places: tuple[str, str], images: str) -> None:
+    for number, (split, place) in enumerate(zip(("train", "test"), places, strict=True)):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place / "1.png").write_bytes(png(number))
+        (tmp_path / f"{split}.csv").write_text("image,question,answer\n1.png,Which?,this\n")
+    proposal = propose(tmp_path)
+    assert proposal.args["images"] == images
+    write("mine", tmp_path, proposal, proposal.args, {}, tmp_path)
+    assert inspect(tmp_path, load_card("mine", tmp_path)).problems == []
+    shown = [item.image and item.image.path for item in try_out(tmp_path, proposal.adapter, proposal.args)]
+    assert shown == [f"{place}/1.png" for place in places] or (images == "photos" and shown[0] == "photos/1.png")
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    folder = table(tmp_path / "data")
+    (folder / "dev.csv").write_text(f"file,query\n{'x' * 5000},Which?\na.png,What?\n")
+    assert propose(folder).args["images"] == "photos"
+
+
 def test_bad_lines_and_a_missing_picture_are_no_matter_of_a_proposal(tmp_path: Path) -> None:
     folder = lines(tmp_path / "data")
     text = (folder / "questions.jsonl").read_text()
