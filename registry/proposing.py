@@ -204,7 +204,7 @@ def _table(path: Path) -> Iterator[dict[str, Any]]:
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
     from registry.adapters.hf_parquet import rows as parquet_rows
 
-    yield from (row for _, row in parquet_rows(path))
+    yield from (row for _, row in parquet_rows(path, context=AdapterContext(path.parent, bad=lambda error: None)))
 
 
 def _coco(path: Path) -> Iterator[dict[str, Any]]:

@@ -88,7 +88,7 @@ def _parts(source: Path) -> dict[str, list[Path]]:
 def _records(paths: list[Path], context: AdapterContext) -> Iterator[tuple[str, Any]]:
     if paths[0].suffix == ".jsonl":
         return read_records(paths[0], "questions of CertainlyUncertain", context=context)
-    return (row for path in paths for row in rows(path))
+    return (row for path in paths for row in rows(path, context=context))
 
 
 def _sample(record: Any, part: str, where: str) -> Sample:

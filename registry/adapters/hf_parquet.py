@@ -39,7 +39,7 @@ def hf_parquet(
 
     A picture is a struct of `bytes` and `path` (feature `Image`), plain bytes, or a list of one of these; a path without bytes is
     read from the folder. A picture's id is a digest of its bytes, so that rows with equal pictures share one and are a group. Columns of
-    the feature `ClassLabel` give their names. Only the columns that are named are read. Otherwise as `image_table`.
+    the feature `ClassLabel` give their names, none for -1. Only the columns that are named are read. Otherwise as `image_table`.
 
     Args:
         files: Split -> path or pattern (`data/train-*.parquet`).
@@ -63,8 +63,7 @@ def hf_parquet(
     wanted = [*columns.names, *([image] if image else [])]
     sent: set[str] = set()
     for split, prefix, path in parts(source, files):
-        for where, row in rows(path, wanted):
-            context.place[:] = [where]
+        for where, row in rows(path, wanted, context):
             with context.record():
                 data, name = picture_of(source, row[image], f"{where}: {image}") if image else (None, "")
                 image_id = hashlib.sha256(data).hexdigest()[:24] if data is not None else None
@@ -77,32 +76,39 @@ def hf_parquet(
                 yield sample
 
 
-def rows(path: Path, wanted: list[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows(path: Path, wanted: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of a Parquet file, each with the place it stands at ("FILE: row 3"), some in memory at once.
 
     Args:
         path: the file.
         wanted: columns to read; None = all.
+        context: told of rows with the number of no class, and of every row's place; None = such rows end the run.
 
     Raises:
-        AdapterError: it is no whole Parquet file, lacks a column, or unpacks to more than is read.
+        AdapterError: it is no whole Parquet file, lacks a column or has one twice, or unpacks to more than is read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    number = 0
+    number, context = 0, context or AdapterContext(path.parent)
     try:
         with pq.ParquetFile(path) as file:
-            need_columns(str(path), file.schema_arrow.names, wanted or ())
+            there = file.schema_arrow.names
+            need_columns(str(path), there, wanted or ())
+            if twice := sorted({name for name in there if there.count(name) > 1}):
+                raise AdapterError(f"{path}: columns twice: {', '.join(twice)}")
             largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
             if largest > SPAN:
                 raise AdapterError(f"{path}: a row group of {largest:,} bytes; write it anew with smaller ones (`row_group_size`)")
             names = _labels(file.schema_arrow)
             for batch in file.iter_batches(BATCH, columns=wanted):
                 for row in batch.to_pylist():
-                    yield f"{path}: row {number}", {k: _named(v, names.get(k)) for k, v in row.items()}
+                    where = f"{path}: row {number}"
                     number += 1
-    except (pa.ArrowException, OSError) as error:
+                    context.place[:] = [where]
+                    with context.record():
+                        yield where, {k: _named(v, names.get(k), f"{where}: {k}") for k, v in row.items()}
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:  # the last two: text that is none, a date out of range
         raise AdapterError(f"{path}: row {number}: truncated or corrupt Parquet ({error}); fetch it again") from error
 
 
@@ -115,8 +121,13 @@ def _labels(schema: Any) -> dict[str, list[str]]:
         return {}
 
 
-def _named(value: Any, names: list[str] | None) -> Any:
-    return names[value] if names is not None and isinstance(value, int) and 0 <= value < len(names) else value
+def _named(value: Any, names: list[str] | None, where: str) -> Any:
+    """The name of a class by its number; None for -1, as `datasets` has what is not labelled."""
+    if names is None or value is None or value == -1:
+        return None if names is not None else value
+    if not isinstance(value, int) or not 0 <= value < len(names):
+        raise AdapterError(f"{where}: expected a class from 0 to {len(names) - 1}, or -1 for none, got {value!r:.60}")
+    return names[value]
 
 
 def picture_of(source: Path, cell: Any, where: str) -> tuple[bytes, str]:

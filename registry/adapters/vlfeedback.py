@@ -65,7 +65,7 @@ def vlfeedback(
 def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]:
     shards = sorted((source / "data").glob("*.parquet"))
     if shards and not (source / FILE).is_file():
-        return (row for path in shards for row in rows(path))
+        return (row for path in shards for row in rows(path, context=context))
     return read_records(source / FILE, "VLFeedback's preferences (or data/*.parquet)", context=context)
 
 

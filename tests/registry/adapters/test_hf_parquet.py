@@ -85,3 +85,42 @@ def test_files_that_are_none(source, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(AdapterError, match=r"00001-of-00002.parquet: row 0: truncated or corrupt Parquet"):
         read(source)
+
+
+def labelled(source, *labels):
+    path = source / "data/test-00000-of-00002.parquet"
+    schema = pq.read_schema(path)
+    rows = [{"image": {"bytes": png(1), "path": "a.png"}, "question": f"{i}?", "answers": ["x"], "label": n} for i, n in enumerate(labels)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+
+
+def test_numbers_of_classes(source):
+    labelled(source, 1, -1, None)
+    made = [s.references for s in read(source, answer="label") if isinstance(s, Sample)]
+    assert made[:3] == [("dog",), (), ()]  # -1 is what nobody labelled
+    labelled(source, 1, 2, 0)
+    with pytest.raises(AdapterError, match=r"00000-of-00002.parquet: row 1: label: expected a class from 0 to 1, or -1 for none, got 2"):
+        read(source, answer="label")
+    told = []
+    context = AdapterContext(source, source=source, bad=told.append)
+    assert len([s for s in read(source, context, answer="label") if isinstance(s, Sample)]) == 3
+    assert len(told) == 1 and context.place[0].endswith("00001-of-00002.parquet: row 0")
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")), "row 0: .* can't decode byte 0xff"),
+        (pa.array([10**17], pa.timestamp("ms")), r"row 0: truncated or corrupt Parquet \(days="),
+    ],
+)
+def test_values_that_python_does_not_have(source, answers, said):
+    pq.write_table(pa.table({"image": [png(1)], "question": ["?"], "answers": answers}), source / "plain.parquet")
+    with pytest.raises(AdapterError, match=said):
+        read(source, files={"test": "plain.parquet"})
+
+
+def test_columns_twice(source):
+    pq.write_table(pa.table([["?"], ["x"], ["y"]], names=["question", "answers", "answers"]), source / "plain.parquet")
+    with pytest.raises(AdapterError, match=r"plain\.parquet: columns twice: answers"):
+        read(source, files={"test": "plain.parquet"}, image=None)
