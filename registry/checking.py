@@ -39,7 +39,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
         progress: told now and then how many samples there are.
 
     Raises:
-        CardError: the card has no adapter, or the adapter needs an argument that nobody gave.
+        CardError: the card has no adapter, the adapter needs an argument that nobody gave, or the files are no folder.
     """
     if card.adapter is None:
         raise CardError(f"'{card.name}' has no adapter; missing: {card.missing or 'a model and reviews have no records'}")
@@ -47,6 +47,9 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
     lacking = [p.name for p in get("datasets", card.adapter).parameters if p.default is REQUIRED and p.name not in given]
     if lacking:
         raise CardError(f"'{card.name}': its adapter {card.adapter} needs {', '.join(lacking)}; give it by -O {lacking[0]}=VALUE")
+    if source is not None and not source.is_dir():
+        what = "is a file; an archive has to be unpacked first" if source.exists() else "does not exist"
+        raise CardError(f"{source}: {what}; expected the folder with the official files")
     found = Checked()
     images: set[str | None] = set()
     samples: set[str] = set()

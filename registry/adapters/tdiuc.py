@@ -6,6 +6,7 @@ No released file was seen by us: it is known to be laid out as VQA v1, and every
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from registry.adapters import AdapterContext, AdapterError
@@ -59,7 +60,8 @@ def tdiuc(
 
     `sample_id` is the question's id, the category its type, the reference its one answer; questions about one picture are a group. An
     absurd question asks for what its picture lacks: it is `answerable: false`, and `doesnotapply` is what the release has as its
-    answer. Pictures are `Images/val2014/COCO_val2014_%012d.jpg`, or `Images/VG/%d.jpg` of Visual Genome, the first that is there.
+    answer. Pictures are `Images/val2014/COCO_val2014_%012d.jpg`, or `Images/VG/%d.jpg` of Visual Genome; two that are there and differ
+    end the run, for nothing says which is meant.
 
     Args:
         split: as released.
@@ -82,10 +84,20 @@ def tdiuc(
             if (types is not None and sample.category not in types) or not context.selects(sample):
                 continue
             if asked.image_id not in sent:
-                places = [_place(pattern, split, asked.image_id) for pattern in patterns]
-                yield read_image(source, places, str(sample.image_id), asked.where)
+                yield _image(source, [_place(pattern, split, asked.image_id) for pattern in patterns], asked)
                 sent.add(asked.image_id)
             yield sample
+
+
+def _image(source: Path, places: list[str], asked: Asked) -> Image:
+    """The picture at one of these places. COCO and Visual Genome both number theirs, so that one number may be two pictures."""
+    found = read_image(source, places, str(asked.image_id), asked.where)
+    for place in places[places.index(found.path) + 1 :]:
+        if (source / place).is_file() and read_image(source, (place,), found.image_id, asked.where).data != found.data:
+            raise AdapterError(
+                f"{asked.where}: picture {asked.image_id} may be {found.path} or {place}, which differ; say by `pictures` where they lie"
+            )
+    return found
 
 
 def _place(pattern: str, split: str, image_id: int) -> str:

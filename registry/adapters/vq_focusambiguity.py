@@ -32,7 +32,8 @@ def vq_focusambiguity(
 
     An ambiguous question has no single right answer, so it is `answerable: false`; `category` is `ambiguous` or `unambiguous`.
     There are no reference answers. The split is the file's: every record says `set: train`. A picture may be in several splits
-    and is kept once; its questions are one group. The number of masks is not the label and is not read.
+    and is kept once; its questions are one group. Two different pictures of one name, in the folders of two splits, end the run. The
+    number of masks is not the label and is not read.
 
     Args:
         parts: Which files; train and val unless given: the 60 ambiguous and 80 other questions of VLM-UQBench. Models are scored on
@@ -46,7 +47,7 @@ def vq_focusambiguity(
         AdapterError: a file or picture is missing, or a record lacks one of these keys or has another kind of value there.
     """
     source = context.need_source("vq_focusambiguity")
-    sent: set[str] = set()
+    sent: dict[str, tuple[str, str]] = {}
     for split in parts or ("train", "val"):
         path = source / f"{split}_gt.json"
         repeated: Counter[str] = Counter()
@@ -67,9 +68,13 @@ def vq_focusambiguity(
                 )
                 if not context.selects(sample):
                     continue
-                if name not in sent:
-                    yield read_image(source, (f"images/{name}", f"images/{split}/{name}", f"{split}/{name}"), Path(name).stem, where)
-                    sent.add(name)
+                if sent.get(name, ("",))[0] != split:
+                    found = read_image(source, (f"images/{name}", f"images/{split}/{name}", f"{split}/{name}"), Path(name).stem, where)
+                    if name not in sent:
+                        yield found
+                    elif (source / sent[name][1]).read_bytes() != found.data:
+                        raise AdapterError(f"{where}: {image}: {found.path} and {sent[name][1]} are two pictures; rename one")
+                    sent[name] = split, found.path
                 yield sample
 
 

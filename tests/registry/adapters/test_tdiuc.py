@@ -76,3 +76,15 @@ def test_pictures_under_other_names(tmp_path):
     assert read(source, pictures=["Images/{id}.jpg", "genome_{id}.jpg"])[0].path == "genome_10.jpg"
     with pytest.raises(AdapterError, match=r"pictures: expected a path with \{split\} and \{id\}, got '\{name\}\.jpg'"):
         read(source, pictures=["{name}.jpg"])
+
+
+def test_a_number_that_is_two_pictures(tmp_path):
+    source = folder(tmp_path, {1: KINDS[1]})
+    (source / "Images/VG/10.jpg").write_bytes(b"jpg")
+    assert read(source)[0].path == "Images/val2014/COCO_val2014_000000000010.jpg"  # the same picture twice
+    (source / "Images/VG/10.jpg").write_bytes(b"another")
+    with pytest.raises(
+        AdapterError, match=r"picture 10 may be Images/val2014/.*10\.jpg or Images/VG/10\.jpg, which differ; say by `pictures`"
+    ):
+        read(source)
+    assert read(source, pictures=["Images/VG/{id}.jpg"])[0].data == b"another"

@@ -82,3 +82,15 @@ def test_absent(tmp_path):
     (tmp_path / "images/0.jpg").unlink()
     with pytest.raises(AdapterError, match=r"expected its picture at images/0\.jpg or images/train/0\.jpg or train/0\.jpg"):
         read(tmp_path, parts=["train"])
+
+
+def test_one_name_for_two_pictures(tmp_path):
+    source = folder(tmp_path, train=[record(1)], val=[record(1)])
+    for split in ("train", "val"):
+        (source / split).mkdir()
+        (source / split / "1.jpg").write_bytes(b"jpg")
+    (source / "images/1.jpg").unlink()
+    assert [type(x).__name__ for x in read(source)] == ["Image", "Sample", "Sample"]
+    (source / "val/1.jpg").write_bytes(b"another")
+    with pytest.raises(AdapterError, match=r"val_gt.json: line 1, record 0: image: val/1\.jpg and train/1\.jpg are two pictures"):
+        read(source)
