@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from compiler.errors import SpecError
-from compiler.plan import make_plan
+from compiler.planning.make import make_plan
 from compiler.project import Project, ProjectError
 from registry.cards import CardError
 from registry.dvcconfig import DvcStateError

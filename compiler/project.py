@@ -9,7 +9,8 @@ from pathlib import Path
 
 from compiler import emit
 from compiler.errors import Mark, Problem, SpecError, nearest
-from compiler.plan import Plan, make_plan
+from compiler.plan import Plan
+from compiler.planning.make import make_plan
 from compiler.resolve import Resolved, read_run_wide, resolve_file
 from compiler.spec import NAME_PATTERN, RunWide
 from registry.plugins import ROOT

@@ -10,7 +10,9 @@ import pytest
 from compiler.explain import Forecast
 from compiler.graph import _COLOURS, draw
 from compiler.needs import needs
-from compiler.plan import MAX_STAGES, Plan, make_plan
+from compiler.plan import Plan
+from compiler.planning.layout import MAX_STAGES
+from compiler.planning.make import make_plan
 from compiler.project import Project
 from compiler.resolve import Resolved
 from runners.settings import Settings

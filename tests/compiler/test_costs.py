@@ -11,7 +11,7 @@ import pytest
 
 from compiler.costs import Cost, Load, Wish, costs, tokens
 from compiler.explain import Forecast
-from compiler.plan import make_plan
+from compiler.planning.make import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 from compiler.views import print_costs

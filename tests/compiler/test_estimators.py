@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import SpecError
-from compiler.plan import make_plan
+from compiler.planning.make import make_plan
 from compiler.resolve import Resolved, resolve_file
 from compiler.spec import RunWide
 from registry.plugins import ROOT

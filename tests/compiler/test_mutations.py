@@ -18,7 +18,8 @@ import yaml
 
 from compiler.emit import texts
 from compiler.errors import SpecError
-from compiler.plan import Plan, make_plan
+from compiler.plan import Plan
+from compiler.planning.make import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 

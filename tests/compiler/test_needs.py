@@ -8,7 +8,8 @@ import pytest
 from compiler.errors import SpecError
 from compiler.explain import Forecast
 from compiler.needs import Need, lines, needs
-from compiler.plan import Plan, make_plan
+from compiler.plan import Plan
+from compiler.planning.make import make_plan
 from compiler.resolve import Resolved, resolve_file
 from compiler.spec import RunWide
 from compiler.views import print_needs

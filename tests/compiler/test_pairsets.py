@@ -7,7 +7,9 @@ import pytest
 
 from compiler.errors import SpecError
 from compiler.graph import draw
-from compiler.plan import MAX_STAGES, Plan, make_plan
+from compiler.plan import Plan
+from compiler.planning.layout import MAX_STAGES
+from compiler.planning.make import make_plan
 from compiler.resolve import Resolved, resolve_file
 from compiler.spec import RunWide
 from tests.plugin_files import made_up

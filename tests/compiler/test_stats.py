@@ -91,7 +91,7 @@ class Plain(Project):
         super().__init__(root)
 
     def plan(self, spec: str | None = None):
-        from compiler.plan import make_plan
+        from compiler.planning.make import make_plan
 
         return make_plan(self.resolve(spec))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import SpecError
-from compiler.plan import make_plan
+from compiler.planning.make import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import SpecError
-from compiler.plan import Plan, make_plan
+from compiler.plan import Plan
+from compiler.planning.make import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 

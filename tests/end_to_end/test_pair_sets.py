@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import SpecError
-from compiler.plan import Plan, canonical, make_plan
+from compiler.plan import Plan, canonical
+from compiler.planning.make import make_plan
 from compiler.resolve import Resolved, resolve_file
 from compiler.spec import RunWide
 from compiler.stats import read_statistics

@@ -10,7 +10,8 @@ import pytest
 
 from compiler.costs import costs
 from compiler.explain import Forecast
-from compiler.plan import Plan, canonical, make_plan
+from compiler.plan import Plan, canonical
+from compiler.planning.make import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 from registry.sample import GENERATIONS, SCORES, UNCERTAINTIES

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from compiler.plan import canonical, make_plan
+from compiler.plan import canonical
+from compiler.planning.make import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
 from registry.sample import GENERATIONS, UNCERTAINTIES
