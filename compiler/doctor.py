@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from compiler.commands.options import JsonOption
 from compiler.project import Project, ProjectError
 from compiler.refs import DATA, artifact_path, slug
 
@@ -41,7 +42,7 @@ def model(
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a hub model.")] = False,
     samples: Annotated[int, typer.Option("--samples", min=3, max=100, help="How many questions are asked.")] = 5,
     drift: Annotated[bool, typer.Option("--drift", help="Also load it as bfloat16 and count answers that change with the batch.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check a model's log-probabilities, prompts, padding, cache, draws and more against a plain forward pass of its own.
 

@@ -1,0 +1,57 @@
+"""Where results come from: the pipeline drawn, everything behind one file, what to cite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from compiler.commands.options import JsonOption, SpecArgument
+from compiler.project import Project
+from registry.printing import print_json
+
+
+def graph(
+    spec: SpecArgument = None,
+    form: Annotated[str, typer.Option("--format", "-f", help="dot, mermaid or svg.")] = "mermaid",
+    full: Annotated[bool, typer.Option("--full", help="Every stage, not collapsed by kind.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead of the terminal.")] = None,
+) -> None:
+    """Draw the pipeline, collapsed by kind of stage."""
+    from compiler.graph import draw
+
+    text = draw(Project().plan(spec), form, full)
+    if output is None:
+        typer.echo(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+        typer.echo(f"wrote {output}")
+
+
+def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
+    """Print the BibTeX of everything that a benchmark used: data sets, models, methods, and this software.
+
+    Each entry stands below what it is cited for: `qualm cite mine > mine.bib`. What has nothing on record to cite is named at the end.
+    """
+    from compiler.cite import bibliography
+
+    made = bibliography(Project(), spec)
+    if as_json:
+        print_json(made.as_json())
+    else:
+        typer.echo(made.text(), nl=False)
+
+
+def lineage(
+    file: Annotated[str, typer.Argument(help="An output, such as results/quickstart/report.html.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show everything an output came from: stages, parameters, data, code, each with its hash."""
+    from compiler.lineage import print_lineage, trace
+
+    found = trace(Project(), file)
+    if as_json:
+        print_json(found)
+    else:
+        print_lineage(found)

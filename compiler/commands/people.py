@@ -1,0 +1,144 @@
+"""What people decide: which questions are valid, how strong a perturbation is, whether a judge can be trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from compiler.commands.options import JsonOption, SpecArgument
+from compiler.project import Project
+from registry.printing import print_json
+
+
+def verify(
+    spec: SpecArgument = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[SET]", help="The pair set or data set to review; by default the only one.", show_default=False)
+    ] = None,
+    reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose decisions these are; your login by default.")] = None,
+    page: Annotated[bool, typer.Option("--page", help="Review on a browser page of this machine (needs the extra `pages`).")] = False,
+    sample: Annotated[
+        int | None, typer.Option("--sample", min=1, help="Only so many pairs or questions, the same for every reviewer.")
+    ] = None,
+    category: Annotated[
+        str | None, typer.Option("--category", help="Only this category or subset, or all of a main kind (epistemic).")
+    ] = None,
+    skipped: Annotated[bool, typer.Option("--skipped", help="Ask those questions again that you skipped.")] = False,
+    merge: Annotated[list[Path] | None, typer.Option("--merge", help="Ask nothing: take in another reviewer's decisions.csv.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
+    browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
+) -> None:
+    """Show a person the scored questions of a data set or pair set and keep what they say.
+
+    A question is valid if its picture answers it and the answer is right; one
+    that should have no answer is valid if the picture gives none. Of pairs, look
+    at the other member and at the recipe's proof. Where a data set has subsets
+    (an uncertain picture, uncertain words...), say too of a question that is
+    in the wrong one. Skip what you cannot tell.
+
+    Keys in the terminal: v valid, i invalid, w wrong subset, s skip, u undo,
+    n note, p proof, o other member, q quit. Stop whenever you like: the next
+    `qualm verify` goes on from there, and a kill loses nothing that you decided.
+
+    Decisions go to registry/data/NAME/decisions.csv, where NAME is what the set
+    names as `curated`; DVC tracks it. What models are scored on then keeps the
+    questions that are valid by majority, of pairs those both of whose members
+    are. A decision holds as long as question, answer, picture and subset are
+    what you saw. More in docs/verify.md.
+
+    [bold]Examples[/]
+
+      qualm verify                          the default spec, in the terminal
+      qualm verify SPEC --page -r ann       on a browser page, as ann
+      qualm verify SPEC image               the data set `image` of the spec
+      qualm verify SPEC --sample 100        100 pairs, the same ones for everyone
+      qualm verify SPEC --category epistemic
+      qualm verify SPEC --merge bob.csv     bob reviewed on another machine
+    """
+    from compiler import verify as reviewing
+
+    project = Project()
+    if merge:
+        typer.echo(reviewing.merge(project, spec, name, merge))
+        return
+    reviewing.verify(project, spec, reviewing.Wanted(name, reviewer, category, sample, skipped, page, port, browse))
+
+
+def calibrate(
+    spec: SpecArgument = None,
+    perturbation: Annotated[str | None, typer.Option("--perturbation", "-p", help="Plugin or variant, where the spec has several.")] = None,
+    parameter: Annotated[
+        str | None, typer.Option("--parameter", help="Which of its numbers is the strength; the first by default.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="A model of the spec, to see what it answers.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="A data set of the spec; the first by default.")] = None,
+    samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="How many samples, a seeded share of every category.")] = 200,
+    auto: Annotated[bool, typer.Option("--auto", help="No page: search the strength that has a stated effect.")] = False,
+    share: Annotated[float | None, typer.Option("--share", help="The effect: this share of greedy answers changes. [default: 0.2]")] = None,
+    distance: Annotated[str | None, typer.Option("--distance", help="Or: pictures differ by 1-ssim=VALUE or psnr=DECIBELS.")] = None,
+    within: Annotated[str | None, typer.Option("--range", help="LOW:HIGH, where to search; from nothing up by default.")] = None,
+    scale: Annotated[str, typer.Option("--scale", help="linear, log, or auto: by the range.")] = "auto",
+    write: Annotated[bool, typer.Option("--write", help="Write what was found into the spec, with a comment that says how.")] = False,
+    add: Annotated[bool, typer.Option("--add", help="With --write: add it to the sweep, not in the place of what is there.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder of the curve; .qualm/calibrations/SPEC by default.")] = None,
+    reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose votes these are; your login by default.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
+    browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
+) -> None:
+    """Choose the strength of a perturbation: by eye on a page of this machine, or by a search for a stated effect.
+
+    The page (needs the extra `pages`) shows samples as they are beside what a
+    perturbation makes of them; sliders turn its strength (inv, sbj, amb and ive
+    have none, and are shown as they are). With --model it also
+    shows what the model answers to both, and how uncertain it is. Vote too weak,
+    right or too strong (keys W, R, S); votes are kept. A button writes the value
+    into the spec; nothing else in the file changes, and nothing is written unless
+    you press it.
+
+    --auto measures a grid of strengths, then bisects between those around the
+    target. All answers come from the engine's store: the same again asks nothing,
+    and `qualm run` need not ask again what was asked here. It prints a table with
+    95% intervals and writes the curve as CSV and SVG. Where the effect is not
+    monotone, or never reaches the target, it says so and exits 1.
+
+    [bold]Examples[/]
+
+      qualm calibrate SPEC -p blur -m base           a page, with base's answers
+      qualm calibrate SPEC -p blur -m base --auto    that changes 20% of them
+      qualm calibrate SPEC -p typos --auto --share 0.1 --write
+      qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
+      qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
+    """
+    from compiler import calibrate as calibrating
+
+    wanted = calibrating.Wanted(
+        perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
+    )
+    if not calibrating.calibrate(Project(), spec, wanted):
+        raise typer.Exit(1)
+
+
+def judges(
+    spec: SpecArgument = None,
+    labels: Annotated[Path | None, typer.Option("--labels", help="CSV of answers that people judged; the spec's own if left out.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold the judges of a spec to answers that people judged: accuracy on refusals, rank correlation of ratings.
+
+    Columns of the file: question, reference (several separated by |, empty where
+    declining is right), prediction, is_refusal (0 or 1), rating (0, 0.5, 1, or
+    empty). More in docs/judging.md.
+
+    [bold]Example[/]
+
+      qualm judges quickstart --labels tests/data/refusals.csv
+    """
+    from compiler import judges as reliability
+
+    found = reliability.measure(Project(), spec, labels)
+    if as_json:
+        print_json(found)
+    else:
+        reliability.show(found)

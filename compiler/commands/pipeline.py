@@ -1,0 +1,107 @@
+"""From a spec to its results: check it, see what would run, compile it, run it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from compiler.commands.options import JsonOption, SpecArgument
+from compiler.errors import SpecError
+from compiler.planning.make import make_plan
+from compiler.project import Project
+from registry.printing import print_json
+
+
+def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
+    """Check a spec: every mistake at once, each with file, line, what was expected and what to do."""
+    project = Project()
+    try:
+        resolved = project.resolve(spec)
+        plan = make_plan(resolved, project.root)
+    except SpecError as error:
+        if as_json:
+            print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
+            raise typer.Exit(2) from None
+        raise
+    facts = {
+        "ok": True,
+        "spec": resolved.spec.name,
+        "datasets": len(resolved.datasets) + len(resolved.pairs),
+        "models": len(resolved.models),
+        "variants": 1 + len(resolved.perturbations),
+        "estimators": len(resolved.estimators),
+        "metrics": len(resolved.metrics),
+        "stages": len(plan.stages),
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        counts = ", ".join(f"{n} {what}" for what, n in facts.items() if what not in ("ok", "spec"))
+        typer.echo(f"{facts['spec']}: valid ({counts})")
+
+
+def plan(
+    spec: SpecArgument = None,
+    as_json: JsonOption = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Name every reason, and the stages that are left alone.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything would run.")] = False,
+    gpu: Annotated[str | None, typer.Option("--gpu", help='Reckon with this card: h200, a100..., or "TFLOPS GB/S GIB".')] = None,
+) -> None:
+    """Say what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
+
+    Ends with what inference will take, memory, time and money, and with what it needs from you: data to add, downloads, keys, readers that
+    are not written yet. `-v` shows the arithmetic.
+    """
+    from compiler.costs import costs
+    from compiler.explain import foretell
+    from compiler.foresight import foresee
+    from compiler.needs import needs
+
+    project = Project()
+    resolved = project.resolve(spec)
+    compiled = make_plan(resolved, project.root)
+    forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
+    wanted = needs(resolved, compiled, forecasts, project.root, project.settings)
+    foreseen = list(foresee(compiled, forecasts, project.root, project.settings, gpu))
+    paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
+    if as_json:
+        takes = {e.stage: e.as_json() for e in foreseen} | {c.stage: c.as_json() for c in paid}
+        print_json(
+            [{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages], "takes": takes.get(f.stage)} for f in forecasts]
+        )
+    else:
+        from compiler.views import print_costs, print_estimates, print_forecasts, print_needs
+
+        print_forecasts(compiled.spec, forecasts, verbose)
+        print_estimates(foreseen, verbose)
+        print_costs(paid, verbose)
+        print_needs(wanted)
+    if exit_code and any(f.action != "unchanged" for f in forecasts):
+        raise typer.Exit(1)
+
+
+def compile_(
+    specs: Annotated[list[str] | None, typer.Argument(help="Names of specs; all of them if left out.", show_default=False)] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
+) -> None:
+    """Write dvc.yaml, stages/*.json and ignore blocks of all specs; only what changed is touched."""
+    changes = Project().compile(specs, check)
+    from compiler.views import print_changes
+
+    print_changes(changes, check)
+    if check and changes:
+        raise typer.Exit(1)
+
+
+def run(context: typer.Context, spec: SpecArgument = None) -> None:
+    """Compile a spec and rebuild what is out of date: `dvc repro --pull` with live progress.
+
+    Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
+    """
+    from compiler.run import run_pipeline
+
+    if spec is not None and spec.startswith("-"):
+        context.args.insert(0, spec)
+        spec = None
+    raise typer.Exit(run_pipeline(Project(), spec, context.args))

@@ -1,0 +1,88 @@
+"""Handing results on: in the formats of other tools, and to others' clones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from compiler.commands.options import JsonOption
+from compiler.project import Project
+
+
+def export(
+    spec: Annotated[str, typer.Argument(help="Name of a spec in specs/, or a path.")],
+    out: Annotated[Path, typer.Argument(help="Folder to write into; made if it is not there.")],
+    to: Annotated[str, typer.Option("--to", help="lm-eval, lmms-eval, vlmevalkit, inspect, hf or certainly-uncertain.")],
+    models: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.")] = None,
+    datasets: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only these data sets.")] = None,
+    variants: Annotated[list[str] | None, typer.Option("--variant", help="These variants; 'clean' by default.")] = None,
+    options: Annotated[list[str] | None, typer.Option("--option", "-O", help="NAME=VALUE of the format's own options.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+) -> None:
+    """Write a benchmark's answers in the format of another tool, with judgements and scores where they have been made.
+
+      lm-eval     samples and results, as of lm_eval --log_samples
+      lmms-eval   samples and results, as of lmms_eval --log_samples
+      vlmevalkit  tables with pictures, predictions (-O table=xlsx|tsv|json)
+      inspect     a log per model and data set (-O form=eval|json)
+      hf          Parquet and a card, for datasets.load_dataset and the hub
+      certainly-uncertain  pair sets themselves, without answers (-O form=jsonl|parquet)
+
+    Nothing runs: what is missing is named, with the command that makes it. What
+    a format has no place for is counted and told on standard error; what it
+    ignores is kept under the key `qualm`, so that the model `recorded` reads
+    the very same numbers back. `qualm ls exports NAME` explains one; more in
+    docs/exchange.md.
+
+    [bold]Examples[/]
+
+      qualm export quickstart out --to inspect      then: inspect view --log-dir out
+      qualm export quickstart out --to vlmevalkit -m base -O table=tsv
+      qualm export quickstart out --to hf -d scenes --variant clean
+    """
+    from compiler.export import Wanted, export_results
+
+    export_results(Project(), Wanted(spec, out, to, models, datasets, variants, options or [], force))
+
+
+def share(
+    remote: Annotated[str | None, typer.Argument(help="A DVC remote; the default one if left out.", show_default=False)] = None,
+    check: Annotated[bool, typer.Option("--check", help="Then clone, pull, hash every object, and ask what would run.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="--check, and put whole objects in the place of damaged ones.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Send what is here in spite of what speaks against it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what speaks against it. Sends nothing, asks no server.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Send to a DVC remote what others need so that their clones run nothing, and check that they would not.
+
+    First it looks at what would be missing there: files not committed, stages
+    out of date, inputs that neither git nor DVC keeps, passwords in .dvc/config.
+    If there is any, nothing is sent and the exit code is 1. A remote inside this
+    repository is refused: what goes there goes into git.
+
+    Then it sends the objects of this commit, of all earlier ones, and of every
+    run that this checkout remembers, with the records of those runs. A colleague
+    who goes back to a parameter that you have tried runs nothing either.
+
+    Last it asks the remote for every object that a clone of this commit needs,
+    by name. --check does what a colleague will do, in a folder that it removes;
+    on a remote that is not a folder that means downloading everything.
+
+    Exit code 0: a clone runs nothing. 1: it would, or something is missing.
+    2: no such remote, or it cannot be reached. Recipes: docs/sharing.md.
+
+    [bold]Examples[/]
+
+      dvc remote add -d lab ssh://host/srv/qualm    once
+      dvc remote modify lab verify true             once
+      qualm share                           after every commit of results
+      qualm share --check                   before you tell the world
+      qualm share backup --anyway           whatever is here, elsewhere
+    """
+    from compiler.share import Wanted
+    from compiler.share import share as share_results
+
+    if not share_results(Project(), Wanted(remote, check, repair, anyway, dry_run), as_json):
+        raise typer.Exit(1)

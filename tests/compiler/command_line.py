@@ -1,0 +1,13 @@
+"""`qualm` as a user types it, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from registry.plugins import ROOT
+
+
+def qualm(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "compiler", *arguments], cwd=cwd, capture_output=True, text=True, check=False)

@@ -1,0 +1,21 @@
+"""The pipeline, drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.compiler.command_line import qualm
+
+
+@pytest.mark.parametrize(("form", "start"), [("mermaid", "flowchart LR"), ("dot", "digraph"), ("svg", "<svg")])
+def test_graphs(form: str, start: str) -> None:
+    done = qualm("graph", "quickstart", "--format", form)
+    assert done.returncode == 0
+    assert done.stdout.startswith(start)
+    assert "infer x 2" in done.stdout
+
+
+def test_the_svg_graph_is_well_formed() -> None:
+    from xml.etree import ElementTree
+
+    ElementTree.fromstring(qualm("graph", "quickstart", "--format", "svg", "--full").stdout)

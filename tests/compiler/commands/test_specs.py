@@ -1,0 +1,48 @@
+"""What a spec can name is listed, explained and told to editors; a new one is valid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from registry.plugins import ROOT
+from tests.compiler.command_line import qualm
+
+
+def test_plugins_are_listed_and_explained() -> None:
+    listed = json.loads(qualm("ls", "metrics", "--json").stdout)
+    assert {"ece", "accuracy", "auroc"} <= {p["name"] for p in listed}
+    assert all(p["help"] for p in listed), "every plugin has help"
+    text = qualm("ls", "metrics", "ece").stdout
+    assert "  bins: " in text
+    assert "HIGHER_IS_BETTER" in text
+    missing = qualm("ls", "metrics", "ecee")
+    assert missing.returncode == 2
+    assert "did you mean 'ece'?" in missing.stderr
+
+
+def test_schema_knows_plugins_and_their_parameters() -> None:
+    import jsonschema
+    import yaml
+
+    schema = json.loads(qualm("schema").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    for path in sorted((ROOT / "specs").glob("*.yaml")):
+        errors = [e.message for e in validator.iter_errors(yaml.safe_load(path.read_text()))]
+        assert not errors, (path.name, errors)
+    good = yaml.safe_load((ROOT / "specs/quickstart.yaml").read_text())
+    assert list(validator.iter_errors({**good, "metrics": [{"ece": {"bins": "many"}}]}))
+    assert list(validator.iter_errors({**good, "metrics": ["no_such_metric"]}))
+    assert list(validator.iter_errors({**good, "models": {"m": {"hf_vml": {}}}}))
+
+
+def test_new_writes_a_valid_spec(tmp_path: Path) -> None:
+    from tests.end_to_end.clone import make_clone
+
+    clone = make_clone(tmp_path / "clone", "quickstart")
+    for arguments in (["fresh"], ["variant", "--extends", "quickstart"]):
+        assert "qualm validate" in clone.qualm("new", *arguments).stdout
+        assert json.loads(clone.qualm("validate", arguments[0], "--json").stdout)["ok"]
+    assert clone.qualm("new", "fresh", check=False).returncode == 2
+    assert clone.qualm("new", "../x", check=False).returncode == 2
