@@ -17,7 +17,7 @@ from compiler.load import load
 from compiler.plan import Plan
 from compiler.project import Project, ProjectError
 from compiler.refs import Ref, located
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from compiler.serving import own_name, until_stopped
 from registry.columns import CONTEXT
 from registry.plugins import Plugin, get

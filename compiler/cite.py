@@ -11,7 +11,7 @@ from typing import Any
 from compiler.names import nested_plugins
 from compiler.project import Project, ProjectError
 from compiler.refs import DATA, Ref
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from registry import cards
 from registry.entries import EntryError, find
 from registry.models import Published, published

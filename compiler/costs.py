@@ -18,7 +18,7 @@ from compiler.explain import Forecast
 from compiler.names import nested_uses
 from compiler.plan import Plan, PlannedStage
 from compiler.refs import Ref
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from registry.plugins import SERVER, Plugin
 from runners.openai_client import AT_ONCE
 from runners.prompt_files import read_prompt

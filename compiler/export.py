@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from compiler.errors import nearest
 from compiler.plan import Plan, PlannedStage
 from compiler.project import Project, ProjectError
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from registry import CLEAN, cards, plugins
 from registry.plugins import Plugin, PluginError, options
 

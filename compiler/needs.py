@@ -16,7 +16,7 @@ from compiler.explain import Forecast
 from compiler.names import nested_uses
 from compiler.plan import Plan, PlannedStage, leaves
 from compiler.refs import DATA, Ref
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from registry.cards import card_names, load_card
 from registry.entries import Entry, entries
 from registry.plugins import SERVER

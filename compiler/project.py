@@ -11,7 +11,8 @@ from compiler import emit
 from compiler.errors import Mark, Problem, SpecError, nearest
 from compiler.plan import Plan
 from compiler.planning.make import make_plan
-from compiler.resolve import Resolved, read_run_wide, resolve_file
+from compiler.resolve import read_run_wide, resolve_file
+from compiler.resolved import Resolved
 from compiler.spec import NAME_PATTERN, RunWide
 from registry.plugins import ROOT
 from runners.settings import FILE, Settings, SettingsError, read_settings

@@ -8,9 +8,9 @@ from pydantic import TypeAdapter
 
 from compiler.check import field_type, takes_list
 from compiler.names import chosen_kind, takes_none
-from compiler.pairsets import NAME_KEY
 from compiler.plan import canonical
 from compiler.refs import OWN, PREPARE
+from compiler.sections.pairsets import NAME_KEY
 from compiler.spec import NAME_PATTERN, About, Spec
 from registry import cards, plugins
 from registry.plugins import COMMANDS, KINDS, REQUIRED, Parameter, Plugin

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from compiler.errors import nearest
 from compiler.plan import Plan, PlannedStage, leaves
 from compiler.project import Project, ProjectError
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from compiler.serving import own_name, until_stopped
 from runners.splits import Rule
 

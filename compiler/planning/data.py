@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.pairsets import PairSetUse, RecipeUse
 from compiler.plan import PlannedStage
 from compiler.planning.layout import Layout, card, made, splits, variant
 from compiler.refs import Ref, slug
-from compiler.resolve import DatasetUse
+from compiler.sections.datasets import DatasetUse
+from compiler.sections.pairsets import PairSetUse, RecipeUse
 from registry.cards import load_card
 
 VALIDATION = "val"

@@ -11,11 +11,12 @@ from typing import Any
 
 from compiler.closure import closure, content_digest
 from compiler.errors import SpecError
-from compiler.pairsets import PairSetUse
 from compiler.plan import PlannedStage, leaves
 from compiler.planning.order import clash
 from compiler.refs import DATA, Ref, slug
-from compiler.resolve import DatasetUse, Resolved
+from compiler.resolved import Resolved
+from compiler.sections.datasets import DatasetUse
+from compiler.sections.pairsets import PairSetUse
 from registry.plugins import DVC_IGNORES, ROOT, Plugin
 
 MAX_STAGES = 100

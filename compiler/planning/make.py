@@ -13,7 +13,7 @@ from compiler.plan import Plan, PlannedStage
 from compiler.planning import answers, data, models, scores
 from compiler.planning.layout import Layout
 from compiler.planning.order import check_outputs, ordered
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from registry.plugins import ROOT
 
 

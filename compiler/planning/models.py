@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from compiler.pairsets import PairSetUse
 from compiler.plan import PlannedStage
 from compiler.planning.data import VALIDATION
 from compiler.planning.layout import Layout, splits, variant
 from compiler.refs import slug
-from compiler.resolve import DatasetUse
-from compiler.tuned import FinetuneUse, ModelUse
+from compiler.sections.datasets import DatasetUse
+from compiler.sections.pairsets import PairSetUse
+from compiler.sections.tuned import FinetuneUse, ModelUse
 from registry import CLEAN, DRAWS
 from registry.columns import CHOICES, IN_WORDS, signals
 

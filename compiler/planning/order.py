@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from compiler.errors import Mark, Problem, SpecError
 from compiler.plan import PlannedStage
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 
 
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:

@@ -14,7 +14,7 @@ from compiler.plan import Plan
 from compiler.planning.layout import MAX_STAGES
 from compiler.planning.make import make_plan
 from compiler.project import Project
-from compiler.resolve import Resolved
+from compiler.resolved import Resolved
 from runners.settings import Settings
 
 

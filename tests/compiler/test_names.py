@@ -9,7 +9,7 @@ import pytest
 from compiler import check
 from compiler.load import parse
 from compiler.names import chosen_kind, names_in, nested_plugins
-from compiler.resolve import Ref, located
+from compiler.refs import Ref, located
 from compiler.schema import _value
 from registry import plugins
 from registry.plugins import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen

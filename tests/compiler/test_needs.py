@@ -10,7 +10,8 @@ from compiler.explain import Forecast
 from compiler.needs import Need, lines, needs
 from compiler.plan import Plan
 from compiler.planning.make import make_plan
-from compiler.resolve import Resolved, resolve_file
+from compiler.resolve import resolve_file
+from compiler.resolved import Resolved
 from compiler.spec import RunWide
 from compiler.views import print_needs
 from registry import cards

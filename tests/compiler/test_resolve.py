@@ -5,45 +5,9 @@ from pathlib import Path
 import pytest
 
 from compiler.errors import SpecError
-from compiler.resolve import Resolved, resolve_file
+from compiler.resolve import resolve_file
 from compiler.spec import RunWide
-
-GOOD = """\
-qualm: 1
-name: t
-datasets:
-  scenes: {card: synthetic_scenes, test: 10}
-models:
-  base: {hf_vlm: {artifact: scene-vlm-base}}
-perturbations:
-  - blur: {radius: [2, 6]}
-judges: [rules]
-estimators: [perplexity]
-conformal:
-  half: {scores: [lac, aps]}
-metrics:
-  - accuracy
-  - ece: {bins: 15}
-  - auroc
-  - set_size
-"""
-
-
-def resolve(tmp_path: Path, text: str, name: str = "t") -> Resolved:
-    path = tmp_path / f"{name}.yaml"
-    path.write_text(text)
-    return resolve_file(path, tmp_path, RunWide(default="t"))
-
-
-def problems(tmp_path: Path, text: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        resolve(tmp_path, text)
-    return [str(p) for p in caught.value.problems]
-
-
-def change(old: str, new: str) -> str:
-    assert old in GOOD
-    return GOOD.replace(old, new)
+from tests.compiler.sections.resolving import GOOD, change, problems, resolve
 
 
 @pytest.mark.parametrize(
@@ -210,37 +174,6 @@ def test_all_mistakes_at_once(tmp_path: Path) -> None:
     assert len(problems(tmp_path, text)) == 3
 
 
-def test_a_list_of_values_is_a_product_axis(tmp_path: Path) -> None:
-    text = change("ece: {bins: 15}", "ece: {bins: [10, 15], rows: [all, test]}").replace("test: 10", "test: [5, 10]")
-    resolved = resolve(tmp_path, text)
-    assert [r.label for r in resolved.perturbations] == ["blur@radius=2", "blur@radius=6"]
-    assert [d.label for d in resolved.datasets] == ["scenes@test=10", "scenes@test=5"]
-    assert [m.label for m in resolved.metrics if m.plugin.name == "ece"] == [
-        "ece@bins=10,rows=all",
-        "ece@bins=10,rows=test",
-        "ece@bins=15,rows=all",
-        "ece@bins=15,rows=test",
-    ]
-
-
-def test_conformal_settings_sweep_too(tmp_path: Path) -> None:
-    resolved = resolve(tmp_path, change("[lac, aps]}", "[lac], alpha: [0.05, 0.1], calibration: {fraction: [0.3, 0.5]}}"))
-    assert [c.label for c in resolved.conformal] == [
-        "half@alpha=0.05,fraction=0.3",
-        "half@alpha=0.05,fraction=0.5",
-        "half@alpha=0.1,fraction=0.3",
-        "half@alpha=0.1,fraction=0.5",
-    ]
-
-
-def test_how_a_number_is_written_is_no_content(tmp_path: Path) -> None:
-    def args(text: str) -> object:
-        r = resolve(tmp_path, text)
-        return [(x.label, repr(x.args)) for x in (*r.metrics, *r.perturbations)]
-
-    assert args(GOOD) == args(change("bins: 15", "bins: 15.0")) == args(change("[2, 6]", "[2.0, 6.0]"))
-
-
 def test_defaults_are_spelled_out_and_params_yaml_fills_in(tmp_path: Path) -> None:
     resolved = resolve(tmp_path, GOOD)
     assert resolved.seed == 7
@@ -260,45 +193,3 @@ def test_extends_reports_places_in_the_right_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         resolve_file(tmp_path / "v.yaml", tmp_path, RunWide(default="t"))
     assert str(caught.value).startswith("t.yaml:15:11: metrics[1].ece.bns: ece has no parameter 'bns'")
-
-
-def test_what_estimators_need_follows_from_their_arguments(tmp_path: Path) -> None:
-    """A model is refused for what an estimator reads with its own arguments, not for what it might read with others."""
-    text = change("{hf_vlm: {artifact: scene-vlm-base}}", "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}")
-    asked = "[lexical_similarity, pointwise_mutual_information: {without: [image, both]}, semantic_entropy]"
-    found = [p for p in problems(tmp_path, text.replace("[perplexity]", asked)) if ": estimators[" in p]
-    assert [(f.split("estimators[")[1][0], f.split(" needs ")[1].split(", which")[0]) for f in found] == [
-        ("0", "draws, text"),
-        ("1", "logprobs_without_both, token_logprobs"),
-        ("1", "logprobs_without_image, token_logprobs"),
-        ("2", "draws, text, token_logprobs"),
-    ]
-
-
-def test_metrics_bring_those_without_which_they_mislead(tmp_path):
-    text = change(
-        "  - auroc\n", "  - best_f1\n  - uncertainty_reflection_rate\n  - hallucination_change_correlation: {only_clean_correct: true}\n"
-    )
-    found = {ref.label: ref.args for ref in resolve(tmp_path, text).metrics}
-    assert {"best_f1_floor", "uncertainty_tie_rate"} <= set(found)
-    assert found["hallucination_rate@only_clean_correct=true"] == {"only_clean_correct": True, "right_from": 0.5}
-    both = text.replace("  - best_f1\n", "  - best_f1\n  - best_f1_floor\n  - hallucination_rate: {only_clean_correct: [true, false]}\n")
-    labels = [ref.label for ref in resolve(tmp_path, both).metrics]
-    assert sorted(labels) == labels and len(set(labels)) == len(labels)
-    assert sum(label.startswith("hallucination_rate") for label in labels) == 2
-
-
-def test_nothing_to_compare_with_the_clean_inputs(tmp_path):
-    text = change("  - auroc\n", "  - hallucination_rate\n").replace("perturbations:\n  - blur: {radius: [2, 6]}\n", "")
-    assert problems(tmp_path, text) == [
-        "t.yaml:14:5: metrics[2]: hallucination_rate compares perturbed inputs with clean ones, "
-        "and this spec has no perturbations (add `perturbations:`)"
-    ]
-
-
-def test_a_perturbation_that_a_model_writes_is_called_as_the_spec_names_it(tmp_path: Path) -> None:
-    text = GOOD.replace(
-        "  - blur: {radius: [2, 6]}", "  - inv: {generator: {openai: {model: m}}}\n  - sbj: {generator: [rules, hf: {artifact: llm}]}"
-    )
-    labels = [p.label for p in resolve(tmp_path, text).perturbations]
-    assert labels == ["inv@generator=openai(model=m)", "sbj@generator=hf(artifact=llm)", "sbj@generator=rules"]

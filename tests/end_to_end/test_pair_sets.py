@@ -11,7 +11,8 @@ import pytest
 from compiler.errors import SpecError
 from compiler.plan import Plan, canonical
 from compiler.planning.make import make_plan
-from compiler.resolve import Resolved, resolve_file
+from compiler.resolve import resolve_file
+from compiler.resolved import Resolved
 from compiler.spec import RunWide
 from compiler.stats import read_statistics
 from registry.sample import SAMPLES

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from compiler.plan import Plan
 from compiler.planning.make import make_plan
-from compiler.resolve import Resolved, resolve_file
+from compiler.resolve import resolve_file
+from compiler.resolved import Resolved
 from compiler.spec import RunWide
 
 SPEC = """\

@@ -13,7 +13,7 @@ from registry import plugins
 from registry.plugins import Plugin
 
 if TYPE_CHECKING:
-    from compiler.resolve import Resolved
+    from compiler.resolved import Resolved
 
 
 @dataclass(frozen=True)

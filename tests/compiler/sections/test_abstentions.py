@@ -6,7 +6,8 @@ import pytest
 
 from compiler.errors import SpecError
 from compiler.planning.make import make_plan
-from compiler.resolve import Resolved, resolve_file
+from compiler.resolve import resolve_file
+from compiler.resolved import Resolved
 from compiler.spec import RunWide
 
 SPEC = """\

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from compiler.errors import nearest, shown
 from compiler.load import Path_
 from compiler.names import names_in, names_of
 from compiler.refs import DATA, Ref, located
+from compiler.sections.reader import Reader
 from compiler.spec import PairSet, Spec
 from registry.plugins import DatasetName, Plugin
 
@@ -19,10 +20,6 @@ NAME_KEY = "as"
 
 CATEGORY = "category"
 """The parameter by which every recipe says pairs of which category it makes."""
-
-Problem_ = Callable[..., None]
-Single = Callable[[Any, str, Path_], tuple[Plugin, dict[str, Any], Path_] | None]
-Combinations = Callable[[Plugin, Mapping[str, Any], Path_], list[tuple[dict[str, Any], dict[str, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -63,12 +60,15 @@ def categories(spec: Spec) -> dict[str, dict[str, Any]]:
     return {f"{main}/{name}": c.model_dump() for main, inner in spec.taxonomy.items() for name, c in inner.items()}
 
 
-class PairResolver:
-    """Spells out the section by means of the spec's own resolver, whose three functions it is given."""
+def resolve(reader: Reader) -> tuple[PairSetUse, ...]:
+    """Every set of pairs."""
+    return _Resolver(reader).resolve()
 
-    def __init__(self, spec: Spec, problem: Problem_, single: Single, combinations: Combinations) -> None:
-        self.spec, self._report, self._single, self._combinations = spec, problem, single, combinations
-        self.categories = categories(spec)
+
+class _Resolver:
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.spec = reader, reader.spec
+        self.categories = categories(reader.spec)
         self.complete = True
         """Whether every recipe could be read: only then is it known that a category lacks one."""
 
@@ -80,7 +80,7 @@ class PairResolver:
 
     def _problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
         self.complete = False
-        self._report(path, message, hint, key)
+        self.reader.problem(path, message, hint, key)
 
     def _set(self, name: str, entry: PairSet) -> PairSetUse:
         path = ("pairs", name)
@@ -115,7 +115,7 @@ class PairResolver:
         plain = (
             {k: v for k, v in item.items() if k != NAME_KEY} if isinstance(item, dict) else {item: None} if isinstance(item, str) else item
         )
-        one = self._single(plain, "pairs", path)
+        one = self.reader.single(plain, "pairs", path)
         if one is None:
             return
         plugin, given, at = one
@@ -124,7 +124,7 @@ class PairResolver:
                 at, f"{plugin.name} has no parameter '{CATEGORY}', by which a recipe says what it makes; add one to {plugin.path}"
             )
             return
-        for swept, args in self._combinations(plugin, given, at):
+        for swept, args in self.reader.combinations(plugin, given, at):
             datasets, category = names_in(plugin, args, DatasetName), str(args[CATEGORY])
             good = self._check_datasets(plugin, args, at)
             if category not in self.categories:

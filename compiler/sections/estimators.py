@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler.errors import nearest, shown
 from compiler.load import Path_
 from compiler.refs import Ref
-from compiler.tuned import ModelUse, way_out
+from compiler.resolved import Resolved
+from compiler.sections.tuned import ModelUse, way_out
 from registry import plugins
 from registry.columns import DRAWN, signals
 from registry.plugins import PluginError
-
-if TYPE_CHECKING:
-    from compiler.resolve import Resolved
 
 Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from compiler.errors import SpecError
 from compiler.planning.make import make_plan
 from compiler.resolve import resolve_file
 from compiler.spec import RunWide
+from registry.plugins import ROOT
 
-ROOT = Path(__file__).parents[2]
 HEAD = """\
 qualm: 1
 name: t

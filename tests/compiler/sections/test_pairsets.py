@@ -10,7 +10,8 @@ from compiler.graph import draw
 from compiler.plan import Plan
 from compiler.planning.layout import MAX_STAGES
 from compiler.planning.make import make_plan
-from compiler.resolve import Resolved, resolve_file
+from compiler.resolve import resolve_file
+from compiler.resolved import Resolved
 from compiler.spec import RunWide
 from tests.plugin_files import made_up
 

@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
-from compiler.errors import SpecError
 from compiler.planning.make import make_plan
-from compiler.resolve import Resolved, resolve_file
-from compiler.spec import RunWide
 from registry.plugins import ROOT
+from tests.compiler.sections.resolving import change, problems, resolve
 
 SPEC = """\
 qualm: 1
@@ -34,24 +30,13 @@ ALLOWED = SPEC.replace("judges:", f"{LEAVE_OUT}judges:")
 GIVES = "the model 'api' cannot give (it gives draws, option_logits, p_yes, said_confidence, text, token_logprobs)"
 
 
-def resolve(folder: Path, text: str) -> Resolved:
-    (folder / "t.yaml").write_text(text)
-    return resolve_file(folder / "t.yaml", folder, RunWide(default="t"))
-
-
-def refused(folder: Path, text: str) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        resolve(folder, text)
-    return [str(problem) for problem in caught.value.problems]
-
-
 def out(name: str) -> str:
     return f"leave it out for this model: `leave_out: [{name}]` beside openai"
 
 
 def test_a_model_that_shows_top_tokens_only_is_refused_what_needs_more(tmp_path: Path) -> None:
     pmi = "pointwise_mutual_information"
-    assert refused(tmp_path, SPEC) == [
+    assert problems(tmp_path, SPEC) == [
         f"t.yaml:12:5: estimators[1]: mean_token_entropy needs token_entropies, which {GIVES} (set `truncated_entropies` of openai; "
         f"or {out('mean_token_entropy')})",
         *(
@@ -79,13 +64,13 @@ def test_left_out_for_one_model_it_is_asked_of_the_others(tmp_path: Path) -> Non
 
 def test_one_variant_may_be_left_out_by_its_label(tmp_path: Path) -> None:
     one = ALLOWED.replace("pointwise_mutual_information, ", "'pointwise_mutual_information@without=both', ")
-    (problem,) = refused(tmp_path, one)
+    (problem,) = problems(tmp_path, one)
     assert problem.startswith("t.yaml:14:5: estimators[2]: pointwise_mutual_information@without=image needs logprobs_without_image")
 
 
 def test_recordings_that_lack_it_are_refused_too(tmp_path: Path) -> None:
     text = SPEC.replace("openai: {model: gpt-4o-mini, logprobs: 20}", "recorded: {source: logs, format: lmms-eval}")
-    found = [p for p in refused(tmp_path, text) if "p_true_sampling" in p]
+    found = [p for p in problems(tmp_path, text) if "p_true_sampling" in p]
     assert [p.split(" (")[0] for p in found] == [
         "t.yaml:15:5: estimators[4]: p_true_sampling needs p_true_sampling, which the model 'api' cannot give"
     ]
@@ -100,6 +85,19 @@ def test_the_paper_s_benchmark_leaves_out_three_for_its_api_model(tmp_path: Path
     assert sorted(e.label for e in resolved.estimators if not api.asked_for(e)) == sorted(three)
     lines = text.splitlines()
     for name in three:
-        (problem,) = refused(tmp_path, text.replace(", ".join(three), ", ".join(n for n in three if n != name)))
+        (problem,) = problems(tmp_path, text.replace(", ".join(three), ", ".join(n for n in three if n != name)))
         assert problem.startswith(f"t.yaml:{lines.index(f'  - {name}') + 1}:5: estimators[")
         assert f": {name} needs " in problem and "which the model 'gpt-4o-mini' cannot give" in problem
+
+
+def test_what_estimators_need_follows_from_their_arguments(tmp_path: Path) -> None:
+    """A model is refused for what an estimator reads with its own arguments, not for what it might read with others."""
+    text = change("{hf_vlm: {artifact: scene-vlm-base}}", "{recorded: {source: vlm_uncertainty_bench, run: x, format: vub}}")
+    asked = "[lexical_similarity, pointwise_mutual_information: {without: [image, both]}, semantic_entropy]"
+    found = [p for p in problems(tmp_path, text.replace("[perplexity]", asked)) if ": estimators[" in p]
+    assert [(f.split("estimators[")[1][0], f.split(" needs ")[1].split(", which")[0]) for f in found] == [
+        ("0", "draws, text"),
+        ("1", "logprobs_without_both, token_logprobs"),
+        ("1", "logprobs_without_image, token_logprobs"),
+        ("2", "draws, text, token_logprobs"),
+    ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from compiler import check
 from compiler.errors import nearest
 from compiler.load import Path_
-from compiler.spec import Spec
+from compiler.sections.reader import Reader
 from registry import abstaining, method_name
 from registry.plugins import Plugin
 
@@ -36,45 +36,33 @@ class AbstentionUse:
         return tuple(abstaining(model, method_name(self.label, self.options["fit"])) for model in self.of)
 
 
-class Problems(Protocol):
-    """How a problem is put down."""
-
-    def __call__(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None: ...
-
-
-Single = Callable[[Any, str, Path_], tuple[Plugin, dict[str, Any], Path_] | None]
-Combinations = Callable[[Plugin, Mapping[str, Any], Path_], list[tuple[dict[str, Any], dict[str, Any]]]]
-
-
-def resolve(spec: Spec, models: Sequence[str], single: Single, combinations: Combinations, problem: Problems) -> tuple[AbstentionUse, ...]:
+def resolve(reader: Reader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
     """Every method with all its parameters.
 
     Args:
+        reader: of the spec.
         models: labels of all models of the spec, those made here among them.
-        single: reads `{plugin: {parameters}}`.
-        combinations: expands the sweep of a plugin's parameters.
-        problem: takes what is wrong.
     """
     found: list[AbstentionUse] = []
-    for name, entry in spec.abstentions.items():
+    for name, entry in reader.spec.abstentions.items():
         path: Path_ = ("abstentions", name)
-        if not spec.judges:
-            problem(path, "an abstention is chosen on judged answers, and this spec has no judges", "add `judges:`", key=True)
+        if not reader.spec.judges:
+            reader.problem(path, "an abstention is chosen on judged answers, and this spec has no judges", "add `judges:`", key=True)
         options = entry.model_dump(include=set(OPTIONS) - {"of"})
-        of = _models(spec, entry.of, models, (*path, "of"), problem)
-        one = single(entry.model_extra or {}, "abstentions", path)
+        of = _models(reader, entry.of, models, (*path, "of"))
+        one = reader.single(entry.model_extra or {}, "abstentions", path)
         if one is None:
             continue
         plugin, given, at = one
-        for swept, args in combinations(plugin, given, at):
+        for swept, args in reader.combinations(plugin, given, at):
             found.append(AbstentionUse(check.label(name, swept), plugin, args, of, options))
     return tuple(sorted(found, key=lambda use: use.label))
 
 
-def _models(spec: Spec, named: list[str] | None, models: Sequence[str], path: Path_, problem: Problems) -> tuple[str, ...]:
+def _models(reader: Reader, named: list[str] | None, models: Sequence[str], path: Path_) -> tuple[str, ...]:
     """Labels of the models meant; a name without its sweep means all points of it."""
-    wanted = list(spec.models) if named is None else named
+    wanted = list(reader.spec.models) if named is None else named
     for i, name in enumerate(named or ()):
         if name not in models and name not in {m.split("@")[0] for m in models}:
-            problem((*path, i), f"expected a model of this spec, got '{name}'", nearest(name, models))
+            reader.problem((*path, i), f"expected a model of this spec, got '{name}'", nearest(name, models))
     return tuple(m for m in sorted(models) if m in wanted or m.split("@")[0] in wanted)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from compiler.errors import Mark, nearest
-from compiler.load import Document, Path_, dotted
+from compiler.errors import Problem, nearest
+from compiler.load import Path_, dotted
 from compiler.refs import prompt_path, prompts_folder
-from compiler.spec import Dataset
+from compiler.sections.reader import Reader
 from compiler.within import mark_within
 from registry import UNCERTAIN
 from registry.cards import Card
@@ -15,23 +15,21 @@ from registry.plugins import PROMPTS, Plugin
 from registry.where import WhereError, parse
 from runners.prompt_files import PromptError, fill, read_prompt
 
-Report = Callable[[Mark, str, str, str], None]
-"""Notes a problem: place, path, message, hint."""
 
-
-def expressions(entry: Dataset, path: Path_, card: Card, adapter: Plugin | None, document: Document, report: Report) -> dict[str, str]:
-    """The entry's expressions in their fixed spelling, by key; those with mistakes are reported and left out."""
+def expressions(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
+    """A data set's expressions in their fixed spelling, by key; those with mistakes are put down and left out."""
     declared = adapter.declares.get("META") if adapter else None
     found: dict[str, str] = {}
     for key in ("where", UNCERTAIN):
-        text: str | None = getattr(entry, key)
+        text: str | None = getattr(reader.spec.datasets[name], key)
         if text is None:
             continue
         try:
             found[key] = str(parse(text, declared, card.subsets))
         except WhereError as error:
-            at = (*path, key)
-            report(mark_within(document, at, error.at), dotted(at), error.message, error.hint)
+            at: Path_ = ("datasets", name, key)
+            mark = mark_within(reader.document, at, error.at)
+            reader.problems.append(Problem(mark, dotted(at), error.message, error.hint))
     return found
 
 
@@ -41,45 +39,45 @@ def named(card: Card, adapter: Plugin | None) -> dict[str, str]:
     return {name: str(parse(name, declared, card.subsets)) for name in sorted(card.subsets)}
 
 
-def asked(entry: Dataset, path: Path_, problem: Callable[[Path_, str, str], None]) -> dict[str, str]:
+def asked(reader: Reader, name: str) -> dict[str, str]:
     """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
-    if entry.ask is None:
+    ask, path = reader.spec.datasets[name].ask, ("datasets", name, "ask")
+    if ask is None:
         return {}
-    place = prompt_path(entry.ask)
+    place = prompt_path(ask)
     folder = prompts_folder()
     there = {file.stem for file in folder.glob("*.md")}
-    if entry.ask not in there:
-        problem((*path, "ask"), f"expected the name of a file {PROMPTS}/NAME.md, got '{entry.ask}'", nearest(entry.ask, there))
+    if ask not in there:
+        reader.problem(path, f"expected the name of a file {PROMPTS}/NAME.md, got '{ask}'", nearest(ask, there))
         return {}
     try:
-        fill(read_prompt("", str(folder / f"{entry.ask}.md")), {"question": ""}, place)
+        fill(read_prompt("", str(folder / f"{ask}.md")), {"question": ""}, place)
     except PromptError as error:
-        problem((*path, "ask"), str(error), "")
+        reader.problem(path, str(error))
         return {}
     return {"ask": place}
 
 
-def disjoint(
-    name: str, datasets: Mapping[str, Dataset], known: Mapping[str, Mapping[str, str]], problem: Callable[[Path_, str, str], None]
-) -> dict[str, str]:
+def disjoint(reader: Reader, name: str, known: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """What the data sets select that this one may share no sample with, by name.
 
     Only data sets of one source are compared: elsewhere equal ids say nothing.
     """
-    entry, found = datasets[name], {}
+    datasets, found = reader.spec.datasets, dict[str, str]()
+    entry = datasets[name]
     for i, other in enumerate(entry.disjoint or ()):
         path: Path_ = ("datasets", name, "disjoint", i)
         theirs = datasets.get(other)
         if theirs is None or other == name:
-            problem(path, f"expected another data set of this spec, got '{other}'", nearest(other, set(datasets) - {name}))
+            reader.problem(path, f"expected another data set of this spec, got '{other}'", nearest(other, set(datasets) - {name}))
         elif (theirs.card, theirs.source, theirs.model_extra) != (entry.card, entry.source, entry.model_extra):
-            problem(
+            reader.problem(
                 path,
                 f"'{other}' is of another card, source or parameters, so its samples are others anyway",
                 "name data sets of one source",
             )
         elif theirs.where is None:
-            problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")
+            reader.problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")
         elif "where" in known.get(other, {}):
             found[other] = known[other]["where"]
     return found

@@ -1,20 +1,19 @@
-"""Metrics and slices against the rest of the spec, before anything runs: is there everything that they read?"""
+"""Metrics: those without which another misleads; and metrics and slices against the rest of the spec, before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
+from compiler import check
 from compiler.errors import nearest
 from compiler.load import Path_
 from compiler.refs import Ref
+from compiler.resolved import Resolved
 from registry import ASKED, UNCERTAIN, plugins
 from registry.columns import CODE_OF, GROUP_OF, field_of, judge_of, mark_of
 from registry.plugins import Plugin, PluginError
 from registry.where import FIELDS
-
-if TYPE_CHECKING:
-    from compiler.resolve import Resolved
 
 Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""
@@ -26,6 +25,20 @@ LISTS = ("references", "choices")
 """Columns of samples that expressions cannot ask about, and metrics can."""
 CROSS = "*"
 """Between the fields of a slice."""
+
+
+def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
+    """And those without which one of them misleads, with its own values of the parameters that both have."""
+    found = {ref.label: ref for ref in metrics}
+    for ref in metrics:
+        for name in ref.plugin.declares.get("COMPANIONS", ()):
+            plugin = plugins.get("metrics", name)
+            defaults = {p.name: p.default for p in plugin.parameters}
+            args = {parameter: ref.args.get(parameter, default) for parameter, default in defaults.items()}
+            label = check.label(name, {k: v for k, v in args.items() if v != defaults[k]})
+            if not any(other.plugin.name == name and other.args == args for other in found.values()):
+                found[label] = Ref(label, plugin, args)
+    return tuple(sorted(found.values(), key=lambda r: r.label))
 
 
 def faults(resolved: Resolved) -> Iterator[Fault]:

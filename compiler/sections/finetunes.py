@@ -1,0 +1,46 @@
+"""The `finetunes:` section, spelled out: which models are made here, of which data sets, beginning from which models."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from compiler import check
+from compiler.errors import nearest
+from compiler.load import Path_
+from compiler.names import names_of
+from compiler.refs import Ref, located
+from compiler.sections.reader import Reader
+from compiler.sections.tuned import FinetuneUse
+from registry.plugins import DatasetName, ModelName, Plugin
+
+
+def resolve(reader: Reader) -> tuple[FinetuneUse, ...]:
+    """Every model that is made here."""
+    spec = reader.spec
+    data, bases = {**spec.datasets, **spec.pairs}, {**spec.models, **spec.finetunes}
+    found: list[FinetuneUse] = []
+    for name, entry in spec.finetunes.items():
+        one = reader.single(entry, "finetunes", ("finetunes", name))
+        if one is None:
+            continue
+        plugin, given, at = one
+        for swept, args in reader.combinations(plugin, given, at):
+            datasets = _named(reader, plugin, args, at, DatasetName, data)
+            models = _named(reader, plugin, args, at, ModelName, bases)
+            found.append(FinetuneUse(Ref(check.label(name, swept), plugin, located(plugin, args)), datasets, models))
+    return tuple(sorted(found, key=lambda f: f.ref.label))
+
+
+def _named(
+    reader: Reader, plugin: Plugin, args: Mapping[str, Any], at: Path_, kind: type[DatasetName | ModelName], known: Collection[str]
+) -> tuple[str, ...]:
+    """What its parameters of one type name, each of which must be known."""
+    found = set()
+    for parameter in plugin.parameters:
+        for used in names_of(parameter.annotation, args.get(parameter.name), kind):
+            found.add(used)
+            if used not in known:
+                what = "dataset" if kind is DatasetName else "model"
+                reader.problem((*at, parameter.name), f"expected a {what} of this spec, got '{used}'", nearest(used, known))
+    return tuple(sorted(found))
