@@ -111,12 +111,13 @@ def calibrate(
       qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
       qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
-    from compiler import calibrate as calibrating
+    from compiler.calibrate import calibrate as choose
+    from compiler.calibrating.wanted import Wanted
 
-    wanted = calibrating.Wanted(
+    wanted = Wanted(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
     )
-    if not calibrating.calibrate(Project(), spec, wanted):
+    if not choose(Project(), spec, wanted):
         raise typer.Exit(1)
 
 

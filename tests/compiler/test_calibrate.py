@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from compiler.calibrate import Wanted, calibrate, find_entry
+from compiler.calibrate import calibrate
+from compiler.calibrating.wanted import Wanted
 from compiler.cli import app
 from compiler.project import Project, ProjectError
 from tests.calibration_project import SPEC, calibration_project
@@ -36,20 +37,6 @@ def respell(project: Project, old: str, new: str) -> Project:
     assert old in text
     spec_of(project).write_text(text.replace(old, new))
     return Project(project.root)
-
-
-def find(project: Project, wanted: str | None):
-    return find_entry(spec_of(project), project.root, project.resolve("s"), wanted)
-
-
-def test_a_perturbation_is_named_by_plugin_or_variant(project: Project) -> None:
-    assert (find(project, "blur").label, find(project, "blur").pointed) == ("blur@radius=1", False)
-    assert (find(project, "blur@radius=2").args["radius"], find(project, "blur@radius=2").pointed) == (2.0, True)
-    assert find(project, "typos").index == 2 and find(project, "typos").label == "typos"
-    with pytest.raises(ProjectError, match="no perturbation 'blurr'; did you mean 'blur'"):
-        find(project, "blurr")
-    with pytest.raises(ProjectError, match="say which with --perturbation: blur, gaussian_noise, jpeg, typos"):
-        find(project, None)
 
 
 def test_a_share_of_answers_by_a_real_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,13 +139,6 @@ def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, ca
     (project.root / "registry" / "data" / "clip").unlink()
     with pytest.raises(ProjectError, match=r"clip_mask@\S+: registry/data/clip is not on this disk; `qualm plan s` says how to get it"):
         calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, distance="psnr=20"))
-
-
-def test_a_variant_is_called_what_the_spec_calls_it(project: Project, tmp_path: Path) -> None:
-    masked = respell(with_clip(project, tmp_path / "clip"), "{artifact: clip}", "{artifact: clip, strength: [0.5, 1]}")
-    labels = {p.label for p in masked.resolve("s").perturbations if p.plugin.name == "clip_mask"}
-    entry = find(masked, "clip_mask")
-    assert labels == {entry.name("strength", {**entry.args, "strength": s}) for s in (0.5, 1.0)}
 
 
 @pytest.mark.parametrize("wanted", [Wanted("inv", auto=True), Wanted("inv", parameter="temperature")])
