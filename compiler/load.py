@@ -239,8 +239,12 @@ class _Builder:
             result[key] = self.build(value_node, (*path, key), depth + 1)
         return result
 
-    def _pairs(self, node: yaml.MappingNode, path: Path_) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        """The node's pairs, with those of `<<: *alias` behind its own and not over them."""
+    def _pairs(self, node: yaml.MappingNode, path: Path_, met: set[yaml.Node] | None = None) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+        """The node's pairs, with those of `<<: *alias`, and of what that merges in turn, behind its own and not over them.
+
+        What was `met` on the way has given its pairs: mappings that merge each other end, and merges of merges stay few.
+        """
+        met = {node} if met is None else met
         own = {k.value for k, _ in node.value if isinstance(k, yaml.ScalarNode) and k.tag != _TAG + "merge"}
         for key, value in node.value:
             if key.tag != _TAG + "merge":
@@ -251,8 +255,13 @@ class _Builder:
                 if not isinstance(parent, yaml.MappingNode) or parent is node:
                     self.problems.append(Problem(self._mark(value), dotted(path), "expected << to name a mapping"))
                     continue
-                for inner_key, inner_value in parent.value:
-                    if inner_key.tag != _TAG + "merge" and inner_key.value not in own:
+                if parent in met:
+                    continue
+                met.add(parent)
+                for inner_key, inner_value in self._pairs(parent, path, met):
+                    if not isinstance(inner_key, yaml.ScalarNode):
+                        yield inner_key, inner_value
+                    elif inner_key.value not in own:
                         own.add(inner_key.value)
                         yield inner_key, inner_value
 

@@ -51,6 +51,8 @@ def problems(text: str) -> list[str]:
         ),
         ("1: a\n", 's.yaml:1:1: expected a name as key, got 1 (write "1" in quotes if that name was meant)'),
         ("? [a, b]\n: 1\n", "s.yaml:1:3: expected a name as key, got a list or mapping"),
+        ("a:\n  <<: {[b, c]: 1}\n", "s.yaml:2:8: a: expected a name as key, got a list or mapping"),
+        ("a:\n  <<: 3\n", "s.yaml:2:7: a: expected << to name a mapping"),
         ("[" * 100, "s.yaml:1:41: nested more than 40 deep"),
         ("a: &a\n  b: *a\n", "s.yaml:1:4: expands to more than 40 levels (an alias (*name) that repeats aliases?)"),
     ],
@@ -74,6 +76,19 @@ def test_anchors_and_merge_keys_work() -> None:
     data = parse("base: &b {x: 1, y: 2}\nother:\n  <<: *b\n  y: 3\nsame: *b\n", "s").data
     assert data["other"] == {"y": 3, "x": 1}
     assert data["same"] == {"x": 1, "y": 2}
+
+
+def test_merge_keys_bring_what_their_mappings_merge() -> None:
+    data = parse("a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2}\nc: {<<: *b, z: 3}\n", "s").data
+    assert data["c"] == {"x": 1, "y": 2, "z": 3}
+    assert parse("a: &a {x: 1, <<: &b {y: 2, <<: *a}}\n", "s").data == {"a": {"x": 1, "y": 2}}, "that merge each other"
+
+
+def test_merges_of_merges_are_read_at_once() -> None:
+    text = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 12))
+    started = time.perf_counter()
+    assert parse(text, "s").data["a11"] == {"x": 1}
+    assert time.perf_counter() - started < 1
 
 
 def test_marks_point_at_values_and_keys() -> None:
