@@ -23,6 +23,10 @@ def test_what_people_said_of_a_question_that_cannot_be_answered():
     assert judged("rules", answers) == [1, 0, 1, 0]  # says nothing of PEOPLE: any way of declining is right
 
 
+def test_two_answers_are_what_people_said():
+    assert judged("vqa", [Answered("What is it?", (), "soup", ("soup", "soup"))]) == [round(1 / 3, 6)]
+
+
 def test_one_way_to_decline_is_nobody_s_answer():
     answers = [Answered("What color is the cat?", (), said, ("There is no cat.",)) for said in ("I don't know.", "black")]
     assert judged("vqa", answers) == [1, 0]

@@ -47,6 +47,24 @@ def test_a_data_set_with_judges_of_its_own():
     assert ("all", "yes_no_f1") not in found and found["all", "yes_rate"]["value"] == 0.25
 
 
+def test_ratings_of_the_judge_that_is_scored():
+    """A metric that names no judge reads the one that `accuracy` does."""
+    samples = [Sample(f"s{i}", "Is it?", references=("yes",), category="existence", group=f"g{i}") for i in range(4)]
+    texts = {s.sample_id: text for s, text in zip(samples, ["Yes", "Yes.", "yes", "No"], strict=True)}
+    judges = [ref("pope"), ref("amber", match="exact")]
+    score = ref("mme_score", judge="", picture="group", subtask="category")
+    assert scored(samples, texts, judges, [score])["all", "mme_score"]["value"] == 2 * 75
+    assert scored(samples, texts, judges, [score], own=["amber"])["all", "mme_score"]["value"] == 2 * 25
+
+
+def test_of_two_judges_of_options_the_first_is_scored():
+    samples = [Sample("s", "Which?", choices=("red", "blue"), answer_index=1)]
+    for judges, rating in ((["option_match", "first_character"], 1), (["first_character", "option_match"], 0)):
+        found = scored(samples, {"s": "Actually blue"}, [ref(name) for name in judges], [ref("accuracy")])
+        assert found["all", "accuracy"]["value"] == rating
+        assert {name: judgements()[name, "s"]["rating"] for name in judges} == {"option_match": 1, "first_character": 0}
+
+
 def test_a_data_set_that_is_not_of_yes_and_no_has_no_such_score():
     samples = [Sample("s", "What?", references=("red",))]
     assert ("all", "yes_no_f1") not in scored(samples, {"s": "red"}, [ref("pope")], METRICS[:1])

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.prompts import INSTRUCTION, messages, render_question
+from runners.prompts import INSTRUCTION, messages, p_true_sampling, render_question
 
 
 def test_open_question_is_left_alone():
@@ -22,3 +22,8 @@ def test_messages_hold_the_image_first():
     assert turn["role"] == "user"
     assert [part["type"] for part in turn["content"]] == ["image", "text"]
     assert [part["type"] for part in messages("q?", image=False)[0]["content"]] == ["text"]
+
+
+def test_a_sampled_answer_is_one_line_whatever_it_holds():
+    lines = p_true_sampling("q?", "red", ["red\nor  blue", "", " no "]).split("\n")
+    assert lines[2:6] == ["red or blue", "", "no", "Possible answer: red"]

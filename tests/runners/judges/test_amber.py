@@ -11,6 +11,7 @@ from runners.judges.amber import amber
         ("yes", -1, 1),
         ("No.", -1, 0),
         (" No", -1, 0),
+        (" Yes", -1, 1),
         ("No, it is not", -1, 0),
         ("**Yes**, it is", -1, 1),
         ("Not at all", -1, -1),

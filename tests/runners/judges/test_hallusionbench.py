@@ -41,6 +41,14 @@ def test_unclear_is_right_where_the_figure_is_not_shown():
     assert (official[0].rating, official[0].marks["code"]) == (1, 2)
 
 
+def test_a_question_that_the_server_will_not_answer_is_unscored():
+    """That is no reply of the judge's, so it is not unclear either."""
+    with serving(lambda body, nth: (400, "{}", {}) if "Student: rude" in prompt_of(body) else "well") as server:
+        (one, other), _ = ask(server, "hallusionbench", ["?"] * 2, [["no"]] * 2, ["rude", "No"], on_failure="unclear")
+    assert other.marks["code"] == 2
+    assert (one.rating, one.reply, one.parse_ok, dict(one.marks)) == (None, None, False, {})
+
+
 def test_no_sentence_and_no_references():
     with serving(strict_teacher) as server:
         made, _ = ask(server, "hallusionbench", ["What color is it?"] * 3, [["no"], [], []], ["No", "I don't know", "red"])

@@ -25,6 +25,8 @@ def rating(reference, prediction):
         ("5", "3.5", 0),
         ("4", "There are .4 of them. four", 0),
         ("4", "I see a dog. There are four cats.", 1),
+        ("4", "a.b" * 32 + " four", 1),
+        ("4", "a.b" * 33 + " four", 0),  # as in VQA's evaluation, 32 full stops are deleted and no more
         ("4", "twenty-four", 1),
         ("2", "t-wo", 0),
         ("2", "t?wo t? ", 1),

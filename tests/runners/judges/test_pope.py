@@ -17,6 +17,7 @@ FIXTURES = Path(__file__).resolve().parents[3] / ".." / "shared" / "fixtures" / 
         ("Yes. No", "yes"),
         ("\nNo", "yes"),
         ("No, there is no dog.", "no"),
+        ("No, it is a cat", "no"),
         ("no", "no"),
         ("No", "no"),
         ("Yes", "yes"),

@@ -45,13 +45,13 @@ def judge(body, nth):
 
 def test_counts_of_sentences():
     facts, region = ["There is a dog."], "[0, 0, 9, 9]: a brown dog"
-    said = ["A dog. A cat sits. It is calm. A dog.", "A dog. An ox", "Silence.", "", "x" * 16_000]
+    said = ["A dog. A cat sits. It is calm. A dog.", "A cat. An ox", "Silence.", "", "x" * 16_000]
     with serving(judge) as server:
         made, context = ask(server, "shr", ["Describe this image in detail."] * 5, [facts] * 5, said, [region] * 5)
         text = next(prompt_of(b) for b in server.bodies if "calm" in prompt_of(b).split("Sentences:")[1])
         assert f"Regions:\n{region}\n\nFacts:\nThere is a dog.\n\nSentences:\n1. A dog.\n2. A cat sits.\n3. It is calm." in text
     assert made[0].marks == {"hallucinated": 1, "correct": 1, "unclear": 1, "sentences": 3}
     assert made[0].rating == pytest.approx(2 / 3)
-    assert (made[1].rating, made[1].marks["sentences"]) == (1, 1), "what is called something else is left out"
+    assert (made[1].rating, made[1].marks["sentences"]) == (0, 1), "what is called something else is left out"
     assert [(j.rating, j.parse_ok, dict(j.marks)) for j in made[2:]] == [(None, False, {})] * 3
     assert context.counters["prompts too long"] == 1

@@ -67,6 +67,12 @@ def test_end_of_sequence_ends_an_answer_and_is_counted(model):
     assert short[0].text == model.tokenizer.decode(tokens[:place], skip_special_tokens=True).strip()
 
 
+def test_an_answer_is_what_stands_before_the_first_end(model):
+    first, second = model.tokenizer("cube red", add_special_tokens=False)["input_ids"][-2:]
+    end = next(iter(model.stops))
+    assert model.texts([[first, end, second, end], [first], [end, second]]) == [*model.texts([[first]] * 2), ""]
+
+
 def test_prompt_is_the_processors_own_and_ends_where_the_answer_begins(model):
     asked = messages(QUESTIONS[0])
     alone = model.encode([Request(model.render(asked), picture(0))]).tensors
@@ -85,6 +91,7 @@ def test_a_prompt_that_cannot_be_read_is_told_by_its_text(model, image):
     mark = model.processor.image_token
     assert misfit("What color is the cube?") == misfit("cube " * 40) == misfit("😀" * 20) == ""
     tokens = model.tokenizer(model.render(messages("cube " * most, image=image)))["input_ids"]
+    assert misfit("cube " * (2 * most - len(tokens))) == "", "as many as it reads at most"
     assert misfit("cube " * most) == f"its prompt has {len(tokens):,} tokens, and the model reads at most {most:,}"
     assert misfit(f"What is {mark} ?") == f"its words have {mark!r}, by which this model marks where a picture stands"
 

@@ -1,6 +1,7 @@
 """Words that a model weighs its own answer with; their probabilities are held to plain passes in test_one_pass.py."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -38,6 +39,15 @@ def test_every_spelling_counts(model):
     assert true_share(model, logits, "?") == [pytest.approx(len(ids) / len(model.tokenizer))]
 
 
+def test_spellings_add_up():
+    """A tokenizer that knows the word with and without a space before it."""
+    logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=torch.float64)
+    p = logits.softmax(1)[0]
+    assert true_share(_Spelt({"True": 1, " True": 3}), logits, "?") == [pytest.approx(float(p[1] + p[3]))]
+    found = yes_share(_Spelt({"yes": 0, " Yes": 1, "no": 2, "NO": 3}), logits, "?")
+    assert found == [pytest.approx(float(p[:2].sum()))]
+
+
 @pytest.mark.parametrize("word", ["yes", "no", "True"])
 def test_a_tokenizer_without_the_word_is_an_error(model, word):
     with pytest.raises(ModelError, match=f"no spelling of '{word}' is one known token"):
@@ -52,3 +62,14 @@ class _Deaf:
 
     def tokenize(self, text):
         return [self.tokenizer.unk_token_id if self.tokenizer.unk_token_id is not None else 0, *(ord(c) for c in text)]
+
+
+class _Spelt:
+    """A model whose tokenizer knows these texts behind a prompt, and reads anything else letter by letter."""
+
+    def __init__(self, ids):
+        self.label, self.tokenizer, self.ids = "spelt", SimpleNamespace(unk_token_id=None), ids
+
+    def tokenize(self, text):
+        behind = text.removeprefix("?")
+        return [99, self.ids[behind]] if behind in self.ids else [99, *map(ord, behind)]
