@@ -168,4 +168,20 @@ def _tar(archive: tarfile.TarFile) -> tuple[list[_Member], list[str]]:
             members.append(_Member(name, info.size, lambda info=info: archive.extractfile(info)))  # type: ignore[misc]
         else:
             problems.append(f"{name!r}: a link or device; only files are unpacked")
+    _ends(archive, members)
     return members, problems
+
+
+def _ends(archive: tarfile.TarFile, members: list[_Member]) -> None:
+    """Python takes a damaged head of a member, or a cut between two, for the end of the archive; there should be zeros.
+
+    Raises:
+        ArchiveError: there are none, so that members may be lost.
+    """
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        behind = f"behind {members[-1].name!r}" if members else "at its beginning"
+        raise ArchiveError(f"not a whole archive: cut or damaged {behind}; fetch it again")
+    while archive.fileobj.read(1 << 20):  # to the end, where compressed ones have their checksum
+        pass

@@ -200,6 +200,8 @@ def _whole(value: Any, text: str, begin: int, end: int, path: Path, line: int) -
     Raises:
         BadTextError: it has half of a surrogate pair.
     """
+    if text.find("\\", begin, end) < 0:  # mostly: one character is looked for ten times as fast
+        return
     if text.find("\\ud", begin, end) < 0 and text.find("\\uD", begin, end) < 0:
         return
     try:

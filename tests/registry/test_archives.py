@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -101,3 +102,33 @@ def test_damaged_archives(tmp_path: Path, target: Path, name: str) -> None:
             check_zip(path)
         with pytest.raises(ArchiveError, match="damaged"):
             unpack(path, target, lambda member, size: None)
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz"])
+def test_a_tar_that_loses_its_later_members(tmp_path: Path, target: Path, name: str) -> None:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as archive:
+        for member in "abc":
+            info = tarfile.TarInfo(member)
+            info.size = 600
+            archive.addfile(info, io.BytesIO(bytes(600)))
+    data = whole.getvalue()  # each member: a head of 512 bytes and two blocks
+    for broken, behind in (
+        (data[:1536], "cut or damaged behind 'a'"),
+        (data[:1600], "cut or damaged behind 'a'"),
+        (data[:1536] + b"x" + data[1537:], "cut or damaged behind 'a'"),
+        (data[:3072] + b"\xff" * 512 + data[3584:], "cut or damaged behind 'b'"),
+        (data[:4608], "cut or damaged behind 'c'"),
+    ):
+        (tmp_path / name).write_bytes(gzip.compress(broken) if name.endswith("gz") else broken)
+        with pytest.raises(ArchiveError, match=f"not a whole archive: {behind}; fetch it again"):
+            unpack(tmp_path / name, target, lambda member, size: None)
+        assert files(target) == {}
+    packed = bytearray(gzip.compress(data))
+    packed[-8] ^= 1  # the checksum
+    (tmp_path / "b.tar.gz").write_bytes(packed)
+    with pytest.raises(ArchiveError, match="not a whole archive: CRC check failed"):
+        unpack(tmp_path / "b.tar.gz", target, lambda member, size: None)
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    unpack(tmp_path / name, target, lambda member, size: None)
+    assert len(files(target)) == 3
