@@ -108,9 +108,15 @@ def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]
     found = {}
     for name in (git(project.root, "ls-tree", "-z", "--name-only", commit, f"specs/{spec}/stages/") or "").split("\0"):
         if name.endswith(".json"):
-            raw = json.loads(git(project.root, "show", f"{commit}:{name}") or "{}")
             stage = Path(name).stem
-            found[stage] = PlannedStage(stage, raw["kind"], "", to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], ())
+            try:
+                raw = json.loads(git(project.root, "show", f"{commit}:{name}") or "{}")
+                found[stage] = PlannedStage(stage, raw["kind"], "", to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], ())
+            except (ValueError, KeyError, TypeError) as error:
+                raise ProjectError(
+                    f"{commit[:10]}:{name}: not a stage as this version compiles them ({type(error).__name__}: {error}); "
+                    "`qualm compare` of a checkout of that commit reads it"
+                ) from None
     return found
 
 

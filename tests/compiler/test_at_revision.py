@@ -71,6 +71,14 @@ def scored(history: History, a: str, b: str, **more) -> dict:
     return compare.compare_scores(history, None, a, b, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "score"}'])
+def test_a_stage_that_another_version_compiled(history: History, text: str) -> None:
+    (history.root / "specs/s/stages/score.json").write_text(text)
+    commit(history.root)
+    with pytest.raises(ProjectError, match=r"[0-9a-f]{10}:specs/s/stages/score\.json: not a stage as this version compiles them \("):
+        benchmark_at(history, "HEAD", "s")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("a", "b", "revision", "names"),
     [
