@@ -88,13 +88,14 @@ def _content(results: Results) -> dict[str, Any]:
     singles = [d for d in results.datasets if d in results.samples and d not in with_pairs]
     each = wanted // (len(with_pairs) + len(singles) or 1)
     tables = strategies.strategies(results)
+    drawn = studies.studies(results)
     return {
         "title": visible(params.get("title") or results.stage.spec, 200),
         "description": visible(params.get("description") or "", 4000),
         "facts": _facts(results),
         "datasets": [_dataset(results, name) for name in results.datasets],
         "published": published.compare(results),
-        "studies": studies.studies(results),
+        "studies": drawn if any(not f.missing for f in drawn) else [],
         "taxonomy": data_sets.taxonomy(results),
         "data_sets": data_sets.data_sets(results),
         "strategies": tables,
@@ -119,8 +120,11 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("Seed", str(results.stage.seed)),
         ("Models", f"{len(results.models)}"),
         ("Datasets", f"{len(results.datasets)}"),
-        ("Answers", f"{results.answers.height:,}" if results.answers.height else f"up to {scored:,} each"),
     ]
+    if variants := results.stage.params.get("variants"):
+        facts.append(("Perturbations", f"{len({v['plugin'] for v in variants}):,} in {len(variants):,} variants"))
+    answers = f"{results.answers.height:,}" if results.answers.height else f"up to {scored:,} each"
+    facts.append(("Clean answers" if variants else "Answers", answers))
     if results.judge:
         facts.append(("Judge", results.judge))
     if results.main_setting:

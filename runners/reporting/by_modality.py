@@ -29,14 +29,15 @@ MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
 
 
 def grids(means: pl.DataFrame) -> list[Heat]:
-    """Estimators against modalities, a grid per model, data set and metric."""
+    """Estimators against modalities, a grid per model, data set and metric, in the order of the questions."""
     found: dict[tuple[str, ...], dict[tuple[str, str], Row]] = {}
     for row in means.iter_rows(named=True):
         metric, estimator = _split(row["metric"])
         if (plugin := metric.partition("@")[0]) in NAMES and estimator:
             found.setdefault((row["model"], row["dataset"], metric, plugin), {})[estimator, row["variant"]] = row
     made = []
-    for (model, dataset, metric, plugin), cells in found.items():
+    asked, pairs = list(NAMES), list(dict.fromkeys(key[:2] for key in found))
+    for (model, dataset, metric, plugin), cells in sorted(found.items(), key=lambda i: (pairs.index(i[0][:2]), asked.index(i[0][3]))):
         shown = [m for m in MODALITIES if any(variant == m for _, variant in cells)]
         middle = MIDDLE[plugin]
         most = max([0.2, *(abs(r["value"] - middle) for r in cells.values() if r["value"] is not None)])

@@ -44,6 +44,8 @@ class Figure:
     missing: str = ""
     wide: bool = False
     table: tuple[list[str], list[list[str]]] | None = None
+    folded: bool = False
+    """Behind its title until that is pressed: one of many of its kind."""
 
     def trimmed(self) -> Figure:
         if len(self.panels) > MOST_PANELS:
@@ -180,8 +182,8 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
         for model in models:
             rows = _histogram(joined.filter((pl.col("model") == model) & (pl.col("estimator") == estimator)))
             if rows:
-                svg = charts.right_and_wrong(rows, words(estimator), name("uncertainty", model, estimator, dataset))
-                figure.panels.append(Panel(shown(model), svg))
+                svg = charts.right_and_wrong(rows, "uncertainty", name("uncertainty", model, estimator, dataset))
+                figure.panels.append(Panel(words(estimator), svg, shown(model) if len(models) > 1 else ""))
     figure.missing = "" if figure.panels else "no answer on this dataset has both an uncertainty and a verdict"
     return figure.trimmed()
 

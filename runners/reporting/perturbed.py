@@ -65,7 +65,7 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "tests": tested.sheet(order, about),
         "blame": [_blame_grid(attributions, model) for model in attributions["model"].unique(maintain_order=True)],
         "blamed": _blame_sheet(blames, results),
-        "stability": _stability(read_frame(results.stage.inputs.get("rank_stability"), RANK_STABILITY)),
+        "stability": _stability(read_frame(results.stage.inputs.get("rank_stability"), RANK_STABILITY), results),
         "means": _means(means, results),
         "sweeps": sweeps(results),
         "coverage": coverage(results, order),
@@ -261,7 +261,7 @@ def _blame_sheet(blames: pl.DataFrame, results: Results) -> Sheet | None:
     return Sheet("How often the right modality is blamed", header, rows, note=note)
 
 
-def _stability(frame: pl.DataFrame) -> Sheet | None:
+def _stability(frame: pl.DataFrame, results: Results) -> Sheet | None:
     if frame.is_empty():
         return None
     rows = []
@@ -273,9 +273,9 @@ def _stability(frame: pl.DataFrame) -> Sheet | None:
         rows.append([by[0] if by[0] == by[1] else "two metrics", first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
     note = (
         "Kendall’s τ-b of the two orders of the estimators: 1 the same, 0 nothing in common, −1 reversed; undefined with fewer than three. "
-    )
-    note += "Its interval comes from resampled questions. AUROC is of clean inputs, URR and HCC are means over perturbations."
-    note += f" The first {MOST_ROWS} of {frame.height:,} pairs are shown." if frame.height > MOST_ROWS else ""
+        "Its interval comes from resampled questions. AUROC is of clean inputs, URR and HCC are means over perturbations. "
+        + _rest(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))
+    ).strip()
     return Sheet(
         "Do estimators keep their order?", ["ranked by", "here", "and there", "τ-b", "interval", "estimators"], rows, note=note, wordy=True
     )
@@ -295,10 +295,9 @@ def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
     shown = [v for v in (CLEAN, *MODALITIES) if any(k[3] == v for k in cells)]
     keys = list(dict.fromkeys(k[:3] for k in cells))
     body = [[" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in shown)] for key in keys[:MOST_ROWS]]
-    note = (
-        "Unweighted means over the perturbations of each modality under which the metric is defined, with intervals. "
-        "Coverage: group-conditional, calibrated on clean inputs. "
-    )
+    note = "Unweighted means over the perturbations of each modality under which the metric is defined, with intervals. "
+    if any(metric.startswith("coverage") for _, _, metric in keys[:MOST_ROWS]):
+        note += "Coverage: group-conditional, calibrated on clean inputs. "
     note += _rest(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
     return Sheet("By modality of the perturbation", ["model · data set · metric", *shown], body, note=note)
 

@@ -89,11 +89,11 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
 
-def compare(results: Results) -> Comparison:
-    """Everything the section on published results shows."""
+def compare(results: Results) -> Comparison | None:
+    """Everything the section on published results shows; None for a spec that names none."""
     folder = results.stage.inputs.get("published") or results.stage.params.get("published")
     if not folder:
-        return Comparison("this spec names no published tables")
+        return None
     if PUBLISHED not in results.settings:
         return Comparison(f"no conformal setting of this spec is called '{PUBLISHED}', so nothing repeats the authors' choices")
     tables = read_tables(Path(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -19,7 +20,7 @@ UNCERTAINTY = "mean_uncertainty"
 
 
 def sweeps(results: Results) -> list[Figure]:
-    """Per dataset: accuracy (a line per model), URR (a line per estimator), mean uncertainty (a panel per estimator)."""
+    """Per dataset: accuracy (a line per model), URR (a line per estimator), mean uncertainty (a figure per estimator, folded)."""
     frame = results.plots.get("sweeps", pl.DataFrame())
     if frame.is_empty():
         return [Figure("Strength", missing="no perturbation has two strengths, or no metric of them is named")]
@@ -31,16 +32,28 @@ def sweeps(results: Results) -> list[Figure]:
         figures += _figures(f"Accuracy against strength: {shown(dataset)}", plain, "model", models)
         for model in models:
             of = here.filter((pl.col("model") == model) & pl.col("metric").str.starts_with(REFLECTION))
-            names = of["estimator"].unique(maintain_order=True).to_list()
-            for start in range(0, len(names), len(SERIES)):
-                some = names[start : start + len(SERIES)]
-                title = f"URR against strength: {shown(model)} on {shown(dataset)}"
+            parts = _parts(of["estimator"].unique(maintain_order=True).to_list(), len(SERIES))
+            for place, some in enumerate(parts, 1):
+                which = f" ({place} of {len(parts)})" if len(parts) > 1 else ""
+                title = f"URR against strength: {shown(model)} on {shown(dataset)}{which}"
                 figures += _figures(title, of.filter(pl.col("estimator").is_in(some)), "estimator", some)
         of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
         for estimator in of["estimator"].unique(maintain_order=True).to_list():
-            title = f"{words(estimator).capitalize()}, mean, against strength: {shown(dataset)}"
-            figures += _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
+            title = f"Mean uncertainty against strength: {words(estimator)} on {shown(dataset)}"
+            made = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
+            figures += [replace(figure, folded=True) for figure in made]
     return figures
+
+
+def _parts(names: list[str], most: int) -> list[list[str]]:
+    """As few parts as hold at most so many each, about equally large.
+
+    >>> _parts(list("abcdefghi"), 8)
+    [['a', 'b', 'c', 'd', 'e'], ['f', 'g', 'h', 'i']]
+    """
+    many = -(-len(names) // most)
+    each = -(-len(names) // many) if many else 1
+    return [names[start : start + each] for start in range(0, len(names), each)]
 
 
 def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> list[Figure]:

@@ -67,12 +67,22 @@ def signed(value: float, digits: int = 3) -> str:
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
 
 
-_ACRONYMS = {"ece", "mce", "auroc", "auarc", "auprc", "aurc", "uacc", "lac", "aps", "raps", "f1", "idk", "lave", "vqa", "n"}
+_ACRONYMS = {
+    *("ece", "mce", "auroc", "auarc", "auprc", "aurc", "uacc", "lac", "aps", "raps", "f1", "idk", "lave", "vqa", "n"),
+    *("luq", "inv", "sbj", "amb", "ive", "clip", "jpeg"),
+}
+_CALLED = {"p_true": "P(True)", "p_true_sampling": "P(True) over samples", "deg_mat": "DegMat"}
 
 
 def words(name: str) -> str:
-    """`set_size` as `set size`, `ece` as `ECE`."""
-    return visible(" ".join(w.upper() if w in _ACRONYMS else w for w in name.split("_")), 120)
+    """A name as the field writes it: `set_size` as `set size`, `ece` as `ECE`, `p_true` as `P(True)`.
+
+    >>> words("clip_mask"), words("p_true@prompt=plain"), words("deg_mat")
+    ('CLIP mask', 'P(True)@prompt=plain', 'DegMat')
+    """
+    plugin, at, rest = name.partition("@")
+    said = _CALLED.get(plugin) or " ".join(w.upper() if w in _ACRONYMS else w for w in plugin.split("_"))
+    return visible(said + at + rest.replace("_", " "), 120)
 
 
 def why_undefined(n: int, n_unscored: int) -> str:

@@ -56,7 +56,7 @@ def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]
             fabric.scores.append({**like, "model": model, "metric": f"auroc[{name}]", **numbers, "n_unscored": 0 if value else 20})
     table = leaderboard.leaderboards(read_results(fabric.stage()), "open")[-1]
     assert (table.caption, table.first) == ("Uncertainty estimators", "Estimator")
-    assert [name for name, _ in table.rows] == ["semantic entropy@version=sum", "perplexity", "luq", "p true"]
+    assert [name for name, _ in table.rows] == ["semantic entropy@version=sum", "perplexity", "LUQ", "P(True)"]
     assert [n for _, n in table.groups] == [1] * len(models)
     assert [[cell.rank for cell in cells] for _, cells in table.rows] == [["best"] * len(models), *[[""] * len(models)] * 3]
     assert table.rows[-1][1][0].value == "undefined"

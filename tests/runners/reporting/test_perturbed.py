@@ -158,7 +158,7 @@ def test_labelled_questions_answer_the_first_question_before_perturbed_ones_do(f
     assert found is not None
     assert (
         found["answers"][0][1]
-        == "Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: on choice: luq of large, 0.66."
+        == "Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: on choice: LUQ of large, 0.66."
     )
 
 
@@ -196,6 +196,7 @@ def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
     titles = [f.title for f in section["sweeps"]]
     assert titles[:2] == ["Accuracy against strength: choice", "URR against strength: large on choice"] and len(titles) == 4
     assert [len(f.panels) for f in section["sweeps"]] == [1, 1, 1, 1]
+    assert [f.folded for f in section["sweeps"]] == [False, False, True, True], "one figure per estimator would bury what follows"
     assert [row[3] for row in section["stability"].rows] == ["undefined", "−0.20"]
     (coverage,) = section["coverage"]
     assert len(coverage.panels) == 3 and "of 12 perturbed cells" in coverage.caption

@@ -16,7 +16,7 @@ from runners import report
 from runners.records import write_table
 from runners.stage import StageError
 
-SECTIONS = ["leaderboard", "calibration", "uncertainty", "breakdown", "published", "studies", "examples", "reading"]
+SECTIONS = ["leaderboard", "calibration", "uncertainty", "breakdown", "examples", "reading"]
 
 
 class Page(HTMLParser):
@@ -90,6 +90,24 @@ def test_every_section_is_there_and_nothing_leaves_the_page(fabricate: Callable[
     assert sum(t == "svg" for t, _ in page.elements) >= 16
     assert sum(t == "img" for t, _ in page.elements) == 12
     assert len(text) < 2_000_000
+
+
+def test_published_results_and_studies_stand_where_there_are_any(fabricate: Callable[..., Any]) -> None:
+    _, without = made(fabricate().stage())
+    assert not {"published", "studies"} & set(without.ids()) and "Studies" not in without.text
+    Path("tables").mkdir()
+    two_sizes = {"small": {"family": "F", "billions": 1}, "large": {"family": "F", "billions": 7}}
+    _, page = made(fabricate().stage(published="tables", about=two_sizes))
+    assert {"published", "studies"} <= set(page.ids())
+    assert "Not drawn: no conformal setting of this spec is called 'published'" in page.text
+    links = [a.get("href") for t, a in page.elements if t == "a"]
+    assert {"#published", "#studies"} <= set(links)
+
+
+def test_facts_name_the_perturbations_and_call_clean_answers_so(fabricate: Callable[..., Any]) -> None:
+    variants = [{"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image"} for r in (2, 10)]
+    _, page = made(fabricate().stage(variants=variants))
+    assert "Perturbations 1 in 2 variants Clean answers" in page.text
 
 
 def test_the_same_tables_give_the_same_bytes(fabricate: Callable[..., Any], tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""What README.md and docs/*.md say can be typed, opened or looked up: commands with their options, links, files."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from compiler.cache import app as store
+from compiler.cli import app
+from compiler.doctor import app as doctor
+from registry.cli import app as data
+
+UsageError = typer.BadParameter.__mro__[1]
+"""Typer's own copy of Click's, which has no public name."""
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+
+
+@cache
+def known() -> dict[str, Any]:
+    """All of Qualm's commands, as Typer's own copy of Click has them."""
+    below = {name: typer.main.get_command(group) for name, group in (("data", data), ("doctor", doctor), ("cache", store))}
+    return {**typer.main.get_command(app).commands, **below}  # type: ignore[attr-defined]
+
+
+def commands(page: str) -> Iterator[str]:
+    """Every `qualm ...` of a page: lines of its blocks, without comments, and code within its sentences."""
+    text = PAGES[page]
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    rest = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for told in (*lines, *re.findall(r"`([^`]+)`", rest.replace("\n", " "))):
+        for part in told.split("&&"):
+            if part.strip().startswith("qualm "):
+                yield part.strip().partition(" #")[0]  # a comment may hold an apostrophe
+
+
+def wrong_with(command: str) -> str:
+    """Why it cannot be typed; empty if it can."""
+    words = [w for w in shlex.split(command.partition(" > ")[0])[1:] if w != "..."]
+    at, below = None, known()
+    while below and words and words[0] not in ("-h", "--help"):
+        name = words.pop(0)
+        if name not in below:
+            return f"no command '{name}'"
+        at, below = below[name], getattr(below[name], "commands", {})
+    if at is None or words[:1] in (["-h"], ["--help"]):
+        return ""
+    takes = {o for p in at.params for o in (*p.opts, *p.secondary_opts) if o.startswith("-")}
+    if strange := [w for w in words if w.startswith("-") and w.partition("=")[0] not in takes and not re.fullmatch(r"-[a-z].+", w)]:
+        return f"no option {' '.join(strange)}"
+    try:
+        _, left, _ = at.make_parser(at.context_class(at)).parse_args(words)
+    except UsageError as error:
+        return str(error)
+    return f"too many words: {' '.join(left)}" if left else ""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_are_as_they_are_typed(page: str) -> None:
+    wrong = {c: why for c in commands(page) if (why := wrong_with(c))}
+    assert not wrong
+
+
+def test_every_command_is_told_of() -> None:
+    told = [c for page in PAGES for c in commands(page)]
+    names = [f"{name} {below}".strip() for name, c in known().items() for below in getattr(c, "commands", [""])]
+    missing = [name for name in names if not any(f"{c} ".startswith(f"qualm {name} ") for c in told)]
+    assert not missing, "a command that no page names is found by nobody"
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", re.sub(r"`|\[|\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
+
+
+@cache
+def anchors(file: Path) -> set[str]:
+    return {slug(h) for h in re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", PAGES[page])):
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if not path.startswith(("http://", "https://")) and not (file.exists() and (not anchor or anchor in anchors(file))):
+            wrong.append(target)
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_are_there(page: str) -> None:
+    named = set(re.findall(r"(?<![\w./-])((?:compiler|registry|runners|tests|docs)/[\w./-]+\.(?:py|md|yaml|json|css|html))", PAGES[page]))
+    examples = {"registry/cards/street_signs.yaml"}
+    assert not sorted(n for n in named - examples if not (ROOT / n).exists() and not re.search(r"[A-Z]{3,}", n))
