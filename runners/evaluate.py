@@ -137,7 +137,7 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[T
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
-        for name, sets, names_of_each in _columns_for(metric, cell, reads):
+        for name, sets, names_of_each in _columns_for(cell, reads):
             made = [_task(metric, each | coded, universe, np.searchsorted(part.rows, universe)) for each in sets]
             for task in made:
                 task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
@@ -147,7 +147,7 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[T
     return tasks, labels
 
 
-def _columns_for(metric: Metric, cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str]]]:
+def _columns_for(cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str]]]:
     """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too."""
     settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
     estimators: dict[str, dict[str, Floats]] = {"": {}}

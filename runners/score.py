@@ -82,7 +82,7 @@ def _run(stage: Stage) -> None:
     if compare:
         _publish(stage, "comparisons", tests, COMPARISONS)
     if "effects" in stage.outputs:
-        _publish(stage, "effects", _corrected_grid(grid, **stage.params["tests"]), EFFECTS)
+        _publish(stage, "effects", _corrected_grid(grid, stage.params["tests"]["correction"], stage.params["tests"]["family"]), EFFECTS)
         stage.count(effects=len(grid))
     if "correlations" in stage.outputs:
         _study(stage, rows)
@@ -107,7 +107,7 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
     return found
 
 
-def _corrected_grid(grid: list[dict[str, Any]], permutations: int, correction: str, family: str) -> list[dict[str, Any]]:
+def _corrected_grid(grid: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
     """Corrected over all models, variants and estimators of each dataset and slice."""
     for place in dict.fromkeys((row["dataset"], row["slice"]) for row in grid):
         _corrected([row for row in grid if (row["dataset"], row["slice"]) == place], correction, family)

@@ -129,8 +129,8 @@ def _target(sample: dict[str, Any]) -> str | None:
 def preferences(rows: Sequence[Row]) -> list[Example]:
     """What a row's own answer is preferred to: the worse answer that the data have, else its partner's in a contrastive pair."""
     rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
-    both = pairs([row for row in rows if row.rejected is None])
-    return rated + [own.example(rejected=other.target) for own, other in both if own.target != other.target and not own.choices]
+    both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
+    return rated + [own.example(rejected=other.target) for own, other in both]
 
 
 def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:

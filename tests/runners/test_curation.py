@@ -93,6 +93,15 @@ def test_pairs_stay_or_go_together(tmp_path: Path, folders: list[Path]) -> None:
     assert share["low"] < 0.8 < share["high"]
 
 
+def test_the_worse_of_two_fates_is_told(tmp_path: Path, folders: list[Path]) -> None:
+    p1a, p1u, p2a, p2u = SAMPLES[:4]
+    told = {"ann": ["valid", "invalid", "misplaced", "invalid"], "bob": ["invalid", "invalid", "misplaced", "invalid"]}
+    decisions = [said(s, d, r) for r, of in told.items() for s, d in zip((p1a, p1u, p2a, p2u), of, strict=True)]
+    write_decisions(tmp_path / "reviews" / "decisions.csv", decisions)
+    found = curate(SAMPLES, folders, tmp_path / "reviews", unreviewed="keep")
+    assert found.facts["units"]["dropped"] == {"invalid": 2}, "one member is unresolved, another misplaced"
+
+
 def test_decisions_on_other_content_are_stale(tmp_path: Path, folders: list[Path]) -> None:
     p1a, p1u, p2a, p2u = SAMPLES[:4]
     reworded = {**p2a, "question": "What was p2?"}

@@ -8,6 +8,7 @@ import pytest
 
 from registry.plugins import load
 from registry.sample import IMAGES, SAMPLES
+from runners.data_cards import read_card
 from runners.inputs import Dataset, read_variants
 from runners.perturbations import generator
 from runners.records import iterate, read_table, write_table
@@ -115,6 +116,29 @@ def test_a_context_is_handed_who_the_items_are_and_what_does_not_apply_is_left_o
     assert [r["variant"] for r in rows if r["sample_id"] == "s0003"] == ["clean"]
     assert len(rows) == 19
     assert project.run().counters["answers computed"] == 0
+
+
+def test_cards_say_what_was_left_out_of_each_data_set(project, tmp_path_factory):
+    project.dataset("more", 5)
+    silent = "MODALITY = 'text'\n\ndef odd(batch, rngs):\n    return [q if i % 2 else None for i, q in enumerate(batch)]\n"
+    odd = {"variant": "odd", "plugin": "odd", "modality": "text", "args": {}}
+    with made_up(tmp_path_factory.mktemp("plugins")) as add:
+        add("perturbations", "some", SOURCE)
+        add("perturbations", "odd", silent)
+        found = {}
+        for variant in (SOME, odd):
+            project.perturb(variant, ["open", "more"])
+            for name in ("open", "more"):
+                found[variant["plugin"], name] = read_card(project.folder / f"results/t/perturbed/{variant['plugin']}/{name}.md")
+    assert {key: card["left_out"] for key, card in found.items()} == {
+        ("some", "open"): {"samples: ends with three": 1},
+        ("some", "more"): {"samples: ends with three": 1},
+        ("odd", "open"): {"samples: it cannot be applied to": 5},
+        ("odd", "more"): {"samples: it cannot be applied to": 3},
+    }
+    card = found["some", "more"]
+    assert (card["kind"], card["recipe"]["args"], card["counts"]["all"]["answerable"]) == ("perturbed", {"times": 2}, 4)
+    assert [parent["name"] for parent in card["parents"]] == ["more"]
 
 
 def test_scene_graphs_of_scenes(tmp_path, monkeypatch, model, tmp_path_factory):

@@ -5,6 +5,8 @@ import csv
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import kendalltau
+from sklearn.metrics import roc_auc_score
 
 from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SAMPLES, SCORES
 from runners.cells import Cell
@@ -109,6 +111,18 @@ def test_means_over_the_perturbations_of_a_modality(study):
 def test_estimators_keep_their_order_from_model_to_model(study):
     rows = [r for r in study.rank_stability() if (r["metric_a"], r["metric_b"]) == ("uncertainty_reflection_rate",) * 2]
     assert len(rows) == 6 and all(r["n_estimators"] == 4 and r["tau_b"] > 0 for r in rows)
+
+
+def test_estimators_are_ranked_by_auroc_on_clean_inputs_alone(study):
+    rows = [r for r in study.rank_stability() if (r["metric_a"], r["metric_b"]) == ("auroc", "auroc")]
+    assert len(rows) == 6
+    for row in rows:
+        both = [study.seen[row[f"model_{side}"], row[f"dataset_{side}"], "clean"] for side in "ab"]
+        assert row["tau_b"] == pytest.approx(kendalltau(*([_auroc(cell, e) for e in ESTIMATORS] for cell in both)).statistic)
+
+
+def _auroc(cell, estimator):
+    return roc_auc_score(cell.columns["correct"] == 0, cell.uncertainties[estimator])
 
 
 def test_labelled_subsets_are_pooled_and_their_modality_is_found(study):

@@ -16,11 +16,15 @@ def test_what_an_answer_is_preferred_to():
         row("c", "yes", "q"),
         row("d", "yes", "q"),
         row("alone", "blue"),
+        row("e", "three", "r", rejected="four"),
+        row("f", "none", "r"),
     ]
     assert [(e.answer, e.rejected) for e in preferences(rows)] == [
         ("Two dogs.", "A cat."),
+        ("three", "four"),
         ("red", "I don't know."),
         ("I don't know.", "red"),
+        ("none", "three"),
     ]
 
 
