@@ -34,6 +34,12 @@ def takes_choices(ref: Mapping[str, Any]) -> bool:
     return CHOICES in plugins.get("judges", ref["plugin"]).reads
 
 
+def ref_of(chosen: plugins.Chosen, label: str = "") -> dict[str, Any]:
+    """A judge that a parameter of another plugin names, as `judge` takes it: by its label, or else by its own name."""
+    ref = {"plugin": chosen, "args": {}} if isinstance(chosen, str) else dict(chosen)
+    return {"label": label or ref["plugin"], **ref}
+
+
 def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
     """Judgements in order, by one judge of the spec.
 

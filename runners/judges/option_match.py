@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from registry.plugins import Chosen, Kind
 from runners.judges import JudgeContext, Judgement
 from runners.judges._options import judged
-from runners.judging import Answered, judge
+from runners.judging import Answered, judge, ref_of
 from runners.prompts import LETTERS
 
 AROUND = (
@@ -41,18 +41,15 @@ def option_match(
     For multiple-choice questions to which there are texts and no numbers per option. In [0, 1], higher is better.
 
     Args:
-        otherwise: A judge of open answers (`lave: {by: ...}`) for replies that cannot be read.
+        otherwise: A judge for replies that cannot be read: of open answers (`lave: {by: ...}`), or another of options.
         on_failure: `wrong`: a reply that names no option, or several, is wrong, where there is no such judge.
     """
     found = [judged(*row, named, on_failure) for row in zip(references, predictions, choices, strict=True)]
     left = [i for i, one in enumerate(found) if not one.parse_ok]
     if otherwise is None or not left:
         return found
-    ref = (
-        {"label": "option_match", "plugin": otherwise, "args": {}} if isinstance(otherwise, str) else {"label": "option_match", **otherwise}
-    )
-    asked = [Answered(questions[i], tuple(references[i]), predictions[i]) for i in left]
-    for i, one in zip(left, judge(ref, asked, context.settings, context.counters), strict=True):
+    asked = [Answered(questions[i], tuple(references[i]), predictions[i], choices=tuple(choices[i])) for i in left]
+    for i, one in zip(left, judge(ref_of(otherwise, "option_match"), asked, context.settings, context.counters), strict=True):
         found[i] = one
     return found
 

@@ -18,7 +18,7 @@ from runners.finetunes import FinetuneContext, FinetuneError
 from runners.inputs import Dataset, Variant
 from runners.judges import JudgeError
 from runners.judges.rules import normalise
-from runners.judging import Answered, judge
+from runners.judging import Answered, judge, ref_of
 from runners.models import DRAWS
 from runners.stage import Stage
 from runners.tuning.examples import Row
@@ -45,11 +45,10 @@ def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str],
         FinetuneError: the judge fails; what it had judged is kept.
     """
     asked = [k for k, row in enumerate(rows) if not row.choices]
-    chosen = {"plugin": by, "args": {}} if isinstance(by, str) else dict(by)
     counters: Counter[str] = Counter()
     given = [Answered(rows[k].question, tuple(rows[k].references) if rows[k].answerable else (), answers[k]) for k in asked]
     try:
-        judged = judge({"label": chosen["plugin"], **chosen}, given, context.settings, counters)
+        judged = judge(ref_of(by), given, context.settings, counters)
     except JudgeError as error:
         raise FinetuneError(str(error)) from error
     finally:

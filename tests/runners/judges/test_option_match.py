@@ -81,3 +81,4 @@ def test_what_is_left_goes_to_another_judge():
     assert judge(both).rating is None and judge(both, otherwise=otherwise).rating == 1
     assert judge("(A)", otherwise=otherwise).rating == 0
     assert judge("I don't know", otherwise=otherwise) == Judgement(0.0, True)
+    assert judge("B or C", otherwise="first_character").rating == 1, "a judge of options is told them"
