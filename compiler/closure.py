@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -56,10 +56,7 @@ def _imports(root: Path, file: str) -> tuple[str, ...]:
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     here = Path(file).parent.as_posix().replace("/", ".")
     found = list(_packages(root, file))
-    skipped = {id(n) for block in ast.walk(tree) if _type_checking(block) for n in ast.walk(block)}
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
+    for node in _statements(tree.body):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found += _module(root, alias.name)
@@ -71,6 +68,15 @@ def _imports(root: Path, file: str) -> tuple[str, ...]:
         elif isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ASSETS" for t in node.targets):
             found += [posixpath.normpath(f"{Path(file).parent.as_posix()}/{asset}") for asset in ast.literal_eval(node.value)]
     return tuple(dict.fromkeys(found))
+
+
+def _statements(block: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Those in a block and in the blocks within it, but none that only a type checker reads; their expressions are not looked at."""
+    for node in block:
+        if not _type_checking(node):
+            yield node
+            for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+                yield from _statements(getattr(node, inner, ()))
 
 
 def _type_checking(node: ast.AST) -> bool:

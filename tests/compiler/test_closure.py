@@ -38,6 +38,17 @@ def test_all_ways_to_import(tmp_path: Path) -> None:
     )
 
 
+def test_an_import_counts_wherever_a_statement_may_stand(tmp_path: Path) -> None:
+    blocks = (
+        "if x:\n    import runners.a\nelse:\n    import runners.b\n"
+        "try:\n    import runners.c\nexcept E:\n    import runners.d\nelse:\n    import runners.e\nfinally:\n    import runners.f\n"
+        "class C:\n    async def f(self):\n        with x:\n            for i in x:\n                import runners.g\n"
+        "match x:\n    case 1:\n        while x:\n            import runners.h\n"
+    )
+    write(tmp_path, {"runners/all.py": blocks, **{f"runners/{name}.py": "" for name in "abcdefghi"}})
+    assert closure(["runners/all.py"], tmp_path) == tuple(sorted(["runners/all.py", *(f"runners/{name}.py" for name in "abcdefgh")]))
+
+
 def test_execution_settings_are_no_content(tmp_path: Path) -> None:
     write(tmp_path, {"runners/a.py": "from runners.settings import S\n", "runners/settings.py": ""})
     assert closure(["runners/a.py"], tmp_path) == ("runners/a.py",)
