@@ -13,7 +13,7 @@ from runners import curves, metric_study, perturbation_study
 
 FOLDER = Path(__file__).parents[2] / ".dvc" / "plots"
 FIELDS = curves.FIELDS | perturbation_study.FIELDS | {"metric_study": metric_study.FIELDS}
-MADE = ("rev", "at", "preference", "cell", "series", "sweep")
+MADE = ("rev", "at", "preference", "cell", "series", "sweep", "place")
 """Fields that DVC adds, or that a template makes itself."""
 AXES = {
     "reliability": ("confidence", "accuracy"),
@@ -66,3 +66,18 @@ def test_heat_maps_show_what_is_undefined_and_what_is_negative() -> None:
     assert "\u22120.50<" in drawn and "undef." in drawn and drawn.count("undef.") == 1
     red = re.findall(r'fill="rgb\((\d+), (\d+), (\d+)\)"', drawn)
     assert any(int(r) > int(b) + 60 for r, _, b in red)
+
+
+@pytest.mark.parametrize("name", ["urr", "hcc"])
+def test_heat_maps_go_from_image_to_text_to_both_in_the_order_of_strengths(name: str) -> None:
+    import vl_convert
+
+    text = (FOLDER / f"qualm_{name}.json").read_text()
+    for anchor, value in {"X_LABEL": "perturbation", "Y_LABEL": "estimator", "X": "variant", "Y": "estimator", "TITLE": "t"}.items():
+        text = text.replace(f"<DVC_METRIC_{anchor}>", value)
+    same = dict.fromkeys(FIELDS[name], "") | {"rev": "workspace", "model": "m", "dataset": "d", "estimator": "e", "metric": name}
+    order = [("amb", "cross", ""), ("blur@radius=2", "image", "0.5"), ("inv", "text", ""), ("blur@radius=10", "image", "-0.1")]
+    made = [same | {"variant": v, "modality": m, "value": x} for v, m, x in order]
+    drawn = vl_convert.vegalite_to_svg(json.loads(text.replace('"<DVC_METRIC_DATA>"', json.dumps(made))), vl_version="5.20")
+    axis = [v for v in re.findall(r">([a-z]+(?:@radius=\d+)?)<", drawn) if v in {v for v, _, _ in order}]
+    assert axis == ["blur@radius=2", "blur@radius=10", "inv", "amb"], "what is undefined keeps its place"
