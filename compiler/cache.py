@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from compiler.project import Project, ProjectError
-from registry.printing import human, plain, print_json
+from registry.printing import human, plain, print_json, print_labelled
 
 if TYPE_CHECKING:
     from runners.upkeep import Done, Holding
@@ -158,8 +158,9 @@ def _table(found: list[Holding], current: dict[str, list[str]]) -> None:
         out.print("the store is empty: nothing was answered here yet")
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("model", "engine", "answers", "draws", "signals", "segments", "size", "last used", "used by"):
-        table.add_column(name, justify="left" if name in ("model", "engine", "last used", "used by") else "right")
+    for name in ("model", "engine", "answers", "draws", "signals", "segments", "size", "last used"):
+        table.add_column(name, justify="left" if name in ("model", "engine", "last used") else "right", no_wrap=True)
+    users = []
     for h in found:
         counts = dict.fromkeys(("answers", "draws", "signals"), 0)
         for part, n in h.parts.items():
@@ -168,8 +169,11 @@ def _table(found: list[Holding], current: dict[str, list[str]]) -> None:
         state = engine if h.engine in current else f"[yellow]{engine} old[/]"
         stages = ", ".join(h.stages[:2]) + (f" and {len(h.stages) - 2} more" if len(h.stages) > 2 else "")
         numbers = [f"{n:,}" if n else "-" for n in (*counts.values(), h.segments)]
-        table.add_row(plain(h.about.get("label", "unknown")), state, *numbers, human(h.bytes), _ago(h.last_use), plain(stages))
+        table.add_row(plain(h.about.get("label", "unknown")), state, *numbers, human(h.bytes), _ago(h.last_use))
+        users.append((f"{h.about.get('label', 'unknown')} {engine}", stages))
     out.print(table)
+    out.print("\n[bold]used by[/]")
+    print_labelled(out, users)
     old = sum(h.bytes for h in found if h.engine not in current)
     notes = [f"{human(sum(h.bytes for h in found))} in all"]
     notes += [f"{human(old)} of old engines (`qualm cache gc --unused` removes them)"] if old else []
@@ -182,10 +186,9 @@ def _table(found: list[Holding], current: dict[str, list[str]]) -> None:
 
 def _ago(then: float) -> str:
     seconds = max(0.0, time.time() - then)
-    for name, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+    for name, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
-            n = int(seconds // length)
-            return f"{n} {name}{'s' if n > 1 else ''} ago"
+            return f"{int(seconds // length)} {name} ago"
     return "just now"
 
 

@@ -212,22 +212,20 @@ def _run_time(side: Side, models: set[str]) -> Stage:
 
 def print_comparison(found: Mapping[str, Any], console: Console) -> None:
     """Differences as a table; a row is bright where its interval leaves out 0."""
-    console.print(
-        Text.assemble(("a ", "dim"), (found["a"], "bold"), ("   b ", "dim"), (found["b"], "bold"), ("   difference = b − a", "dim"))
-    )
+    console.print(Text.assemble(("a ", "dim"), (found["a"], "bold"), ("   b ", "dim"), (found["b"], "bold")))
     for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in found["differences"]):
         rows = [d for d in found["differences"] if (d.get("model", ""), d["dataset"]) == group]
         title = Text(" · ".join(x for x in group if x), style="bold")
         table = plain_table(title)
+        table.padding = (0, 1, 0, 0)  # with its interval, a row fills 80 columns
         table.add_column("metric", overflow="fold")
-        level = f"{found['level']:.0%} interval" if found["level"] else ""
-        for name in ("a", "b", "difference", level, "better", "n"):
+        level = f" ({found['level']:.0%} interval)" if found["level"] else ""
+        for name in ("a", "b", f"b − a{level}", "better", "n"):
             table.add_column(name, justify="right")
         for d in rows:
             style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("separate") else "dim")
-            interval = "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
-            numbers = [_plain(d["a"]), _plain(d["b"]), _plain(d["delta"], "+.3f")]
-            table.add_row(Text(d["metric"]), *numbers, interval, d.get("better") or "", f"{d['n']:,}", style=style)
+            change = _plain(d["delta"], "+.3f") + ("" if d["low"] is None else f" {d['low']:+.3f} to {d['high']:+.3f}")
+            table.add_row(Text(d["metric"]), _plain(d["a"]), _plain(d["b"]), change, d.get("better") or "", f"{d['n']:,}", style=style)
         console.print(table)
     for t in found["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
 from compiler.project import Project, ProjectError
-from compiler.views import console
 from registry.dvcstate import Checkout, read_lock
 
 
@@ -91,7 +91,10 @@ def _params(entry: dict[str, Any]) -> dict[str, Any]:
 
 def print_lineage(node: dict[str, Any]) -> None:
     """`qualm lineage FILE` as a tree."""
-    console().print(_tree(node))
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out.width = 1000  # a line is one line for those who search it
+    out.print(_tree(node))
 
 
 def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
@@ -102,7 +105,8 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     if "tracked_by" in node:
         tree.add(f"tracked by {node['tracked_by']}  [dim]{(node['tracked_md5'] or '')[:8]}[/]")
     if "stage" in node:
-        tree.add(f"made by [yellow]{node['stage']}[/], {len(node['code'])} code files, parameters {escape(_brief(node['params']))}")
+        said = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
+        tree.add(f"made by [yellow]{node['stage']}[/], {len(node['code'])} code files{said}")
         for child in node["inputs"]:
             _tree(child, tree)
     return tree

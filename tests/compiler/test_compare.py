@@ -170,9 +170,10 @@ def test_missing_answers_are_an_error_that_names_the_file(checkout: Checkout) ->
 
 def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     checkout.add("s", {"a": flips(80, 0.4, 1), "b": flips(80, 0.9, 2)})
-    compare.print_comparison(compare.compare_scores(checkout, None, "a", "b"), Console(width=120))  # type: ignore[arg-type]
+    compare.print_comparison(compare.compare_scores(checkout, None, "a", "b"), Console(width=80))  # type: ignore[arg-type]
     out = capsys.readouterr().out
-    assert "difference = b − a" in out and "95% interval" in out and "McNemar, exact, d: only a right" in out
+    assert "b − a (95% interval)" in out and "McNemar, exact, d: only a right" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("b", "c", "p"), [(12, 5, 0.143463), (5, 12, 0.143463), (0, 0, 1.0), (3, 3, 1.0), (0, 6, 0.03125)])
