@@ -16,7 +16,7 @@ from registry import cards
 from registry.entries import EntryError, find
 from registry.models import Published, published
 from registry.plugins import Plugin
-from registry.references import CitationError, cited, entries_of
+from registry.references import CitationError, cited, entries_of, keys_of_entries
 
 SOFTWARE = "qualm"
 
@@ -83,7 +83,7 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
 def _model(made: Bibliography, project: Project, name: str) -> None:
     """An entry of the registry or a model of the hub."""
     known = _published(name)
-    found: dict[str, str] = cited(known.cites, known.name) if known else {}
+    found = cited([*(known.cites if known else ()), *keys_of_entries().get(name, ())], name)
     try:
         details = find(project.root, name).details
     except EntryError:

@@ -11,7 +11,11 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import yaml
+
 FILE = Path(__file__).with_name("references.bib")
+ENTRIES = Path(__file__).with_name("cited_entries.yaml")
+"""Keys of FILE for entries of registry/data/ that are published models under names of our own."""
 
 _ENTRY = re.compile(r"^@(\w+)\{([^,\s]+),.*?^\}", re.MULTILINE | re.DOTALL)
 
@@ -32,6 +36,13 @@ def entries_of(text: str) -> dict[str, str]:
 def references(file: Path = FILE) -> dict[str, str]:
     """All entries of the file by key."""
     return entries_of(file.read_text(encoding="utf-8"))
+
+
+@cache
+def keys_of_entries(file: Path = ENTRIES) -> dict[str, list[str]]:
+    """Entry -> keys of its papers."""
+    found: dict[str, list[str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return found
 
 
 def cited(keys: Iterable[str], by: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from typer.testing import CliRunner
 
 from compiler.cite import bibliography
@@ -18,9 +19,14 @@ def test_the_papers_of_vlm_uqbench_at_its_own_scale() -> None:
     assert said["liu2024improved"] == {"models": ["llava-1.5-7b-hf"]}
     assert said["wang2024qwen2vl"] == {"models": ["Qwen2-VL-7B-Instruct"]}
     assert said["kuhn2023semantic"] == said["farquhar2024detecting"] == {"estimators": ["semantic_entropy"]}
-    assert said["radford2021learning"] == {"perturbations": ["clip_mask"]}
+    assert said["radford2021learning"] == {"models": ["clip-vit-large-patch14-336"], "perturbations": ["clip_mask"]}
     assert said["wang_vlmuqbench"]["perturbations"][0] == "amb" and said["wang_vlmuqbench"]["datasets"] == ["hallucination"]
-    assert "models: deberta-large-mnli" in made.without
+    assert said["he2021deberta"] == {"models": ["deberta-large-mnli"]} and made.without == []
+
+
+@pytest.mark.parametrize("spec", Project().specs())
+def test_nothing_of_our_specs_goes_uncited_but_our_own_model(spec: str) -> None:
+    assert set(bibliography(Project(), spec).without) <= {"models: scene-vlm-base"}
 
 
 def test_nested_plugins_are_cited_too() -> None:

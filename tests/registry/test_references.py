@@ -7,14 +7,14 @@ import pytest
 from registry import plugins
 from registry.cards import card_names, load_card
 from registry.models import published
-from registry.references import FILE, CitationError, cited, entries_of, references
+from registry.references import FILE, CitationError, cited, entries_of, keys_of_entries, references
 
 OURS = [plugins.get(kind, name) for kind in plugins.KINDS for name in plugins.names(kind)]
 
 
 def named() -> set[str]:
     found = {key for plugin in OURS for key in plugin.declares.get("CITES", ()) if not key.startswith("@")}
-    return found | {key for model in published().values() for key in model.cites}
+    return found | {key for model in published().values() for key in model.cites} | {k for keys in keys_of_entries().values() for k in keys}
 
 
 def test_every_key_is_on_record_and_everything_on_record_is_named() -> None:
