@@ -39,7 +39,7 @@ class TablePictures:
         return read_rows(self.path, self._what, ("index", "image"), self._silent)
 
     def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """The id of a row's picture, and the picture where it was not given before."""
+        """The id of a row's picture, and the picture, not looked at yet, where it was not given before."""
         if len(cell) <= POINTER:
             if self._known.get(cell) in self.given:
                 return self._known[cell], None
@@ -53,7 +53,17 @@ class TablePictures:
             self._known[index] = image_id
         if image_id in self.given:
             return image_id, None
-        return image_id, Image(image_id, whole_picture(data, f"{where}: image"), index)
+        return image_id, Image(image_id, data, index)
+
+    def give(self, image: Image, where: str) -> Image:
+        """A picture that the stage is to have.
+
+        Raises:
+            AdapterError: it is none.
+        """
+        whole_picture(image.data, f"{where}: image")
+        self.given.add(image.image_id)
+        return image
 
     def _cell(self, index: str, where: str) -> tuple[str, str]:
         """The image cell of a row that comes later, and where it stands."""

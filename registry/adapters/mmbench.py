@@ -50,15 +50,16 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
     for where, row in read_rows(path, WHAT, KEYS, context):
         with context.record():
             sample = _sample(need(row, KEYS, where, OTHERS), where)
-            wanted = (rotations or sample.meta["rotation"] == "0") and context.selects(sample)
-            if not wanted and sample.sample_id not in pictures.pointed_at:
+            taken, pointed_at = rotations or sample.meta["rotation"] == "0", sample.sample_id in pictures.pointed_at
+            if not taken and not pointed_at:
                 continue
             image_id, image = pictures.of(sample.sample_id, row["image"], where)
-            if image is not None:
-                yield image
-                pictures.given.add(image_id)
+            sample = replace(sample, image_id=image_id)
+            wanted = taken and context.selects(sample)
+            if image is not None and (wanted or pointed_at):
+                yield pictures.give(image, where)
             if wanted:
-                yield replace(sample, image_id=image_id)
+                yield sample
 
 
 def _sample(row: dict[str, str], where: str) -> Sample:

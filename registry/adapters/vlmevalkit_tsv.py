@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from registry.adapters import AdapterContext, AdapterError
@@ -46,45 +47,59 @@ def vlmevalkit_tsv(
     source = context.need_source("vlmevalkit_tsv")
     sent: set[str] = set()
     for split, prefix, path in parts(source, files):
-        there = next(read_rows(path, WHAT, ("index", "question")), (str(path), {}))[1]
-        letters = [c for c in LETTERS if c in there] if kind != "open" and {"A", "B"} <= set(there) else []
-        if kind == "multiple_choice" and not letters:
-            raise AdapterError(f"{path}: kind: multiple_choice: expected the columns A and B; there are: {', '.join(there)}")
-        columns = Columns(
-            "vlmevalkit_tsv",
-            question="question",
-            answer="answer" if "answer" in there else None,
-            answer_is="letter",
-            choices=letters,
-            id="index",
-            category="category" if "category" in there else None,
-            meta=[*(["l2-category"] if "l2-category" in there else []), *meta],
-        )
-        pictures = TablePictures(path, context, WHAT) if "image" in there else None
-        if pictures is not None:
-            pictures.given = sent
+        columns, pictures = _columns(path, kind, meta), _pictures(path, context, sent)
         for where, row in read_rows(path, WHAT, context=context):
             with context.record():
                 sample = columns.sample(row, None, split, prefix, where)
-                sample = replace(sample, group=prefix + _base(row["index"]) if letters else "", question=_asked(row, sample.question))
-                wanted = context.selects(sample)
-                if not wanted and (pictures is None or row["index"] not in pictures.pointed_at):
-                    continue
+                image, name = None, ""
                 if pictures is not None:
                     image_id, image = pictures.of(row["index"], row["image"], where)
-                    if image is not None:
-                        yield image
-                        sent.add(image_id)
                 elif row.get("image_path"):
                     name = _one(row["image_path"], where)
                     image_id = picture_prefix(images, prefix) + name
-                    if image_id not in sent:
-                        yield read_image(source, (placed(images, split, name),), image_id, where)
-                        sent.add(image_id)
                 else:
                     raise AdapterError(f"{where}: no picture; expected a column `image` (base64) or `image_path`")
+                group = prefix + _base(row["index"]) if columns.choices else image_id
+                sample = replace(sample, image_id=image_id, group=group, question=_asked(row, sample.question))
+                wanted = context.selects(sample)
+                if pictures is not None and image is not None and (wanted or row["index"] in pictures.pointed_at):
+                    yield pictures.give(image, where)
+                elif wanted and name and image_id not in sent:
+                    yield read_image(source, (placed(images, split, name),), image_id, where)
+                    sent.add(image_id)
                 if wanted:
-                    yield replace(sample, image_id=image_id, group=sample.group or image_id)
+                    yield sample
+
+
+def _head(path: Path) -> Collection[str]:
+    """The table's columns."""
+    return next(read_rows(path, WHAT, ("index", "question")), (str(path), dict[str, str]()))[1]
+
+
+def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
+    there = _head(path)
+    letters = [c for c in LETTERS if c in there] if kind != "open" and {"A", "B"} <= set(there) else []
+    if kind == "multiple_choice" and not letters:
+        raise AdapterError(f"{path}: kind: multiple_choice: expected the columns A and B; there are: {', '.join(there)}")
+    return Columns(
+        "vlmevalkit_tsv",
+        question="question",
+        answer="answer" if "answer" in there else None,
+        answer_is="letter",
+        choices=letters,
+        id="index",
+        category="category" if "category" in there else None,
+        meta=[*(["l2-category"] if "l2-category" in there else []), *meta],
+    )
+
+
+def _pictures(path: Path, context: AdapterContext, sent: set[str]) -> TablePictures | None:
+    """The table's own pictures, those that the stage has already among the given ones; None where they lie beside it."""
+    if "image" not in _head(path):
+        return None
+    found = TablePictures(path, context, WHAT)
+    found.given = sent
+    return found
 
 
 def _asked(row: dict[str, str], question: str) -> str:

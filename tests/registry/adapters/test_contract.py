@@ -1,8 +1,11 @@
 import pytest
 
 from compiler.spec import Dataset
-from registry.adapters import AdapterContext, AdapterError, cores
-from registry.plugins import get, names
+from registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from registry.cards import card_names, load_card
+from registry.plugins import get, load, names
+from registry.sample import Image, Sample
+from tests.official_layouts import LAYOUTS, OTHERS
 
 
 def test_source_is_handed_over_or_asked_for(tmp_path):
@@ -22,3 +25,56 @@ def test_zero_workers_means_one_per_core():
 def test_no_parameter_is_called_as_a_data_set_s_own_keys_are(name):
     """A spec has both beside each other: such a parameter could never be reached, and nothing would say so."""
     assert not {p.name for p in get("datasets", name).parameters} & set(Dataset.model_fields)
+
+
+def test_every_adapter_has_a_layout_or_other_tests():
+    assert {load_card(name).adapter for name in card_names()} - {None} <= set(LAYOUTS) | OTHERS
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads an adapter's official files."""
+
+    def call(name, **more):
+        build, args = LAYOUTS[name]
+        source = tmp_path / name
+        if not source.exists():
+            source.mkdir()
+            build(source)
+        return list(load("datasets", name)(AdapterContext(tmp_path, source=source, **more), **args))
+
+    return call
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_what_the_stage_relies_on(read, name):
+    images, samples = set(), set()
+    made = read(name)
+    for item in made:
+        if isinstance(item, Image):
+            assert item.image_id not in images and item.data
+            images.add(item.image_id)
+        else:
+            assert not problem_of(item, images, samples)
+            samples.add(item.sample_id)
+    assert samples and images == {item.image_id for item in made if isinstance(item, Sample)} - {None}
+    assert made == read(name, workers=2, seed=5)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_meta_is_declared(read, name):
+    """So that a spec's `where:` is checked against it before anything runs; of one's own data the card says what it is."""
+    declared = get("datasets", name).declares.get("META")
+    if declared is None:
+        assert name == "certainly_uncertain" or "meta" in {p.name for p in get("datasets", name).parameters}  # those of the data
+        return
+    assert {key for item in read(name) if isinstance(item, Sample) for key in item.meta} <= {*declared}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_pictures_of_what_is_not_selected_are_not_read(read, name):
+    assert read(name, selects=lambda sample: False) == []
+    first = next(item for item in read(name) if isinstance(item, Sample))
+    chosen = read(name, selects=lambda sample: sample == first)
+    assert [item for item in chosen if isinstance(item, Sample)] == [first]
+    assert {item.image_id for item in chosen if isinstance(item, Image)} <= {first.image_id}
