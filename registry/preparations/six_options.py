@@ -22,11 +22,10 @@ REAL = 4
 TRIES = 100
 """Draws of one filler, before every text is looked at."""
 
-_REFERS = re.compile(
-    r"\b(?i:all|none|any|both|neither|either)\s+(?i:of\s+)?(?i:the\s+)?(?i:above|below|these|those)\b"
-    r"|\b[A-D]\s*(?:,|&|\+|\band\b|\bor\b)\s*(?:(?:and|or)\s+)?[A-D]\b"
-)
-"""Options that speak of the others by their places: "all of the above", "both A and C"."""
+_LETTERS = re.compile(r"\b[A-D]\s*(?:,|&|\+|\band\b|\bor\b)\s*(?:(?:and|or)\s+)?[A-D]\b")
+"""Options that name others by their letters: "both A and C"."""
+_REFERS = re.compile(r"\b(?i:all|none|any|both|neither|either)\s+(?i:of\s+)?(?i:the\s+)?(?i:above|below|these|those)\b|" + _LETTERS.pattern)
+"""Options that speak of the others by their places: "all of the above", and the former."""
 
 
 def six_options(
@@ -46,7 +45,8 @@ def six_options(
     from A to D. Where an option speaks of others by their places ("all of the above", "both A and C") all stay where they are, and
     `meta.order` is `kept` instead of `drawn`; such texts are no fillers. `meta.fillers` counts what was filled in.
 
-    Questions whose right option is one of the two last are left out, since these are never right; so are those without a known answer.
+    Questions whose right option is one of the two last are left out, since these are never right; so are those without a known answer, and
+    those with letters in an option which would come to mean others, since one before them goes.
 
     Args:
         seed: Of the draws; the spec's by default.
@@ -72,12 +72,14 @@ def six_options(
         if sample.answer_index is None or _plain(sample.choices[sample.answer_index]) in _APPENDED:
             continue
         rng = random.Random(_seed(context.seed if seed is None else seed, sample.sample_id))  # noqa: S311 - no secret
-        yield _prepared(sample, rng, pool, fillers, place, surplus, rotations)
+        four = _four_at_most(sample, rng, surplus, fillers)
+        if four is not None:
+            yield _prepared(sample, *four, rng, pool, fillers, place, rotations)
 
 
-def _prepared(sample: Sample, rng: random.Random, pool: _Pool, fillers: str, place: str, surplus: str, rotations: str) -> Sample:
-    assert sample.answer_index is not None
-    options, right = _four_at_most(sample, rng, surplus, fillers)
+def _prepared(
+    sample: Sample, options: list[str], right: int, rng: random.Random, pool: _Pool, fillers: str, place: str, rotations: str
+) -> Sample:
     kept = place == "as_given" or any(map(_REFERS.search, options))
     n = REAL - len(options)
     for _ in range(n):
@@ -96,8 +98,8 @@ def _prepared(sample: Sample, rng: random.Random, pool: _Pool, fillers: str, pla
     )
 
 
-def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int]:
-    """At most four of a question's own options, and the place of the right one."""
+def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int] | None:
+    """At most four of a question's own options, and the place of the right one; None where letters in an option would mean others."""
     assert sample.answer_index is not None
     right = sample.choices[sample.answer_index]
     wrong = [i for i in range(len(sample.choices)) if i != sample.answer_index]
@@ -106,8 +108,11 @@ def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str
     if fillers == "distinct":
         first = {_plain(sample.choices[i]): i for i in reversed(wrong)}
         wrong = [i for i in wrong if first[text := _plain(sample.choices[i])] == i and text not in (*_APPENDED, _plain(right))]
-    wrong = sorted(rng.sample(wrong, min(len(wrong), REAL - 1)))
+    named = any(map(_LETTERS.search, sample.choices))
+    wrong = wrong[: REAL - 1] if named else rng.sample(wrong, min(len(wrong), REAL - 1))
     stay = sorted([*wrong, sample.answer_index])
+    if named and stay != [*range(len(stay))]:
+        return None
     return [sample.choices[i] for i in stay], stay.index(sample.answer_index)
 
 

@@ -132,3 +132,25 @@ def test_a_tar_that_loses_its_later_members(tmp_path: Path, target: Path, name: 
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
     unpack(tmp_path / name, target, lambda member, size: None)
     assert len(files(target)) == 3
+
+
+def test_folders_in_an_archive_are_made_by_their_files(tmp_path: Path, target: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        folder = tarfile.TarInfo("a")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        archive.addfile(tarfile.TarInfo("a/b"))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped:
+        zipped.mkdir("a")
+        zipped.writestr("a/c", b"")
+    for name in ("a.tar", "a.zip"):
+        unpack(tmp_path / name, target, lambda member, size: None)
+    assert files(target) == {"a/b": b"", "a/c": b""}
+
+
+def test_a_zip_whose_checksum_is_another(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:  # stored, so that nothing else notices
+        archive.writestr("a.txt", b"what it was")
+    (tmp_path / "a.zip").write_bytes((tmp_path / "a.zip").read_bytes().replace(b"what it was", b"what it is."))
+    with pytest.raises(ArchiveError, match=r"damaged: 'a\.txt' does not match its checksum; fetch it again"):
+        check_zip(tmp_path / "a.zip")

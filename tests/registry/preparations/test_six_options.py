@@ -82,6 +82,22 @@ def test_options_that_speak_of_others_stay_and_are_no_fillers():
     assert all("above" not in t.casefold() for s in made[1:] for t in s.choices[:4])
 
 
+def test_letters_in_an_option_never_come_to_mean_others():
+    fives = [
+        question(0, choices=["a", "b", "both A and B", "d", "e"], right=2),  # the last one goes, whatever is drawn
+        question(1, choices=["a", "b", "c", "d", "both B and C"], right=4),  # one of those it names would have to go
+        question(2, choices=["a", "a", "b", "both A and C"], right=3),  # and here one of two that are equal
+        question(3, choices=["a", "I don't know", "c", "B or C"], right=0),
+        question(4, choices=["a", "b", "c", "d", "all of the above"], right=4),  # says so whichever is dropped
+    ]
+    others = [question(n, 4) for n in range(10, 20)]
+    for seed in range(20):
+        first, last, *_ = prepare([*fives, *others], seed)
+        assert (first.sample_id, first.choices[:4], truth(first)) == ("q0", ("a", "b", "both A and B", "d"), "both A and B")
+        assert (last.sample_id, last.choices[3]) == ("q4", "all of the above")
+    assert len(prepare([*fives, *others])) == 2 + len(others)
+
+
 def test_what_is_never_right_must_not_be():
     samples = [
         question(0, choices=["a", "none of the  above"], right=1),
