@@ -56,3 +56,11 @@ def test_fewer_than_three_estimators_are_no_ranking():
     gap = tables()
     gap["auroc", "m1", "d"]["e1"][0] = np.nan
     assert next(iter(stability(gap, 0.95)))["n_estimators"] == 3
+
+
+@pytest.mark.parametrize(("gaps", "told"), [(100, True), (101, False)])
+def test_no_interval_where_most_resamples_have_no_ranking(gaps, told):
+    of = tables(noise=0.3)
+    of["auroc", "m1", "d"]["e1"][1 : 1 + gaps] = np.nan
+    row = next(iter(stability(of, 0.9)))
+    assert row["tau_b"] == -1.0 and (row["low"] is not None) == (row["high"] is not None) == told

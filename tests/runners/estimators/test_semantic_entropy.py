@@ -35,6 +35,8 @@ def test_unique_counts_equal_texts_once():
     assert semantic_entropy(CONTEXT, texts, [logprobs], None, unique=True)[0] == pytest.approx(-np.mean(np.log([0.5, 0.25])))
     plain = semantic_entropy(CONTEXT, texts, [logprobs], None)[0]
     assert plain == pytest.approx(-(3 * np.log(1.5) + np.log(0.25)) / 4)
+    later = [logprobs[0], np.log([0.1]), logprobs[2], np.log([0.2])]  # the same text, written in other tokens
+    assert semantic_entropy(CONTEXT, texts, [later], None, unique=True)[0] == pytest.approx(-np.mean(np.log([0.5, 0.25])))
 
 
 def test_edges():

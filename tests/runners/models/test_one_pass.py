@@ -1,5 +1,6 @@
 """Every signal of the engine, in mixed padded batches with shared pictures, against plain forward passes one prompt at a time."""
 
+import math
 import random
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from runners.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
+from runners.models._rows import divergences
 from runners.models._sampling import uniforms
 from runners.models.hf_vlm import hf_vlm
 from runners.prompts import CONFIDENCE, VERIFY, messages
@@ -161,6 +163,12 @@ def test_image_divergence(model, said):
         p = plain.logits(request.prompt, request.image, tokens)[:-1].log_softmax(1)
         q = plain.logits(plain.render([turn("user", request.question)]), None, tokens)[:-1].log_softmax(1)
         assert parts["image_divergence"].logprobs == pytest.approx((p.exp() * (p - q)).sum(1).tolist(), abs=LIMIT)
+
+
+def test_what_cannot_come_adds_nothing_to_a_divergence():
+    seeing, blind = (torch.tensor([[row]]).log() for row in ([0.0, 0.25, 0.75], [0.5, 0.25, 0.25]))
+    assert divergences(seeing, blind, [[1]]) == [[pytest.approx(0.75 * math.log(3))]]
+    assert divergences(blind, seeing, [[1]]) == [[math.inf]]
 
 
 def test_said_confidence(model, said):
