@@ -212,6 +212,7 @@ def diff(
     """
     from registry.adapters import AdapterError
     from registry.differences import compare
+    from registry.entries import find
     from registry.plugins import PluginError
     from registry.printing import difference
     from registry.versions import find_version
@@ -219,6 +220,8 @@ def diff(
     with _errors(), counting(not as_json) as told:
         root = _root()
         if new is None and "@" not in old:
+            if not Path(old).exists():
+                find(root, old)
             complain(f"{old} is what lies here; name a version to compare it with, such as {old}@HEAD")
             raise typer.Exit(2)
         versions = find_version(root, old), find_version(root, new if new is not None else old.rpartition("@")[0])

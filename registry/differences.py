@@ -13,7 +13,7 @@ from typing import Any
 
 from registry.adapter_options import adapter_options
 from registry.adapters import AdapterContext, AdapterError
-from registry.cards import load_card
+from registry.cards import card_names, load_card
 from registry.plugins import load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from registry.versions import Version
@@ -126,7 +126,7 @@ def _made(version: Version) -> Iterator[Image | Sample]:
 
 def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: ExitStack) -> Iterator[Image | Sample]:
     """What the adapter reads from official files."""
-    card = load_card(version.card) if version.card else None
+    card = load_card(version.card) if version.card in card_names() else None
     if card is None or card.adapter is None:
         kind = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"
         raise AdapterError(f"samples are not compared: {kind}")

@@ -5,6 +5,8 @@ A proposal, for a person to confirm or change; it is written down on a card and 
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import re
 from collections import defaultdict
@@ -18,6 +20,7 @@ from typing import Any
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._mapped import Columns, parts, placed
 from registry.adapters._official import read_records, read_rows
+from registry.adapters._table_pictures import POINTER
 from registry.json_stream import JsonStreamError, members, values
 from registry.layout import JUNK, matches
 from registry.text_tables import TextTableError, rows
@@ -25,7 +28,7 @@ from registry.text_tables import TextTableError, rows
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
-SUFFIXES = {"hf_parquet": (".parquet",), "vlmevalkit_tsv": (".tsv",), "coco_folder": (".json",), "image_table": TABLES}
+SUFFIXES = {"hf_parquet": (".parquet",), "vlmevalkit_tsv": (".tsv", ".csv"), "coco_folder": (".json",), "image_table": TABLES}
 """What each adapter reads, the most particular first."""
 HEAD = 200
 """Records that are looked at."""
@@ -121,13 +124,28 @@ def _fits(folder: Path, name: str, adapter: str) -> bool:
     """Whether a file of the right suffix is such a table, by its beginning."""
     try:
         if adapter == "vlmevalkit_tsv":
-            return {"index", "question"} <= set(next(rows(folder / name), (1, []))[1])
+            return _is_vlmevalkit(folder / name)
         if adapter in ("coco_folder", "image_table") and name.lower().endswith(".json"):
             coco = {"images", "annotations"} <= _keys(folder / name)
             return coco if adapter == "coco_folder" else not coco and isinstance(next(values(folder / name))[1], dict)
     except (TextTableError, JsonStreamError, StopIteration, OSError):
         return False
     return True
+
+
+def _is_vlmevalkit(path: Path) -> bool:
+    """Whether a table is in VLMEvalKit's layout: its columns, and in CSV its pictures too, since anybody's CSV may have such columns."""
+    found = rows(path)
+    head = next(found, (1, []))[1]
+    if not {"index", "question"} <= set(head):
+        return False
+    if path.suffix.lower() == ".tsv" or "image_path" in head:
+        return True
+    cell = dict(zip(head, next(found, (1, []))[1], strict=False)).get("image", "")
+    try:
+        return len(cell) > POINTER and bool(base64.b64decode(cell, validate=True))
+    except (binascii.Error, ValueError):
+        return False
 
 
 def _keys(path: Path) -> set[str]:

@@ -37,7 +37,7 @@ def write(folder: Path, samples: dict[str, dict], pictures: dict[str, bytes]) ->
 def made(repo: Path, git: Callable[..., str], dvc: Callable[..., str]) -> Path:
     """A data set that a stage made, in two committed versions and a third that is not committed."""
     folder = repo / "results/mine/data/scenes"
-    (repo / "dvc.yaml").write_text("stages: {data: {cmd: 'true', outs: [results/mine/data/scenes]}}\n")
+    (repo / "dvc.yaml").write_text("stages: {data: {cmd: 'true', outs: [results/mine/data/a-card.json, results/mine/data/scenes]}}\n")
     for version, (samples, pictures) in enumerate(
         [
             ({"a": {}, "b": {}, "c": {}}, {"p": b"one"}),
@@ -46,6 +46,7 @@ def made(repo: Path, git: Callable[..., str], dvc: Callable[..., str]) -> Path:
         ]
     ):
         write(folder, samples, pictures)
+        (folder.parent / "a-card.json").write_text("{}")
         if version < 2:
             dvc(repo, "commit", "--force", "data")
             git(repo, "add", "-A")
@@ -112,6 +113,7 @@ def test_official_files_are_read_by_their_adapter(clevr: dict[str, str]) -> None
 def test_what_cannot_be_compared_is_said(clevr: dict[str, str]) -> None:
     for arguments, said in (
         (["clevr"], "clevr is what lies here; name a version to compare it with, such as clevr@HEAD"),
+        (["clever"], "no entry or card named 'clever'; did you mean 'clevr'?"),
         (["clevr@nowhere"], "'nowhere' is neither a git revision here nor a digest of at least 6 characters"),
         (["clevr@123456abcdef"], "'123456abcdef' fits no version of registry/data/clevr; git has on record: "),
         (["clevrr@HEAD"], "registry/data/clevrr: nothing on record at HEAD"),
@@ -124,9 +126,34 @@ def test_what_cannot_be_compared_is_said(clevr: dict[str, str]) -> None:
         assert done.exit_code == 2 and said in done.stderr and "Traceback" not in done.output, arguments
 
 
+def test_files_that_nothing_reads_are_compared_as_files(
+    repo: Path, model: Callable[..., Path], git: Callable[..., str], dvc: Callable[..., str]
+) -> None:
+    for name, said in (("scene-vlm-base", "the card 'scene-vlm-base' has no adapter"), ("nobody-knows", "no card says how to read them")):
+        place = repo / "registry/data" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        model(name).rename(place)
+        dvc(repo, "add", str(place.relative_to(repo)))
+        git(repo, "add", "-A")
+        git(repo, "commit", "-qm", name)
+        (place / "config.json").unlink()
+        (place / "config.json").write_text("{}")
+        found = compared(f"{name}@HEAD")
+        assert found["samples"] is None and found["why"] == f"samples are not compared: {said}"
+        assert found["files"]["changed"] == {"config.json": []}
+
+
 def test_a_version_that_no_store_has_is_said(repo: Path, made: Path) -> None:
     import shutil
 
     shutil.rmtree(repo / ".dvc/cache")
     done = run.invoke(app, ["diff", "results/mine/data/scenes@v0", "results/mine/data/scenes@v1"])
     assert done.exit_code == 2 and "the list of its files is in neither DVC's cache nor a remote on this disk" in done.stderr
+
+
+def test_a_file_that_no_store_has_is_said(repo: Path, made: Path) -> None:
+    for file in (repo / ".dvc/cache/files/md5").rglob("*"):
+        if file.is_file() and file.suffix != ".dir":
+            file.unlink()
+    done = run.invoke(app, ["diff", "results/mine/data/scenes@v0", "results/mine/data/scenes@v1"])
+    assert done.exit_code == 2 and ".parquet is not in DVC's cache; `git checkout` that revision and `dvc fetch results/mine" in done.stderr

@@ -159,6 +159,17 @@ def test_a_folder_is_proposed_written_and_read(tmp_path: Path, make: Callable[[P
     assert "# columns: " in path.read_text() or adapter == "vlmevalkit_tsv"
 
 
+def test_vlmevalkit_as_csv(tmp_path: Path) -> None:
+    image = base64.b64encode(png(1)).decode()
+    (tmp_path / "Mine_DEV.csv").write_text(f"index,question,A,B,answer,image\n1,Which?,x,y,A,{image}\n")
+    proposal = propose(tmp_path)
+    assert (proposal.adapter, proposal.args) == ("vlmevalkit_tsv", {"files": {"val": "Mine_DEV.csv"}})
+    (shown,) = try_out(tmp_path, proposal.adapter, proposal.args)
+    assert shown.sample.choices == ("x", "y") and shown.image is not None and shown.image.data == png(1)
+    (tmp_path / "Mine_DEV.csv").write_text("index,question,A,B,answer,image\n1,Which?,x,y,A,a.png\n")
+    assert propose(tmp_path).adapter == "image_table"  # anybody's table may have such columns
+
+
 def test_splits_and_counts_of_the_card(tmp_path: Path) -> None:
     folder = table(tmp_path / "data")
     proposal = propose(folder)
