@@ -106,10 +106,14 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         tree.add(f"tracked by {node['tracked_by']}  [dim]{(node['tracked_md5'] or '')[:8]}[/]")
     if "stage" in node:
         said = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
-        tree.add(f"made by [yellow]{node['stage']}[/], {len(node['code'])} code files{said}")
+        tree.add(f"made by [yellow]{node['stage']}[/], {_files(len(node['code']))}{said}")
         for child in node["inputs"]:
             _tree(child, tree)
     return tree
+
+
+def _files(n: int) -> str:
+    return f"{n:,} code file{'s' if n != 1 else ''}"
 
 
 def _brief(params: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -218,7 +219,7 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
         print_json(_plugin_json(plugin))
         return
     out = console()
-    out.print(f"[bold]{plugin.name}[/]  ({kind}, {plugin.path})\n")
+    out.print(f"[bold]{plugin.name}[/]  ({kind}, {escape(_near(plugin.path))})\n")
     out.print(escape(plugin.doc) or "(no help)")
     if plugin.parameters:
         out.print("\n[bold]Parameters[/]")
@@ -238,6 +239,12 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
         out.print(f"  as the value of {taken}: " + escape(f"{{{name}: {{{needed}}}}}" if needed else name))
     else:
         out.print(f"  {kind}: " + escape(f"[{name}: {{{needed}}}]" if needed else f"[{name}]"))
+
+
+def _near(path: Path) -> str:
+    """A path as it is typed here."""
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)
 
 
 def _plugin_json(plugin: Plugin) -> dict[str, Any]:

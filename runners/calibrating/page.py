@@ -6,7 +6,7 @@ were left behind.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from runners.stage import StageError
 HERE = Path(__file__).parent
 KEYS = {"too weak": ("weak", "Too weak (W)"), "right": ("right", "Right (R)"), "too strong": ("strong", "Too strong (S)")}
 REPLACE, ADD = "in the place of what is there", "added to the sweep"
+Drawn = tuple[str, str]
+"""The head of the page, and its samples."""
 
 
 def serve(session: Session, title: str, port: int | None = None, browse: bool = False) -> Running:
@@ -56,55 +58,63 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
             write = gradio.Button("Write these values", elem_id="write", min_width=140)
         shown = [view, cards]
 
-        draw = partial(drawn, session, title)
-
-        def turn(*values: float | None) -> tuple[str, str]:
-            session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
-            return draw()
-
-        def move(by: int) -> tuple[str, str]:
-            session.move(by)
-            return draw()
-
-        def vote(verdict: str) -> tuple[str, str]:
-            try:
-                session.vote(verdict)
-            except VoteError as error:
-                return draw(str(error))
-            return draw()
-
-        def put(how: str) -> tuple[str, str]:
-            try:
-                return draw("; ".join(session.write(how == ADD)))
-            except WriteError as error:
-                return draw(str(error))
-
-        def ask() -> tuple[str, str]:
-            try:
-                session.ask()
-            except StageError as error:
-                return draw(str(error))
-            return draw()
-
         def start() -> tuple[Any, ...]:
-            return (*draw(), *(session.values[k.name] for k in session.knobs))
+            return (*drawn(session, title), *(session.values[k.name] for k in session.knobs))
 
         def answered(event: Any) -> None:
             if session.bench.asked is not None:  # in a queue of its own: sliders do not wait for the model
-                event.then(ask, None, shown, **{**QUIET, "concurrency_id": "model"})
+                event.then(lambda: asked(session, title), None, shown, **{**QUIET, "concurrency_id": "model"})
 
         for slider in sliders:
-            answered(slider.change(turn, sliders, shown, trigger_mode="always_last", **QUIET))
+            answered(slider.change(lambda *values: turned(session, title, values), sliders, shown, trigger_mode="always_last", **QUIET))
         for button, by in ((back, -1), (on, 1)):
-            answered(button.click(lambda by=by: move(by), None, shown, **QUIET))
+            answered(button.click(lambda by=by: moved(session, title, by), None, shown, **QUIET))
         for button, verdict in zip(votes, CHOICES, strict=True):
-            button.click(lambda verdict=verdict: vote(verdict), None, shown, **QUIET)
-        write.click(put, [mode], shown, **QUIET)
+            button.click(lambda verdict=verdict: voted(session, title, verdict), None, shown, **QUIET)
+        write.click(lambda how: written_down(session, title, how), [mode], shown, **QUIET)
         answered(blocks.load(start, None, [*shown, *sliders], **QUIET))
     return blocks
 
 
-def drawn(session: Session, title: str, told: str = "") -> tuple[str, str]:
+def turned(session: Session, title: str, values: Sequence[float | None]) -> Drawn:
+    """Other strengths, in the order of the sliders."""
+    session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
+    return drawn(session, title)
+
+
+def moved(session: Session, title: str, by: int) -> Drawn:
+    """So many batches on or back."""
+    session.move(by)
+    return drawn(session, title)
+
+
+def voted(session: Session, title: str, verdict: str) -> Drawn:
+    """A vote, or why it is not kept."""
+    try:
+        session.vote(verdict)
+    except VoteError as error:
+        return drawn(session, title, str(error))
+    return drawn(session, title)
+
+
+def written_down(session: Session, title: str, how: str) -> Drawn:
+    """The strengths in the spec, or why not."""
+    try:
+        return drawn(session, title, "; ".join(session.write(how == ADD)))
+    except WriteError as error:
+        return drawn(session, title, str(error))
+
+
+def asked(session: Session, title: str) -> Drawn:
+    """The model's answers, or why there are none."""
+    try:
+        session.ask()
+    except StageError as error:
+        return drawn(session, title, str(error))
+    return drawn(session, title)
+
+
+def drawn(session: Session, title: str, told: str = "") -> Drawn:
     """The page's two parts, or why its samples cannot be shown."""
     try:
         return render(session, title, "head", told), render(session, title, "cards")

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from compiler.views import plugin_table
+from compiler.views import plugin_table, print_plugin
 from registry import plugins
 
 
@@ -28,3 +30,12 @@ def test_one_kind_is_listed_with_the_names_of_its_parameters(monkeypatch: pytest
     at = next(i for i, line in enumerate(lines) if line.startswith("cutout"))
     assert "takes: ratio, of, fill" in lines[at : at + 3]
     assert lines[-1] == "`qualm ls perturbations NAME` explains one"
+
+
+def test_a_plugin_is_where_it_is_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(plugins.ROOT)
+    print_plugin("metrics", "ece", as_json=False)
+    assert capsys.readouterr().out.startswith("ece  (metrics, runners/metrics/ece.py)\n")
+    monkeypatch.chdir(tmp_path)
+    print_plugin("metrics", "ece", as_json=False)
+    assert f"(metrics, {plugins.ROOT}/runners/metrics/ece.py)" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from runners.calibrating.session import Session
 from runners.calibrating.votes import Votes
 from runners.records import write_table
 from runners.settings import Settings
-from runners.stage import Stage
+from runners.stage import Stage, StageError
 from tests.chromium import Chromium
 from tests.scenes_folder import scenes_folder
 from tests.tiny_models import tiny_llava
@@ -174,6 +174,23 @@ def test_what_has_no_strength_is_looked_at_and_voted_on(tmp_path: Path, monkeypa
             assert looked_at.tally == {"inv": {"right": 1}} and tab.complaints == []
         finally:
             running.close()
+
+
+def test_what_goes_wrong_is_told_and_the_page_goes_on(looked_at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(row: int, values: object) -> None:
+        raise StageError("variant inv: sample 'x': the server <b> does not answer")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(looked_at.bench, "shown", silent)
+        for head, cards in (page.drawn(looked_at, "t"), page.moved(looked_at, "t", 1), page.voted(looked_at, "t", "right")):
+            assert "the server &lt;b&gt; does not answer" in head and cards == ""
+    looked_at.writer = None
+    head, cards = page.written_down(looked_at, "t", page.REPLACE)
+    assert "in a spec that this one extends" in head and cards.count('class="card"') == 4
+    looked_at.votes.path.unlink()
+    looked_at.votes.path.mkdir()  # as on a disk that takes nothing more
+    head, cards = page.voted(looked_at, "t", "too weak")
+    assert "this vote is not kept, earlier ones are" in head and cards.count('class="card"') == 4
 
 
 @pytest.mark.slow
