@@ -185,4 +185,4 @@ def _against_card(entry: Entry) -> Inspection:
         card = entry.details
     except CardError as error:
         return Inspection(problems=[str(error)])
-    return Inspection() if card is None or not card.layout else inspect(entry.path, card, skip_bad=entry.skipped)
+    return Inspection() if card is None or not card.layout else inspect(entry.path, card, skip_bad=entry.skipped, linked=True)

@@ -54,12 +54,13 @@ class BadLinesError(FormatError):
         self.bad, self.lines = bad, lines
 
 
-def check_file(path: Path, form: str | None = None) -> int | None:
+def check_file(path: Path, form: str | None = None, linked: bool = False) -> int | None:
     """Read a file as what it is said to be.
 
     Args:
         path: the file.
         form: one of `cards.Format`; None = by its suffix, `any` where that says nothing.
+        linked: it may be a link.
 
     Returns:
         The number of records (rows, lines, list items, tensors), None where there is no such thing.
@@ -69,7 +70,7 @@ def check_file(path: Path, form: str | None = None) -> int | None:
     """
     form = form or BY_SUFFIX.get(path.suffix.lower(), "any")
     try:
-        found = path.lstat()
+        found = path.stat() if linked else path.lstat()
         if not stat.S_ISREG(found.st_mode):
             raise FormatError("not an ordinary file; only files and folders are taken")
         with path.open("rb") as handle:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from registry.cards import Card, Files
 from registry.formats import BadLinesError, FormatError, check_file
+from registry.links import is_cached
 from registry.printing import printable
 from registry.threads import mapped
 
@@ -45,6 +46,7 @@ def inspect(
     card: Card,
     progress: Callable[[str, int, int], None] = lambda name, size, total: None,
     skip_bad: bool = False,
+    linked: bool = False,
 ) -> Inspection:
     """Check a folder against a card's layout, counts and digests, reading every file once or twice and changing nothing.
 
@@ -54,14 +56,15 @@ def inspect(
         progress: told each file's name and size once it is checked, and the bytes there are to check.
         skip_bad: leave out bad files of a pattern and let bad lines and other counts pass, all of it listed. A file that the layout names
             by itself is needed whole.
+        linked: it is an entry, whose files may be links into DVC's cache.
     """
     found = Inspection()
     lenient = found.skipped if skip_bad else list[str]()
-    names = _walk(folder, card, found, lenient)
+    names = _walk(folder, card, found, lenient, linked)
     _layout(folder, card, names, found, lenient)
     rules = {name: next(rule for rule in card.layout if matches(rule.files, name)) for name in found.files}
     total = found.size
-    for name, result in _checks(folder, rules):
+    for name, result in _checks(folder, rules, linked):
         progress(name, found.files[name], total)
         if isinstance(result, FormatError) and not (skip_bad and isinstance(result, BadLinesError)):
             apart = "*" in rules[name].files
@@ -79,12 +82,12 @@ def inspect(
     return found
 
 
-def _checks(folder: Path, rules: Mapping[str, Files]) -> Iterator[tuple[str, int | FormatError | None]]:
+def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
     """What checking each file found, in order."""
 
     def check(name: str) -> tuple[str, int | FormatError | None]:
         try:
-            return name, check_file(folder / name, rules[name].format)
+            return name, check_file(folder / name, rules[name].format, linked)
         except FormatError as error:
             return name, error
 
@@ -111,12 +114,13 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str]) -> list[str]:
+def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
     """Relative paths of all files; links and oddities among those the card wants become problems."""
     names = []
     for relative, entry in _scan(str(folder), "", found.problems):
-        shown, target = printable(relative), Path(entry.path).readlink() if entry.is_symlink() else None
-        link = f"{shown}: a link to {printable(str(target))}; links are not taken" if target is not None else ""
+        shown, link = printable(relative), ""
+        if entry.is_symlink() and not (linked and is_cached(folder, Path(entry.path).resolve())):
+            link = f"{shown}: a link to {printable(os.fspath(Path(entry.path).readlink()))}; links are not taken"
         if link and Path(entry.path).is_dir():
             lenient.append(f"{link}, put the files themselves there")
         elif not any(matches(rule.files, relative) for rule in card.layout):
@@ -128,7 +132,7 @@ def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str]) -> li
             lenient.append(f"{relative!r}: a file name with control characters or '\\', or not in UTF-8; rename it")
         else:
             names.append(relative)
-            found.files[relative] = entry.stat(follow_symlinks=False).st_size
+            found.files[relative] = entry.stat().st_size
     found.files = dict(sorted(found.files.items()))
     return names
 

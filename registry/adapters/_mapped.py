@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from registry.adapters import AdapterError
+from registry.links import lies_in
 from registry.sample import Sample
 
 AnswerIs = Literal["text", "letter", "index", "index_from_1"]
@@ -144,12 +145,11 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
     Raises:
         AdapterError: a pattern leads out of the source or fits nothing.
     """
-    inside = source.resolve()
     for split, pattern in files.items():
         if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts or not pattern:
             raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}")
         try:
-            found = [p for p in sorted(source.glob(pattern)) if p.is_file() and p.resolve().is_relative_to(inside)]
+            found = [p for p in sorted(source.glob(pattern)) if p.is_file() and lies_in(source, p)]
         except ValueError as error:
             raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}: {error}") from error
         if not found:

@@ -9,6 +9,7 @@ from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.json_stream import JsonStreamError, values
+from registry.links import lies_in
 from registry.sample import Image
 from registry.text_tables import TextTableError, rows
 
@@ -148,11 +149,10 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
     Raises:
         AdapterError: there is none, or its path leads out of the source.
     """
-    inside = source.resolve()
     for place in places:
+        path = source / place
         try:
-            path = (source / place).resolve()
-            there = path.is_relative_to(inside) and path.is_file()
+            there = lies_in(source, path) and path.is_file()
         except (OSError, ValueError):  # a name that no file can have
             continue
         if there:

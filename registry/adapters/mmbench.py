@@ -8,6 +8,7 @@ from dataclasses import replace
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._official import need, read_rows
 from registry.adapters._table_pictures import TablePictures
+from registry.links import lies_in
 from registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"
@@ -42,8 +43,8 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
         AdapterError: the table, a row or a picture is not as in the release. Nothing is guessed.
     """
     source = context.need_source("mmbench")
-    path = (source / table).resolve()
-    if not path.is_relative_to(source.resolve()) or not path.is_file():
+    path = source / table
+    if not lies_in(source, path) or not path.is_file():
         there = ", ".join(sorted(p.name for p in source.glob("*.tsv"))) or "none"
         raise AdapterError(f"{source}: no table '{table}'; there are: {there}")
     pictures = TablePictures(path, context, WHAT)

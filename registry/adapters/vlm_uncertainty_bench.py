@@ -12,6 +12,7 @@ from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.seedbench import DIMENSIONS
+from registry.links import lies_in
 from registry.sample import Image, Sample
 from registry.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
 
@@ -95,7 +96,10 @@ def _image(source: Path, record: dict[str, Any]) -> Image | None:
     name = record.get("image_path")
     if not isinstance(name, str):
         return None
-    path = (source / name).resolve()
-    if not path.is_relative_to(source.resolve()) or not path.is_file():
+    path = source / name
+    try:
+        if not lies_in(source, path) or not path.is_file():
+            return None
+    except (OSError, ValueError):  # a name that no file can have
         return None
     return Image(image_id=name, data=path.read_bytes(), path=name)
