@@ -1,4 +1,4 @@
-"""What perturbations of one modality do on the whole: the three questions of VLM-UQBench, each answered in a few sentences.
+"""What perturbations of one modality do on the whole, as grids and in sentences.
 
 Wang, Chen, Ahmad, Batmanghelich, Li. Everything said here is a mean over the perturbations of a modality or over the cells of a grid;
 the grids below it have each perturbation by itself.
@@ -17,12 +17,8 @@ from runners.reporting.heat import Heat, HeatCell, shade
 from runners.reporting.load import Results
 from runners.reporting.text import number, percent, visible, words
 
-Asked = tuple[str, str]
 Row = dict[str, Any]
 
-CAPTURE = "How well do estimators capture the uncertainty of each modality?"
-REACT = "How consistently do they react, and more to one modality than to others?"
-WARN = "Does it make models hallucinate, and do estimators warn of it?"
 UNCERTAIN = "auroc_uncertain"
 NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
 MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
@@ -59,16 +55,16 @@ def _cell(row: Row | None, middle: float, most: float) -> HeatCell:
     return HeatCell(number(row["value"], 2), interval, heat, tone, n)
 
 
-def captured(results: Results, means: pl.DataFrame) -> Asked:
-    """The first question: by the data sets that say which questions are uncertain, else by telling perturbed inputs from clean ones."""
+def captured(results: Results, means: pl.DataFrame) -> str:
+    """What is captured: by the data sets that say which questions are uncertain, else by telling perturbed inputs from clean ones."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
     if said := _best(rows):
-        return CAPTURE, f"Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: {said}."
+        return f"Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: {said}."
     if said := _best(r for r in means.iter_rows(named=True) if r["metric"].partition("[")[0].partition("@")[0] == PERTURBED):
-        return CAPTURE, f"Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), best are: {said}."
-    return CAPTURE, "Not answered: no data set says which questions are uncertain, and the spec does not name `auroc_perturbed`."
+        return f"Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), best are: {said}."
+    return ""
 
 
 def _best(rows: Iterable[Row]) -> str:

@@ -17,7 +17,8 @@ from runners.blame import UNDECIDED
 from runners.cells import NO_REFERENCE
 from runners.perturbation_study import HALLUCINATION
 from runners.reporting.answers import read_frame
-from runners.reporting.by_modality import NAMES, REACT, WARN, captured, grids, hallucinated, leaning
+from runners.reporting.asked import UNASKED, answers
+from runners.reporting.by_modality import NAMES, grids
 from runners.reporting.data_sets import Sheet
 from runners.reporting.heat import SURE, Heat, HeatCell, grouped, shade, stars
 from runners.reporting.load import Results
@@ -52,12 +53,8 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "kinds": kinds(results, right, about, tested),
     }
     return {
-        "answers": [
-            captured(results, means),
-            (REACT, f"{_told(urr, 'tie_rate', 'rises')} {leaning(means)}"),
-            (WARN, hallucinated(results, means) + _told(hcc, "hallucination_rate", "warns")),
-            *_told_blame(attributions, blames),
-        ],
+        "unasked": UNASKED,
+        "answers": answers(results, means, urr, hcc, attributions, blames),
         **{name: found[:MOST] for name, found in drawn.items()},
         "rest": {name: _rest(len(found), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, found in drawn.items()},
         "unscored": _unscored(unscored),
@@ -133,54 +130,6 @@ def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> He
     title = [interval, other, n, "" if p is None else f"p = {number(p, 4)} corrected"]
     small = f"{told} {percent(row[beside], 0)}" if beside == "tie_rate" and (row[beside] or 0) >= 0.1 else interval
     return HeatCell(number(row["value"], 2), small, heat, tone, "; ".join(t for t in title if t), p is not None and p < SURE, mark=stars(p))
-
-
-def _told(frame: pl.DataFrame, beside: str, what: str) -> str:
-    """Sentences about a grid: in how many cells it is clear of chance, and the most extreme ones."""
-    known = [r for r in frame.iter_rows(named=True) if r["value"] is not None] if not frame.is_empty() else []
-    if not known:
-        missing = "the spec names no such metric" if frame.is_empty() else "every cell is undefined, with its reason below"
-        return f"No grid: {missing}."
-
-    def middle(row: dict[str, Any]) -> float:
-        return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
-
-    clear = [r for r in known if r["p_adjusted"] is not None and r["p_adjusted"] < SURE]
-    up = sum(r["value"] > middle(r) for r in clear)
-    top, last = max(known, key=lambda r: r["value"]), min(known, key=lambda r: r["value"])
-    side = (
-        ("more samples rise in uncertainty than fall", "more fall than rise")
-        if what == "rises"
-        else ("uncertainty rises where answers become wrong", "it falls there instead")
-    )
-    text = f"In {up:,} of {len(known):,} cells {side[0]} (p < .05, corrected), in {len(clear) - up:,} {side[1]}"
-    text += f"; {frame.height - len(known):,} are undefined. " if frame.height > len(known) else ". "
-    measure = "URR" if what == "rises" else "HCC"
-    note = f", ties {percent(last[beside], 0)}" if what == "rises" and last[beside] is not None else ""
-    text += f"Most: {_named(top)}, {measure} {number(top['value'], 2)}. Least: {_named(last)}, {number(last['value'], 2)}{note}."
-    return text
-
-
-def _named(row: dict[str, Any]) -> str:
-    where = f"{visible(row['model'], 40)} on {visible(row['dataset'], 40)}"
-    return f"{words(row['estimator'])} under {visible(row['variant'], 60)} ({where})"
-
-
-def _told_blame(attributions: pl.DataFrame, blames: pl.DataFrame) -> list[tuple[str, str]]:
-    question = "Where does the uncertainty come from?"
-    if attributions.is_empty():
-        return [(question, "Not answered: it takes perturbations of at least two modalities and an estimator.")]
-    found = attributions.drop_nulls("blamed")["blamed"].to_list()
-    shares = [f"{name} {percent(found.count(name) / len(found), 0)}" for name in (*MODALITIES, UNDECIDED) if found.count(name)]
-    text = f"Blamed, over all samples, estimators and models: {', '.join(shares)}. " if found else "No sample has an attribution. "
-    scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True).to_dicts()
-    if not scored:
-        return [(question, text + "No sample says which modality is right, so these shares cannot be checked.")]
-    best = scored[0]
-    interval = f" ({percent(best['low'])} – {percent(best['high'])})" if best["low"] is not None else ""
-    text += f"Where it is known, {words(best['estimator'])} of {visible(best['model'], 40)} names it best: "
-    text += f"{percent(best['accuracy'])}{interval} of {best['n']:,}. Always naming the most frequent gives {percent(best['floor'])}."
-    return [(question, text)]
 
 
 def kinds(results: Results, order: list[str], about: dict[str, Any], tested: Tested) -> list[Heat]:

@@ -23,7 +23,7 @@ def sweeps(results: Results) -> list[Figure]:
     """Per dataset: accuracy (a line per model), URR (a line per estimator), mean uncertainty (a figure per estimator, folded)."""
     frame = results.plots.get("sweeps", pl.DataFrame())
     if frame.is_empty():
-        return [Figure("Strength", missing="no perturbation has two strengths, or no metric of them is named")]
+        return []
     figures = []
     for dataset in results.datasets:
         here = frame.filter((pl.col("dataset") == dataset) & pl.col("value").is_finite())
@@ -120,7 +120,7 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
             short += sum(r["variant"] != CLEAN and _or(r["high"], r) < goal for r in part)
             measured += sum(r["variant"] != CLEAN for r in part)
             svg = charts.dots(plain, [shown(v) for v in variants], [shown(m) for m in models], name("shift", dataset, label.text), goal)
-            figure.panels.append(Panel(f"coverage ({label.score.upper()}), asked for {number(goal, 2)}", svg))
+            figure.panels.append(Panel(f"coverage ({words(label.score)}), asked for {number(goal, 2)}", svg))
             for r in part:
                 interval = "" if r["low"] is None else f"  ({number(r['low'])} – {number(r['high'])})"
                 body.setdefault((r["model"], r["variant"]), []).append(number(r["value"]) + interval)
@@ -130,7 +130,7 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
                 "Calibrated on clean inputs, so nothing is promised for the others. Dashed: the coverage asked for. "
                 f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."
             )
-            header = ["model", "variant", *(a.score.upper() for a in labels)]
+            header = ["model", "variant", *(words(a.score) for a in labels)]
             figure.table = (header, [[shown(m), shown(v), *cells] for (m, v), cells in body.items()])
             found.append(figure)
     return found

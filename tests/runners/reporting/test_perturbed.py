@@ -206,7 +206,32 @@ def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
 def test_perturbations_without_such_metrics_say_what_is_missing(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_results(fabricate().stage(variants=VARIANTS)))
     assert found is not None and not found["urr"] and found["coverage"]
-    assert all("Not answered" in text or "No grid: the spec names no such metric." in text for _, text in found["answers"])
+    assert found["answers"] == [] and found["sweeps"] == []
+    page = report.render(read_results(fabricate().stage(variants=VARIANTS))).decode()
+    assert 'class="asked"' not in page and "Name the metrics auroc_perturbed, uncertainty_reflection_rate and hallucination" in page
+    assert "<h3>Strength</h3>" not in page and "coverage (mean), asked for" in page
+
+
+def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[..., Any]) -> None:
+    stage = study(fabricate())
+    for missing in ("hcc", "attributions", "modality_scores"):
+        Path(stage.inputs[missing]).unlink()
+        del stage.inputs[missing]
+    found = perturbed(read_results(stage))
+    assert found is not None
+    captured, reacts, warns, blame = (text for _, text in found["answers"])
+    assert captured == "Not answered: no data set says which questions are uncertain, and the spec does not name auroc_perturbed."
+    assert reacts.startswith("In 4 of 6 cells more samples rise")
+    assert warns == "Not answered: the spec does not name hallucination_change_correlation."
+    assert blame == "Not answered: it takes perturbations of at least two modalities and an estimator."
+
+
+def test_answers_are_held_to_no_warning_where_nothing_is_right_or_wrong(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=[v["variant"] for v in VARIANTS])))
+    assert found is not None and found["hcc"] == []
+    assert "not answered: under all of these perturbations right and wrong are undefined (the old answer" in found["answers"][2][1]
 
 
 TESTS = {"permutations": 999, "correction": "holm", "family": "metric"}
