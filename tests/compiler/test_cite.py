@@ -2,13 +2,14 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 from typer.testing import CliRunner
 
 from compiler.cite import bibliography
 from compiler.cli import app
-from compiler.project import Project
+from compiler.project import Project, ProjectError
 
 
 def test_the_papers_of_vlm_uqbench_at_its_own_scale() -> None:
@@ -43,6 +44,18 @@ def test_it_prints_a_bib_file() -> None:
     assert len(keys) == len(set(keys)) and {"johnson2017clevr", "kadavath2022language", "qualm"} <= set(keys)
     assert re.search(r"% estimators: [^\n]*semantic_entropy[^\n]*\n@inproceedings\{kuhn2023semantic,", done.stdout)
     assert all(line.startswith(("%", "@", "  ", "}")) for line in done.stdout.splitlines() if line)
+
+
+def test_the_software_is_cited_at_its_commit() -> None:
+    made = bibliography(Project(), "quickstart")
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Project().root, capture_output=True, text=True, check=True).stdout
+    assert made.entries["qualm"].endswith(f",\n  note={{commit {head[:12]}}}\n}}") and made.cited_for["qualm"].keys() == {"software"}
+
+
+def test_a_plugin_that_cites_what_is_not_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.references.references", dict)
+    with pytest.raises(ProjectError, match=r"CITES names '.*', which is not in references\.bib"):
+        bibliography(Project(), "quickstart")
 
 
 def test_json_says_the_same() -> None:

@@ -56,8 +56,8 @@ def test_draws_hang_on_seed_and_id_alone():
 
 
 def test_fillers_are_of_other_questions_and_groups():
-    rotations = [question(n, choices=[f"{n // 2} yes", f"{n // 2} no"], group=f"g{n // 2}") for n in range(20)]
-    for sample in prepare(rotations):
+    rotations = [question(n, choices=[f"{n // 2} yes, {n}", f"{n // 2} no, {n}"], group=f"g{n // 2}") for n in range(20)]
+    for sample in (*prepare(rotations), *prepare(rotations, fillers="with_replacement")):
         own = sample.group.removeprefix("g")
         assert Counter(t.split()[0] == own for t in sample.choices[:4])[True] == 2
         assert sample.group
