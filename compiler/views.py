@@ -71,7 +71,8 @@ def print_estimates(found: Sequence[Estimate], verbose: bool = False) -> None:
     if not found:
         return
     out = console()
-    out.print("[bold]What inference takes[/] (estimates; -v shows the arithmetic, --gpu a card's time)")
+    note = "estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time"
+    out.print(f"[bold]What inference takes at most[/] ({note})")
     unknown = Counter(e.why for e in found if e.memory is None)
     for e in found:
         if e.memory is None and unknown[e.why] > 1 and not verbose:

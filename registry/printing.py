@@ -24,6 +24,8 @@ SHOWN = 10
 IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
 WIDE = 130
 """Columns of a terminal that a table with splits and licences needs; in a narrower one they stand on a line of their own."""
+NARROW = 76
+"""What versions and numbers of files need beside the rest; `qualm data show` has them too."""
 
 
 def row(entry: Entry) -> dict[str, Any]:
@@ -66,14 +68,15 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def listed(rows: list[dict[str, Any]]) -> None:
-    """Entries as a table; splits and licence below each where the terminal is narrow."""
+    """Entries as a table; splits and licence below where the terminal is not wide, no version and files where it is narrow."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console()
     wide = console.width >= WIDE
     table = Table(box=None, header_style="bold", pad_edge=False)
-    columns = ("name", "kind", "version", "size", "files", "where", *(("splits", "licence") if wide else ()))
+    most = ("name", "kind", "size", "where") if console.width < NARROW else ("name", "kind", "version", "size", "files", "where")
+    columns = (*most, "splits", "licence") if wide else most
     for column in columns:
         table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column not in ("splits", "licence"))
     colours = {"here": "green", "missing": "red", "not added": "dim", "generated": "dim"}
@@ -82,15 +85,17 @@ def listed(rows: list[dict[str, Any]]) -> None:
         where = line["where"] + (", in part" if line["skip_bad"] else "")
         splits = ", ".join(f"{name} {n:,}" if n else name for name, n in line["splits"].items())
         licence = line["licence"] or "?"
-        table.add_row(
-            plain(line["name"]) + ("" if line["verified"] or line["verified"] is None else "*"),
-            line["kind"] or "?",
-            line["version"] or "-",
-            human(line["bytes"]),
-            "-" if line["files"] is None else f"{line['files']:,}",
-            f"[{colours.get(line['where'], 'yellow')}]{where}[/]",
-            *((plain(splits), plain(licence)) if wide else ()),
-        )
+        cells = {
+            "name": plain(line["name"]) + ("" if line["verified"] or line["verified"] is None else "*"),
+            "kind": line["kind"] or "?",
+            "version": line["version"] or "-",
+            "size": human(line["bytes"]),
+            "files": "-" if line["files"] is None else f"{line['files']:,}",
+            "where": f"[{colours.get(line['where'], 'yellow')}]{where}[/]",
+            "splits": plain(splits),
+            "licence": plain(licence),
+        }
+        table.add_row(*(cells[column] for column in columns))
         below.append((line["name"], f"{splits}; {licence}" if splits else licence))
     console.print(table)
     if not wide:

@@ -117,6 +117,9 @@ def test_tables_fit_a_narrow_terminal_and_say_what_is_in_part(tmp_path: Path, mo
     assert "here, in part" in done.output and "vqav2" in done.output.partition("licence\n")[2] and "in part: taken in by" in done.output
     assert "in part" in run.invoke(app, ["show", "hallusionbench"]).output
     assert json.loads(run.invoke(app, ["show", "hallusionbench", "--json"]).output)["skip_bad"] is True
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = run.invoke(app, ["ls"]).output.partition("\n\n")[0].splitlines()
+    assert narrow[0].split() == ["name", "kind", "size", "where"] and not any("…" in line for line in narrow)
     monkeypatch.setenv("COLUMNS", "200")
     wide = run.invoke(app, ["ls"]).output.splitlines()
     assert wide[0].split()[-2:] == ["splits", "licence"]
