@@ -53,14 +53,14 @@ _UNABLE = (
     rf"\b{_NOT}(?:\w+ )?{_SHOWN}|\b(?:not|isn't|n't) possible\b",
     rf"\b{_PICTURE} (?:alone )?(?:does not|doesn't|do not|don't|cannot|can't|gives? no|shows? only|shows? no|has no|lacks|offers? no"
     rf"|says? nothing)\b",
-    rf"\b(?:from|in|on the basis of|by) (?:\w+ )*(?:still|single|one) {_PICTURE}\b",
+    rf"\b(?:from|in|on the basis of|by) (?:\w+ ){{0,8}}(?:still|single|one) {_PICTURE}\b",
     r"\b(?:not enough|insufficient|isn't enough|aren't enough|too little|more|further|no|without|lacks?) (?:\w+ )?(?:information"
     r"|context|details?|evidence|"
     r"indication|hint|clue|sign of)\b|\bbeyond (?:the|this|what)\b",
     r"\btoo (?:\w+ )?(?:small|blurry|blurred|dark|dim|far|unclear|little|grainy|faint) (?:\w+ )?(?:to|for \w+ \w+ to) (?:\w+)\b",
     r"\b(?:would|need|have) (?:have |need )?to (?:ask|measure|weigh|open|look inside)\b|\bdepends on\b",
     r"\b(?:nothing|n't anything|not anything) (?:\w+ ){0,3}(?:says|tells|shows|to measure|to tell|indicates)\b",
-    r"\bonly\b[^.]*\bcan be (?:seen|read|made out)\b|\bobscured\b|\bspeculat\w+\b|\bcould be any",
+    r"\bonly\b[^.]{0,200}\bcan be (?:seen|read|made out)\b|\bobscured\b|\bspeculat\w+\b|\bcould be any",
     rf"^not {_ADVERB}{_SHOWN}|\b(?:it|this|that) (?:does not|doesn't) (?:say|tell|show|specify|mention|indicate)\b",
     r"\b(?:cut off|outside (?:the|of) \w+|out of (?:the )?(?:frame|picture|view|sight)|hidden from)\b",
 )

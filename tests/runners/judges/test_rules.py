@@ -1,4 +1,5 @@
 import csv
+import time
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,14 @@ def test_contained():
 
 def test_a_reference_of_nothing_matches_nothing_in_contained():
     assert rules(["?"], [["..."]], ["red"], match="contained")[0].rating == 0
+
+
+@pytest.mark.parametrize("words", ["in ", "only ", "by a single ", "there is no ", "not "])
+def test_a_model_that_repeats_itself_is_soon_read(words):
+    """Time grows with the length and not with its square: 100,000 characters took twenty seconds."""
+    start = time.process_time()
+    is_refusal(words * (100_000 // len(words)), "What color is the cube?")
+    assert time.process_time() - start < 5
 
 
 LABELLED = list(csv.DictReader((Path(__file__).parents[2] / "data" / "refusals.csv").open(encoding="utf-8")))
