@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.clevr_folder import clevr_folder
 from tests.registry.adapters import (
     test_ai2d,
     test_amber,
@@ -81,6 +82,7 @@ LAYOUTS: dict[str, tuple[Build, dict[str, Any]]] = {
         lambda root: test_certainly_uncertain.folder(root, *(test_certainly_uncertain.line(answerable=a) for a in (True, False))),
         {},
     ),
+    "clevr": (lambda root: clevr_folder(root, scenes=1), {}),
     "coco_folder": (coco, {"files": {"test": "*.json"}, "images": ".", "question": "q", "answer": "answer", "category": "category_id"}),
     "docci": (lambda root: test_docci.folder(root, [test_docci.line()]), {}),
     "gqa": (graphs, {"parts": ["train"]}),
@@ -117,5 +119,5 @@ LAYOUTS: dict[str, tuple[Build, dict[str, Any]]] = {
     "vqav2": (lambda root: test_vqav2.folder(root, [test_vqav2.question(42000)], [test_vqav2.annotation(42000)]), {}),
 }  # fmt: skip
 """Adapter -> official files as its own test lays them out, and arguments."""
-OTHERS = {"clevr", "clevr_hallucination", "hf_parquet", "recorded_samples", "synthetic_scenes", "vlm_uncertainty_bench"}
-"""Adapters that read no JSON records of a stranger, or whose tests do the like themselves."""
+OTHERS = {"clevr_hallucination", "hf_parquet", "recorded_samples", "synthetic_scenes", "vlm_uncertainty_bench"}
+"""Adapters that make questions of their own, or read no text of a stranger's, or whose tests do the like themselves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +43,7 @@ def _fault(scene: Any) -> str:
     """What is wrong with a scene, or nothing."""
     if not isinstance(scene, dict):
         return f"expected a mapping, got {type(scene).__name__}"
-    for name, kind in (("image_filename", str), ("objects", list), ("relationships", dict)):
+    for name, kind in (("image_filename", str), ("objects", list), ("relationships", dict), ("directions", dict)):
         if not isinstance(scene.get(name), kind):
             return f"{name}: expected a {kind.__name__}, got {scene.get(name)!r:.60}"
     n = len(scene["objects"])
@@ -51,11 +52,19 @@ def _fault(scene: Any) -> str:
             if not isinstance(thing, dict) or thing.get(attribute) not in values:
                 got = thing.get(attribute) if isinstance(thing, dict) else thing
                 return f"object {i}: {attribute}: expected one of {', '.join(values)}, got {got!r:.60}"
+        if not _is_place(thing.get("3d_coords")):
+            return f"object {i}: 3d_coords: expected three numbers, got {thing.get('3d_coords')!r:.60}"
     for side in RELATIONS:
+        if not _is_place(scene["directions"].get(side)):
+            return f"directions: {side}: expected three numbers, got {scene['directions'].get(side)!r:.60}"
         rows = scene["relationships"].get(side)
         if not isinstance(rows, list) or len(rows) != n or not all(isinstance(r, list) and all(j in range(n) for j in r) for r in rows):
             return f"relationships: {side}: expected a list of objects for each of the {n} objects, got {rows!r:.60}"
     return ""
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(type(x) in (int, float) and math.isfinite(x) for x in value)
 
 
 class ScenesFile:

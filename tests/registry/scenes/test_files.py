@@ -23,6 +23,9 @@ def test_what_is_written_reads_back(tmp_path):
         (lambda s: s["relationships"].pop("behind"), "relationships: behind: expected a list of objects for each of the"),
         (lambda s: s["relationships"]["left"][0].append(99), "relationships: left"),
         (lambda s: s.update(image_filename=None), "image_filename: expected a str"),
+        (lambda s: s.pop("directions"), "directions: expected a dict, got None"),
+        (lambda s: s["directions"].update(left=[0, "x", 0]), "directions: left: expected three numbers"),
+        (lambda s: s["objects"][0]["3d_coords"].pop(), "object 0: 3d_coords: expected three numbers"),
     ],
 )
 def test_a_scene_of_another_make_is_named(tmp_path, change, says):
