@@ -126,8 +126,8 @@ def _history(root: Path, store: RemoteStore, then: objects.Objects, gone: set[st
     """What of earlier commits is lost; `gone` is what is neither needed nor here."""
     tracked = objects.ever_tracked(root) if gone else set()
     if lost := {h for h in gone - store.has(gone) if then.paths[h] not in tracked}:
-        what = f"{len(lost):,} objects of earlier commits are neither here nor at the remote: those commits cannot be checked out in full"
-        yield Finding("history", what, "nothing, if you do not miss them", blocks=False)
+        what = f"{len(lost):,} objects of earlier commits are neither here nor at the remote: {_named(lost, then.paths)}"
+        yield Finding("history", what, "those commits cannot be checked out in full; nothing, if you do not miss them", blocks=False)
     if then.unreadable:
         names = ", ".join(sorted(then.unreadable))
         what = f"in earlier commits some of these cannot be read, and what they name was not looked for: {names}"

@@ -117,7 +117,7 @@ def _labels(schema: Any) -> dict[str, list[str]]:
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {name: list(f["names"]) for name, f in features.items() if isinstance(f, dict) and f.get("_type") == "ClassLabel"}
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 

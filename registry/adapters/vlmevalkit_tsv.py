@@ -115,7 +115,7 @@ def _one(cell: str, where: str) -> str:
     if cell.lstrip().startswith("["):
         try:
             found = json.loads(cell)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise AdapterError(f"{where}: image_path: expected a path, or a list as JSON: {error}") from error
         if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], str):
             raise AdapterError(f"{where}: image_path: expected one picture, got {found!r:.60}; a question has one here")

@@ -65,7 +65,8 @@ def test_outputs_of_earlier_commits_and_of_runs_nobody_committed_are_sent(projec
     shutil.rmtree(project.root / ".dvc/cache/runs/ab/score")
     found = told(project, expect=True)
     assert kinds(found) == ["local remote", "history"]
-    assert found["findings"][1]["what"].startswith("1 objects of earlier commits are neither here nor at the remote")
+    what = f"1 objects of earlier commits are neither here nor at the remote: results/mini/scores.parquet ({lost})"
+    assert found["findings"][1]["what"] == what
     assert all(holds(lab(project), md5) for md5 in between)
 
 

@@ -108,6 +108,7 @@ def test_a_name_comes_again_in_the_folder_of_another_split(tmp_path):
         ({"index": 1, "question": "?", "image": "2"}, {}, "points to row '2', which has no picture"),
         ({"index": 1, "question": "?", "image_path": "../x"}, {}, "expected its picture at"),
         ({"index": 1, "question": "?", "image_path": '["a", "b"]'}, {}, "expected one picture"),
+        ({"index": 1, "question": "?", "image_path": "[" * 100_000}, {}, "image_path: expected a path, or a list as JSON"),
         ({"index": 1, "question": "?", "A": "x", "B": "y", "answer": "E", "image": "2"}, {}, "answer: expected one of AB"),
         ({"index": 1, "question": "?", "image": "2"}, {"kind": "multiple_choice"}, "expected the columns A and B"),
         ({"number": 1, "question": "?"}, {}, "missing index"),
