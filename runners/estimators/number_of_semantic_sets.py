@@ -28,6 +28,8 @@ def number_of_semantic_sets(
 
     U = number of sets, 1 to N, higher = more uncertain. Undefined with fewer than two draws. Empty texts are one set of their own.
 
+    Example: "red", "Red.", "blue", "red" give 2.
+
     Args:
         context: settings of the run.
         nli: what tells whether one answer follows from another.

@@ -8,6 +8,7 @@ from typing import Literal
 from runners.judges import Judgement
 from runners.judges._yes_no import Said, judged
 
+CITES = ["wang2023amber"]
 MARKS = ["said", "truth"]
 
 

@@ -9,6 +9,8 @@ from runners.judges import Judgement
 from runners.judges._options import judged
 from runners.prompts import LETTERS
 
+CITES = ["li2023seedbench"]
+
 
 def first_character(
     questions: list[str],

@@ -11,6 +11,7 @@ from runners.judges import JudgeContext, Judgement
 from runners.judges._refusals import is_refusal
 from runners.judges._rubric import replies
 
+CITES = ["guan2024hallusionbench"]
 MARKS = ["code"]
 ASSETS = ["../../specs/prompts/hallusionbench.md"]
 UNCLEAR = "unclear"

@@ -7,6 +7,7 @@ from typing import Literal
 from runners.judges import Judgement
 from runners.judges._yes_no import Said, judged
 
+CITES = ["fu2023mme"]
 MARKS = ["said", "truth"]
 FIRST = 4
 """Characters in which either word is looked for."""

@@ -11,6 +11,7 @@ from runners.judges import JudgeContext, Judgement
 from runners.judges._refusals import is_refusal
 from runners.judges._rubric import replies
 
+CITES = ["sun2023aligning"]
 MARKS = ["points"]
 ASSETS = ["../../specs/prompts/mmhal.md"]
 BEST = 6

@@ -8,6 +8,7 @@ from runners.judges import Judgement
 from runners.judges._refusals import is_refusal
 from runners.judges.vqa import MOST_PERIODS, each_mark
 
+CITES = ["tu2023how"]
 WORDS = {
     "Yes": ("yes", "Yes", "yeah", "Yeah"),
     "No": ("no", "No", "nope", "Nope"),

@@ -11,6 +11,7 @@ from runners.judges._options import judged
 from runners.judging import Answered, judge, ref_of
 from runners.prompts import LETTERS
 
+CITES = ["liu2023mmbench"]
 AROUND = (
     *(("", "."), ("", ","), ("", ":"), ("", ")"), ("", ")."), ("(", ")"), ("(", ").")),
     *((":", ""), (":", ","), (":", "."), (":", ")"), (":", ").")),

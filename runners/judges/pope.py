@@ -5,6 +5,7 @@ from __future__ import annotations
 from runners.judges import Judgement
 from runners.judges._yes_no import Said, judged
 
+CITES = ["li2023evaluating"]
 MARKS = ["said", "truth"]
 
 

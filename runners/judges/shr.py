@@ -12,6 +12,7 @@ from runners.judges import JudgeContext, Judgement
 from runners.judges._refusals import is_refusal
 from runners.judges._rubric import replies
 
+CITES = ["zhao2023beyond"]
 MARKS = ["hallucinated", "correct", "unclear", "sentences"]
 ASSETS = ["../../specs/prompts/shr.md"]
 HALLUCINATED, CORRECT, UNCLEAR = "hallucination", "correct", "cannot judge"

@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, ratio
 
+CITES = ["zhao2023beyond"]
 HIGHER_IS_BETTER = False
 NEEDS = {"hallucinated": "marked_by_{judge}/hallucinated", "sentences": "marked_by_{judge}/sentences"}
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, ratio, whole_groups
 
+CITES = ["fu2023mme"]
 HIGHER_IS_BETTER = True
 NEEDS = {"right": "rated_by_{judge}", "pictures": "group_of_{picture}", "subtasks": "code_of_{subtask}"}
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, mean
 
+CITES = ["sun2023aligning"]
 HIGHER_IS_BETTER = True
 NEEDS = {"points": "marked_by_{judge}/points"}
 

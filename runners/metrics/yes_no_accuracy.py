@@ -9,6 +9,7 @@ import numpy as np
 from runners.metrics import Floats, Weights
 from runners.metrics._yes_no import share
 
+CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 

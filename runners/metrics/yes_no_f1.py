@@ -7,6 +7,7 @@ from typing import Literal
 from runners.metrics import Floats, Weights, ratio
 from runners.metrics._yes_no import counts, rounded, share
 
+CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 SMALL = {"amber": 0.0001, "amber_existence": 0.001}

@@ -7,6 +7,7 @@ from typing import Literal
 from runners.metrics import Floats, Weights
 from runners.metrics._yes_no import counts, share
 
+CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from runners.metrics import Floats, Weights, mean
 
+CITES = ["li2023evaluating"]
 HIGHER_IS_BETTER = None
 NEEDS = {"said": "marked_by_{judge}/said"}
 
