@@ -17,7 +17,7 @@ from runners.perturbation_study import CONSISTENCY, PERTURBED, REFLECTION
 from runners.reporting.by_modality import captured, hallucinated, leaning
 from runners.reporting.heat import SURE
 from runners.reporting.load import Results
-from runners.reporting.text import number, percent, visible, words
+from runners.reporting.text import aside, between, number, percent, visible, words
 
 CAPTURE = "How well do estimators capture the uncertainty of each modality?"
 REACT = "How consistently do they react, and more to one modality than to others?"
@@ -110,7 +110,7 @@ def _told_blame(attributions: pl.DataFrame, blames: pl.DataFrame) -> str:
     if not scored:
         return text + "No sample says which modality is right, so these shares cannot be checked."
     best = scored[0]
-    interval = f" ({percent(best['low'])} – {percent(best['high'])})" if best["low"] is not None else ""
+    interval = aside(between(best, 1, form=percent))
     text += f"Where it is known, {words(best['estimator'])} of {visible(best['model'], 40)} names it best: "
     return text + (
         f"{percent(best['accuracy'])}{interval} of {best['n']:,}. Always naming the most frequent gives {percent(best['floor'])}."

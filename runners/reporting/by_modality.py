@@ -15,7 +15,7 @@ from registry import MODALITIES
 from runners.perturbation_study import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from runners.reporting.heat import Heat, HeatCell, shade
 from runners.reporting.load import Results
-from runners.reporting.text import number, percent, visible, words
+from runners.reporting.text import aside, between, counted, number, percent, visible, words
 
 Row = dict[str, Any]
 
@@ -47,12 +47,11 @@ def grids(means: pl.DataFrame) -> list[Heat]:
 def _cell(row: Row | None, middle: float, most: float) -> HeatCell:
     if row is None:
         return HeatCell("–", title="not measured")
-    n = f"n = {row['n']:,}" + (f", unscored {row['n_unscored']:,}" if row["n_unscored"] else "")
+    n = counted(row)
     if row["value"] is None:
         return HeatCell("undefined", title=n, undefined=True)
     heat, tone = shade(row["value"], most, middle)
-    interval = "" if row["low"] is None else f"{number(row['low'], 2)} – {number(row['high'], 2)}"
-    return HeatCell(number(row["value"], 2), interval, heat, tone, n)
+    return HeatCell(number(row["value"], 2), between(row, 2), heat, tone, n)
 
 
 def captured(results: Results, means: pl.DataFrame) -> str:
@@ -77,8 +76,7 @@ def _best(rows: Iterable[Row]) -> str:
 
 
 def _named(row: Row) -> str:
-    interval = "" if row["low"] is None else f" ({number(row['low'], 2)} – {number(row['high'], 2)})"
-    return f"{words(_split(row['metric'])[1])} of {visible(row['model'], 40)}, {number(row['value'], 2)}{interval}"
+    return f"{words(_split(row['metric'])[1])} of {visible(row['model'], 40)}, {number(row['value'], 2)}{aside(between(row, 2))}"
 
 
 def leaning(means: pl.DataFrame) -> str:

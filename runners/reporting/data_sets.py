@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.reporting.load import Results
-from runners.reporting.text import number, percent, visible
+from runners.reporting.text import aside, between, number, percent, visible
 from runners.stage import StageError
 from runners.statistics import ALL, FILE, VERIFICATION
 
@@ -192,7 +192,7 @@ def _valid(verification: Mapping[str, Any]) -> Sheet:
     kinds = ["valid", "invalid", *(["misplaced"] if verification["subsets"] else []), "unresolved", "unreviewed"]
     rows = []
     for name, c in parts:
-        share = "undefined: none decided" if c["share"] is None else f"{percent(c['share'])}  ({percent(c['low'])} – {percent(c['high'])})"
+        share = "undefined: none decided" if c["share"] is None else percent(c["share"]) + aside(between(c, 1, form=percent))
         rows.append([visible(name, 90), share, *(f"{c[k]:,}" for k in kinds)])
     units, unit, splits = verification["units"], verification["unit"], " and ".join(verification["splits"])
     lost = ", ".join(f"{n:,} {WORDS.get(reason, reason)}" for reason, n in units["dropped"].items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from runners.cells import NO_REFERENCE
 from runners.reporting import charts
 from runners.reporting.load import Results
 from runners.reporting.svg import SERIES
-from runners.reporting.text import Label, natural, number, visible, words
+from runners.reporting.text import Label, aside, between, natural, number, visible, words
 
 MOST_PANELS = 60
 """Panels of one figure; beyond them the page would grow without being read."""
@@ -258,7 +259,7 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
         if rows.is_empty():
             continue
         plain = [
-            {"row": shown(r["row"]), "model": shown(r["model"]), "value": r["value"], "low": _or(r["low"], r), "high": _or(r["high"], r)}
+            {"row": shown(r["row"]), "model": shown(r["model"]), "value": r["value"], "low": end(r["low"], r), "high": end(r["high"], r)}
             for r in rows.iter_rows(named=True)
         ]
         if len(models) > len(SERIES):
@@ -278,7 +279,8 @@ def heading(label: Label) -> str:
     return f"{label.title}{f' ({words(inside)})' if inside else ''} {label.arrow}".strip()
 
 
-def _or(value: float | None, row: dict[str, Any]) -> float:
+def end(value: float | None, row: Mapping[str, Any]) -> float:
+    """An end of an interval, or the value itself where there is none."""
     return float(row["value"]) if value is None or not math.isfinite(value) else value
 
 
@@ -300,5 +302,4 @@ def _text(cell: dict[str, Any] | None) -> str:
         return "–"
     if cell["value"] is None or math.isnan(cell["value"]):
         return f"undefined ({'no scored rows' if not cell['n'] else 'no value for these rows'})"
-    interval = "" if cell["low"] is None else f"  {number(cell['low'])} – {number(cell['high'])}"
-    return number(cell["value"]) + interval
+    return number(cell["value"]) + aside(between(cell))

@@ -7,7 +7,7 @@ from typing import Any
 
 from runners.reporting.data_sets import Sheet, read_record
 from runners.reporting.load import Results
-from runners.reporting.text import number, percent, small, visible
+from runners.reporting.text import aside, between, number, percent, small, visible
 
 
 def judging(results: Results) -> Sheet | None:
@@ -29,7 +29,7 @@ def _row(name: str, of: dict[str, Any]) -> list[str]:
     refusals, ratings = of["refusals"], of["ratings"]
     share = "undefined"
     if refusals["accuracy"] is not None:
-        share = f"{percent(refusals['accuracy'])}  ({percent(refusals['low'])} – {percent(refusals['high'])})"
+        share = percent(refusals["accuracy"]) + aside(between(refusals, 1, form=percent))
     return [
         visible(name, 80),
         share,

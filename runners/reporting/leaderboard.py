@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runners.reporting.load import Results
-from runners.reporting.text import Label, number, titled, visible, why_undefined, words
+from runners.reporting.text import Label, between, counted, number, titled, visible, why_undefined, words
 
 
 @dataclass
@@ -157,12 +157,9 @@ def _leaders(found: dict[str, dict[str, Any]], higher_is_better: bool | None) ->
 def _cell(row: dict[str, Any] | None, rank: str) -> Cell:
     if row is None:
         return Cell("–", title="not measured for this model")
-    counted = f"n = {row['n']:,}" + (f", unscored {row['n_unscored']:,}" if row["n_unscored"] else "")
     if _missing(row["value"]):
-        return Cell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted)
-    missing = _missing(row["low"]) or _missing(row["high"])
-    interval = "no interval" if missing else f"{number(row['low'])} – {number(row['high'])}"
-    return Cell(number(row["value"]), interval, rank, title=counted)
+        return Cell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+    return Cell(number(row["value"]), between(row) or "no interval", rank, title=counted(row))
 
 
 def _counts(cells: list[dict[str, Any]]) -> str:

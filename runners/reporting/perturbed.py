@@ -24,7 +24,7 @@ from runners.reporting.heat import SURE, Heat, HeatCell, grouped, shade, stars
 from runners.reporting.load import Results
 from runners.reporting.shifts import coverage, sweeps
 from runners.reporting.tested import TITLES, Tested, read_tested
-from runners.reporting.text import number, percent, titled, visible, words
+from runners.reporting.text import aside, between, counted, number, percent, titled, visible, words
 
 MOST = 40
 """Grids of one kind; beyond them the page would grow without being read."""
@@ -119,14 +119,14 @@ def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside:
 def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> HeatCell:
     if row is None:
         return HeatCell("–", title="not measured")
-    n = f"n = {row['n']:,.0f}" + (f", unscored {row['n_unscored']:,.0f}" if row["n_unscored"] else "")
+    n = counted(row)
     other = f"{told} {percent(row[beside])}" if row[beside] is not None else ""
     if row["value"] is None:
         why = visible(row["why"] or "undefined", 80)
         return HeatCell("undefined", why, title="; ".join(t for t in (why, other, n) if t), undefined=True)
     heat, tone = shade(row["value"], most)
     p = row["p_adjusted"]
-    interval = "" if row["low"] is None else f"{number(row['low'], 2)} – {number(row['high'], 2)}"
+    interval = between(row, 2)
     title = [interval, other, n, "" if p is None else f"p = {number(p, 4)} corrected"]
     small = f"{told} {percent(row[beside], 0)}" if beside == "tie_rate" and (row[beside] or 0) >= 0.1 else interval
     return HeatCell(number(row["value"], 2), small, heat, tone, "; ".join(t for t in title if t), p is not None and p < SURE, mark=stars(p))
@@ -157,9 +157,8 @@ def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
     if row is None or row["value"] is None:
         return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else "not measured", undefined=row is not None)
     heat, _ = shade(row["value"], most)
-    interval = "" if row["low"] is None else f"{number(100 * row['low'], 1)} – {number(100 * row['high'], 1)}"
-    title = f"n = {row['n']:,}, unscored {row['n_unscored']:,}" + ("" if p is None else f"; p = {number(p, 4)} corrected")
-    return HeatCell(number(100 * row["value"], 1), interval, heat, "down", title, p is not None and p < SURE, mark=stars(p))
+    title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
+    return HeatCell(number(100 * row["value"], 1), between(row, 1, 100), heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
 def _blame_grid(frame: pl.DataFrame, model: str) -> Heat:
@@ -197,7 +196,7 @@ def _blame_sheet(blames: pl.DataFrame, results: Results) -> Sheet | None:
         [
             visible(r["model"], 60),
             words(r["estimator"]),
-            percent(r["accuracy"]) + (f"  ({percent(r['low'])} – {percent(r['high'])})" if r["low"] is not None else ""),
+            percent(r["accuracy"]) + aside(between(r, 1, form=percent)),
             "undefined" if r["accuracy_decided"] is None else percent(r["accuracy_decided"]),
             percent(r["floor"]),
             f"{r['n_undecided']:,}",
@@ -218,7 +217,7 @@ def _stability(frame: pl.DataFrame, results: Results) -> Sheet | None:
         one, other = (f"{visible(r['model_' + s], 40)} on {visible(r['dataset_' + s], 40)}" for s in "ab")
         by = [_ranked_by(r[f"metric_{s}"]) for s in "ab"]
         first, second = (one, other) if by[0] == by[1] else (f"{one}: {by[0]}", by[1])
-        interval = "no interval" if r["low"] is None else f"{number(r['low'], 2)} – {number(r['high'], 2)}"
+        interval = between(r, 2) or "no interval"
         rows.append([by[0] if by[0] == by[1] else "two metrics", first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
     note = (
         "Kendall’s τ-b of the two orders of the estimators: 1 the same, 0 nothing in common, −1 reversed; undefined with fewer than three. "
@@ -254,5 +253,4 @@ def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
 def _mean(row: dict[str, Any] | None) -> str:
     if row is None:
         return "–"
-    interval = "" if row["low"] is None else f"  ({number(row['low'])} – {number(row['high'])})"
-    return number(row["value"]) + interval
+    return number(row["value"]) + aside(between(row))

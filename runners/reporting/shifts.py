@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
 from registry import CLEAN
 from runners.perturbation_study import REFLECTION
 from runners.reporting import charts
-from runners.reporting.figures import Figure, Panel, model_legend, name, shown
+from runners.reporting.figures import Figure, Panel, end, model_legend, name, shown
 from runners.reporting.load import Results
 from runners.reporting.svg import SERIES
-from runners.reporting.text import number, titled, visible, words
+from runners.reporting.text import aside, between, number, titled, visible, words
 
 UNCERTAINTY = "mean_uncertainty"
 
@@ -67,7 +66,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> 
     body = []
     for (perturbation, parameter, metric), part in frame.group_by("perturbation", "parameter", "metric", maintain_order=True):
         rows = [
-            {"model": text(r[series]), "x": r["strength"], "value": r["value"], "low": _or(r["low"], r), "high": _or(r["high"], r)}
+            {"model": text(r[series]), "x": r["strength"], "value": r["value"], "low": end(r["low"], r), "high": end(r["high"], r)}
             for r in part.sort(series, "strength").iter_rows(named=True)
         ]
         heading = visible(f"{words(str(perturbation))}: {parameter}", 60)
@@ -77,7 +76,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> 
             rows, names, visible(str(parameter), 40), _axis(str(metric)), name(title, str(perturbation), str(parameter), str(metric))
         )
         figure.panels.append(Panel(heading, svg, note))
-        body += [[heading, r["model"], f"{r['x']:g}", f"{number(r['value'])}  ({number(r['low'])} – {number(r['high'])})"] for r in rows]
+        body += [[heading, r["model"], f"{r['x']:g}", number(r["value"]) + aside(between(r))] for r in rows]
     figure.table = (["sweep", series, "strength", "value (interval)"], body)
     return [figure.trimmed()]
 
@@ -85,10 +84,6 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> 
 def _axis(metric: str) -> str:
     plugin = metric.partition("@")[0]
     return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, titled(plugin))
-
-
-def _or(value: float | None, row: dict[str, Any]) -> float:
-    return float(row["value"]) if value is None else float(value)
 
 
 def coverage(results: Results, order: list[str]) -> list[Figure]:
@@ -110,20 +105,19 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
                     "row": shown(r["variant"]),
                     "model": shown(r["model"]),
                     "value": r["value"],
-                    "low": _or(r["low"], r),
-                    "high": _or(r["high"], r),
+                    "low": end(r["low"], r),
+                    "high": end(r["high"], r),
                 }
                 for r in part
             ]
             if not plain:
                 continue
-            short += sum(r["variant"] != CLEAN and _or(r["high"], r) < goal for r in part)
+            short += sum(r["variant"] != CLEAN and end(r["high"], r) < goal for r in part)
             measured += sum(r["variant"] != CLEAN for r in part)
             svg = charts.dots(plain, [shown(v) for v in variants], [shown(m) for m in models], name("shift", dataset, label.text), goal)
             figure.panels.append(Panel(f"coverage ({words(label.score)}), asked for {number(goal, 2)}", svg))
             for r in part:
-                interval = "" if r["low"] is None else f"  ({number(r['low'])} – {number(r['high'])})"
-                body.setdefault((r["model"], r["variant"]), []).append(number(r["value"]) + interval)
+                body.setdefault((r["model"], r["variant"]), []).append(number(r["value"]) + aside(between(r)))
         if figure.panels:
             figure.legend = model_legend(models)
             figure.caption = (

@@ -12,7 +12,7 @@ from typing import Any
 
 from runners.reporting.load import Results
 from runners.reporting.marks import CALIBRATION, Mark, difference, finite, told, verdict
-from runners.reporting.text import Label, number, percent, signed, titled, visible, why_undefined
+from runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
 
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")
@@ -128,13 +128,9 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
     digits = 1 if column.scale > 1 else 3
     if row is None:
         return Mark("–", title="not measured")
-    counted = f"n = {row['n']:,}" + (f", unscored {row['n_unscored']:,}" if row["n_unscored"] else "")
     if not finite(row["value"]):
-        return Mark("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted)
-    interval = ""
-    if finite(row["low"]) and finite(row["high"]):
-        interval = f"{number(column.scale * row['low'], digits)} – {number(column.scale * row['high'], digits)}"
-    mark = Mark(number(column.scale * row["value"], digits), interval, rank, title=counted)
+        return Mark("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+    mark = Mark(number(column.scale * row["value"], digits), between(row, digits, column.scale), rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
         mark.sign, mark.tone = verdict(test)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from registry import plugins
 
@@ -52,6 +53,27 @@ def number(value: float | None, digits: int = 3) -> str:
 def percent(share: float, digits: int = 1) -> str:
     """A share as `80.1%`."""
     return f"{number(100 * share, digits)}%"
+
+
+def between(row: Mapping[str, Any], digits: int = 3, scale: float = 1.0, form: Callable[[float, int], str] = number) -> str:
+    """A row's interval as `0.91 – 0.93`; empty where it has none.
+
+    >>> between({"low": 0.5, "high": 0.625}, 1, form=percent), between({"low": None, "high": None})
+    ('50.0% – 62.5%', '')
+    """
+    if any(row[end] is None or math.isnan(row[end]) for end in ("low", "high")):
+        return ""
+    return f"{form(scale * row['low'], digits)} – {form(scale * row['high'], digits)}"
+
+
+def aside(text: str) -> str:
+    """What stands in brackets behind a value; nothing for nothing."""
+    return f" ({text})" if text else ""
+
+
+def counted(row: Mapping[str, Any]) -> str:
+    """Of how many samples a value is: `n = 600, unscored 3`."""
+    return f"n = {row['n']:,.0f}" + (f", unscored {row['n_unscored']:,.0f}" if row["n_unscored"] else "")
 
 
 def small(value: float) -> str:

@@ -180,11 +180,11 @@ def test_data_behind_the_numbers(results: Results) -> None:
     assert list(sheets) == ["Pictures and questions", "Recipes", "How well things were removed", "What people found valid"]
     assert sheets["Pictures and questions"].groups == [("epistemic", 2), ("aleatoric", 2), ("", 1)]
     assert sheets["What people found valid"].rows[-1][0] == "all"
-    assert re.fullmatch(r"[\d.]+%  \([\d.]+% – [\d.]+%\)", sheets["What people found valid"].rows[-1][1])
+    assert re.fullmatch(r"[\d.]+% \([\d.]+% – [\d.]+%\)", sheets["What people found valid"].rows[-1][1])
     assert any(line.startswith("Agreement of 2 reviewers (ann, bob)") and "Cohen’s κ" in line for line in block.sentences)
     assert [c.name for c in data_sets.taxonomy(results)] == ["knowledge", "extraneous", "temporal", "ambiguity"]
     judges = judging.judging(results)
-    assert judges is not None and judges.rows[0][:4] == ["rules", "100.0%  (56.6% – 100.0%)", "0", "0"]
+    assert judges is not None and judges.rows[0][:4] == ["rules", "100.0% (56.6% – 100.0%)", "0", "0"]
 
 
 def test_figures_of_categories_and_of_the_metric(results: Results) -> None:

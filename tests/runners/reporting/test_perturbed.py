@@ -183,7 +183,7 @@ def test_the_confusion_is_by_what_is_known(section: dict[str, Any]) -> None:
     (grid,) = section["blame"]
     assert grid.groups == [("image", 3)] and [c[0] for c in grid.columns] == ["image", "text", "undecided"]
     assert [(c.value, c.strong) for c in grid.rows[0][1]] == [("50%", True), ("25%", False), ("25%", False)]
-    assert section["blamed"].rows[0][2] == "50.0%  (25.0% – 75.0%)"
+    assert section["blamed"].rows[0][2] == "50.0% (25.0% – 75.0%)"
 
 
 def test_without_labels_shares_are_shown_and_called_unchecked(fabricate: Callable[..., Any]) -> None:
