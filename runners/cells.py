@@ -23,6 +23,8 @@ from runners.records import read_table
 from runners.stage import Stage, StageError
 
 Key = tuple[str, str, str]
+Judges = tuple[str | None, str | None]
+"""Whose ratings are scored: of open answers, and of multiple-choice questions that are answered in words."""
 CHOICE_ONLY = frozenset({"predicted", "n_options", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
 OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk"})
@@ -115,6 +117,8 @@ class Tables:
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, ["setting", "score", "is_calibration", "covered", "set_size"])
         self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
         self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
+        self.judge_of_choices: dict[str, str] = stage.params.get("judge_of_choices", {})
+        """Data set -> the judge whose ratings are the correctness of its multiple-choice questions that are answered in words."""
         self.unscored = frozenset(stage.params.get("unscored", ()))
         """Variants whose answers are not held to their references."""
 
@@ -173,7 +177,13 @@ def _cells(samples: Samples, tables: Tables, model: str, path: str, variant: str
         model,
         samples,
         variant,
-        _columns(samples, samples.kept(table), tables.judgements.get(key), tables.judge(samples.name), f"{path}: {variant}"),
+        _columns(
+            samples,
+            samples.kept(table),
+            tables.judgements.get(key),
+            (tables.judge(samples.name), tables.judge_of_choices.get(samples.name)),
+            f"{path}: {variant}",
+        ),
         _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
         _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
     )
@@ -205,7 +215,7 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
         yield replace(cell, model=abstaining(cell.model, method), columns=columns, uncertainties={})
 
 
-def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: str | None, where: str) -> dict[str, Floats]:
+def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judges: Judges, where: str) -> dict[str, Floats]:
     n, choice = samples.n, samples.n_options > 0
     columns = {"correct": np.full(n, np.nan), "confidence": np.full(n, np.nan)}
     columns |= {"answerable": samples.answerable, "uncertain": samples.uncertain, "fold": samples.fold}
@@ -221,7 +231,7 @@ def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judge: 
         columns["n_options"] = np.where(choice, samples.n_options, np.nan)
     if not choice.all():
         _confidence_of_answers(samples, table, columns["confidence"], where)
-    columns |= _judged(samples, judged, judge, columns["correct"], where)
+    columns |= _judged(samples, judged, judges, columns["correct"], where)
     if samples.asked_about.any():
         rated = columns.get(RATED_BY + FINAL_ANSWER, columns["correct"])
         said = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
@@ -242,19 +252,15 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
     confidence[rows[told]] = np.minimum(np.exp(total[told]), 1.0)
 
 
-def _judged(samples: Samples, judged: pa.Table | None, judge: str | None, correct: Floats, where: str) -> dict[str, Floats]:
-    """Fill in `correct` of answers in words from their judge; give what the judge said of refusals.
-
-    That of multiple-choice questions is the first judge that takes such answers.
-    """
+def _judged(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
+    """Fill in `correct` of answers in words from their judge; give what the judge said of refusals."""
+    judge, of_choices = judges
     if judged is None or judge is None:
         return {}
     columns: dict[str, Floats] = {}
-    of_choices = ""
     for (label,), part in split(judged.filter(pc.equal(judged["draw"], GREEDY)), ["judge"]):  # type: ignore[misc]
         rows = samples.rows_of(part["sample_id"], f"judgements by '{label}' of {where}")
         if samples.n_options[rows].any():
-            of_choices = of_choices or label
             correct[rows] = numbers(part["rating"]) if label == of_choices else correct[rows]
             continue
         columns[RATED_BY + label] = np.full(samples.n, np.nan)

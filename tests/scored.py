@@ -6,6 +6,7 @@ from pathlib import Path
 from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
 from runners import judge, score
 from runners.data import as_row
+from runners.judging import takes_choices
 from runners.records import read_table, write_table
 from runners.settings import Settings
 from runners.stage import Stage
@@ -32,9 +33,15 @@ def scored(samples, texts, judges, metrics, slices=(), own=()):
     _run(judge, "judge", {"judges": judges, **({"only": {"d": list(own)}} if own else {})}, inputs, ["judgements"])
     params = {"metrics": metrics, "slices": list(slices), "interval": {"bootstrap": 20, "level": 0.9}}
     params |= {"judge": judges[0]["label"], "confidence": "sequence", **({"judge_of": {"d": own[0]}} if own else {})}
+    for_choices = [label for label in own or [j["label"] for j in judges] if takes_choices(_named(judges, label))]
+    params |= {"judge_of_choices": {"d": for_choices[0]}} if for_choices else {}
     outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     _run(score, "score", params, inputs | {"judgements": "results/judgements"}, outputs)
     return {(r["slice"], r["metric"]): r for r in read_table(Path("results/scores"), SCORES).to_pylist()}
+
+
+def _named(judges, label):
+    return next(judge for judge in judges if judge["label"] == label)
 
 
 def judgements():

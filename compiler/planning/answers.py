@@ -77,11 +77,18 @@ def settings(layout: Layout) -> list[dict[str, Any]]:
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Whose ratings of open answers are scored: the spec's first judge's, but of data sets that name their own, the first of those."""
+    """Whose ratings are scored: the spec's first judge's, but of data sets that name their own, the first of those.
+
+    Of open answers, and likewise of multiple-choice questions that are answered in words: the first judge that is for them.
+    """
     r = layout.resolved
     for_choices = {j.label for j in r.judges if CHOICES in j.plugin.reads}
     own = {d.label: _first(r.judges_of(d), for_choices) for d in layout.evaluated if d.judges is not None}
-    return {"judge": _first([j.label for j in r.judges], for_choices), **({"judge_of": own} if own else {})}
+    found: dict[str, Any] = {"judge": _first([j.label for j in r.judges], for_choices), **({"judge_of": own} if own else {})}
+    of_choices = {d.label: [label for label in r.judges_of(d) if label in for_choices] for d in layout.evaluated}
+    if any(of_choices.values()):
+        found["judge_of_choices"] = {dataset: labels[0] for dataset, labels in of_choices.items() if labels}
+    return found
 
 
 def _first(judges: Sequence[str], for_choices: Container[str]) -> str | None:

@@ -32,6 +32,16 @@ def make(tmp_path: Path, text: str = SPEC) -> Plan:
     return make_plan(resolve_file(path, tmp_path, RunWide(default="t")))
 
 
+def test_whose_ratings_are_scored(tmp_path: Path) -> None:
+    """The first judge of each kind as the spec has them, whatever their names: the stage gets them sorted."""
+    three = SPEC.replace("judging: {labels: our-labels}\n", "").replace("judges: [rules]", "judges: [option_match, rules, first_character]")
+    three = three.replace("test: 10}}", "test: 10}, own: {card: synthetic_scenes, test: 9, judges: [first_character, option_match]}}")
+    found = make(tmp_path, three).stage("score").params
+    assert found["judge_of_choices"] == {"scenes": "option_match", "own": "first_character"}
+    assert (found["judge"], found["judge_of"]) == ("rules", {"own": "first_character"})
+    assert "judge_of_choices" not in make(tmp_path).stage("score").params
+
+
 def test_labels_are_an_input_and_their_table_an_output_in_git(tmp_path: Path) -> None:
     plan = make(tmp_path)
     stage = plan.stage("judge")

@@ -149,7 +149,7 @@ def test_multiple_choice_in_words(world):
         ("option_match", "choice", "m2"), ("rules", "open", "m1"), ("rules", "open", "m2")
     }  # fmt: skip
     assert {(r["variant"], r["sample_id"]): r["rating"] for r in judged if r["dataset"] == "choice"} == said
-    changes = SCORE | {"metrics": [ref("accuracy"), ref("group_accuracy")]}
+    changes = SCORE | {"metrics": [ref("accuracy"), ref("group_accuracy")], "judge_of_choices": {"choice": "option_match"}}
     score.run(stage("score", changes, world.inputs | {"judgements": "results/judgements"}, OUTPUTS))
     scores = world.scores()
     clean = {int(name[1:]): right for (variant, name), right in said.items() if variant == "clean"}
