@@ -37,7 +37,7 @@ def members(
     Args:
         path: the file.
         spread: members of which each item of their list is given alone, as (key, item); None = all. One that is no list comes whole.
-        bad: told of values with half of a surrogate pair, which are then left out; None raises.
+        bad: told of values with half of a surrogate pair, which are then left out; None = they are given as they are.
 
     Raises:
         JsonStreamError: the file is not an object, or is cut off.
@@ -46,11 +46,9 @@ def members(
         reader = _Reader(path, handle, "object")
         for _ in reader.entries("{", "}", "a JSON object"):
             key = reader.key()
-            if (spread is None or key in spread) and reader.peek() == "[":
-                for _, item in _items(reader, "a list", bad):
-                    yield key, item
-            else:
-                for value in _value(reader, bad):
+            listed = (spread is None or key in spread) and reader.peek() == "["
+            for _ in reader.entries("[", "]", "a list") if listed else (None,):
+                for value in (reader.decoded(),) if bad is None else _value(reader, bad):
                     yield key, value
         reader.end()
 

@@ -69,3 +69,12 @@ def test_any_row(tmp_path_factory, form, data):
             rows = [{"sample_id": item.id, "draw": item.draw + i, **{c: d[c] for c in COLUMNS if c in d}} for i, d in enumerate(item.draws)]
             assert pa.Table.from_pylist(rows, schema=GENERATIONS).num_rows == len(item.draws)
             assert item.answer_index is None or 0 <= item.answer_index < len(item.choices)
+
+
+def test_half_a_character_spoils_its_own_sample_alone(tmp_path):
+    good, bad = ROWS["inspect"][0], {**ROWS["inspect"][0], "id": "bad", "input": "\ud800"}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({**inspect_header(), "samples": [good, bad, {**good, "id": "c"}]}))
+    first, fault, last = Part(path, "inspect", frozenset()).read(How())
+    assert isinstance(fault, Fault) and fault.reason == "text that is no Unicode" and "samples[1]" in fault.where
+    assert isinstance(first, Record) and isinstance(last, Record) and last.id == "c"
