@@ -129,7 +129,7 @@ def dots(rows: Rows, order: Sequence[str], models: Sequence[str], name: str, ref
     import altair as alt
 
     y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=140))
-    x = alt.X("value:Q", title=None, scale=alt.Scale(zero=False, nice=True), axis=_axis(tickCount=5))
+    x = alt.X("value:Q", title=None, scale=alt.Scale(zero=False, nice=True, padding=5), axis=_axis(tickCount=5))
     layers = []
     if reference is not None:
         rule = alt.Chart(_data([{"value": reference}])).mark_rule(color=MUTED, strokeDash=[3, 3], strokeWidth=1)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from registry import MODALITIES
 from registry.sample import CLEAN
 from runners.cells import NO_REFERENCE
 from runners.reporting import charts
@@ -235,9 +236,10 @@ def slices(results: Results, dataset: str) -> list[Figure]:
 
 
 def variants(results: Results, dataset: str) -> Figure:
-    """The headline metrics for each perturbation, the clean variant first and as a dashed line."""
+    """The headline metrics for each perturbation, the clean variant first and as a dashed line, then by modality."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).with_columns(row=pl.col("variant"))
-    order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, natural(v)))
+    modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
+    order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))
     if len(order) < 2:
         return Figure("By variant", missing="only the clean variant was run on this dataset")
     figure = _dots(results, dataset, frame, order, "By variant", references=True)
@@ -253,6 +255,8 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
     figure = Figure(title, "Dot: value; line: its interval.", legend=model_legend(models), wide=True)
     cut = f"The first {MOST_ROWS} of {len(order):,} rows are shown; all are in {results.stage.inputs['scores']}."
     also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
+    if any(a.plugin == "auroc" and a.estimator for a in labels) and len(_estimators(results, dataset)) > 1:
+        also.insert(0, "AUROC: of the estimator that has the highest on clean inputs.")
     figure.caption = " ".join([figure.caption, *also])
     for label in labels:
         rows = frame.filter((pl.col("metric") == label.text) & pl.col("value").is_finite() & pl.col("row").is_in(order))
@@ -272,6 +276,10 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
     figure.table = _numbers(frame, order, labels)
     figure.missing = "" if figure.panels else "every value of these slices is undefined"
     return figure
+
+
+def _estimators(results: Results, dataset: str) -> list[Label]:
+    return [a for a in results.main_labels(dataset) if a.plugin == "auroc" and a.estimator]
 
 
 def heading(label: Label) -> str:

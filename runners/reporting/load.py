@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -116,8 +117,14 @@ class Results:
         value = self.cells.get((model, dataset, label), {}).get("value")
         return None if value is None else float(value)
 
+    def _ranking(self, dataset: str, label: Label) -> float:
+        """The mean of an AUROC over models, by which estimators are set in order; 0 for other metrics and where it is undefined."""
+        values = [self.value(m, dataset, label.text) for m in self.models] if label.plugin == "auroc" else []
+        known = [v for v in values if v is not None and math.isfinite(v)]
+        return sum(known) / len(known) if known else 0.0
+
     def headline(self, dataset: str, most: int = 3) -> list[Label]:
-        """The few metrics that small plots show: quality of the answers, size of the sets, calibration, ranking."""
+        """The few metrics that small plots show: quality of the answers, size of the sets, calibration, ranking by the best estimator."""
         labels = self.main_labels(dataset)
         wanted: list[Callable[[Label], bool]] = [
             lambda a: "accuracy" in a.plugin and not a.score and not a.estimator,
@@ -125,7 +132,7 @@ class Results:
             lambda a: a.plugin == "ece",
             lambda a: a.plugin == "auroc",
         ]
-        order = sorted(labels, key=lambda a: (a.score != "mean", "rows=all" in a.sweep))
+        order = sorted(labels, key=lambda a: (a.score != "mean", "rows=all" in a.sweep, -self._ranking(dataset, a)))
         chosen = [next((a for a in order if rule(a)), None) for rule in wanted]
         found = list(dict.fromkeys(a for a in chosen if a is not None))
         return (found or labels)[:most]

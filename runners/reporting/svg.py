@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-FONT = "Helvetica Neue, Helvetica, Arial, sans-serif"
 INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
 RIGHT, WRONG, ACCENT = "var(--right)", "var(--wrong)", "var(--accent)"
 SERIES = tuple(f"var(--c{i})" for i in range(8))

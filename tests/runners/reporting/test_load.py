@@ -12,6 +12,7 @@ import polars as pl
 from registry.sample import CLEAN
 from runners.cells import Tables, read_cells
 from runners.frames import read_samples
+from runners.reporting import figures
 from runners.reporting.load import read_results
 
 
@@ -31,3 +32,19 @@ def test_answers_are_those_that_were_scored(fabricate: Callable[..., Any]) -> No
                 np.testing.assert_allclose(mine[column].cast(pl.Float64).fill_null(np.nan), cell.columns[column], rtol=1e-6)
             compared += 1
     assert compared == 4
+
+
+def test_small_plots_rank_by_the_best_estimator(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",))
+    row = {"variant": CLEAN, "slice": "all", "n": 40, "n_unscored": 0, "low": None, "high": None, "dataset": "open"}
+    values = {"deg_mat": (0.7, 0.7), "luq": (0.9, None), "perplexity": (0.8, 0.6)}
+    fabric.scores = [r for r in fabric.scores if not r["metric"].startswith("auroc")]
+    fabric.scores += [
+        row | {"model": m, "metric": f"auroc[{e}]", "value": v}
+        for e, pair in values.items()
+        for m, v in zip(("large", "small"), pair, strict=True)
+    ]
+    results = read_results(fabric.stage())
+    assert [a.estimator for a in results.headline("open", 9) if a.plugin == "auroc"] == ["luq"]
+    by_variant = figures.variants(results, "open")
+    assert "AUROC (LUQ) ↑" in [p.title for p in by_variant.panels] and "AUROC: of the estimator that has the highest" in by_variant.caption
