@@ -70,5 +70,6 @@ def _value(row: Row | None) -> Text:
         return Text("undefined", style="dim italic")
     text = Text(f"{row['value']:.3f}")
     if row["low"] is not None and row["high"] is not None:
-        text.append(f" {row['low']:.3f}–{row['high']:.3f}", style="dim")
+        dash = " to " if row["low"] < 0 else "–"  # beside a minus a dash is misread
+        text.append(f" {row['low']:.3f}{dash}{row['high']:.3f}", style="dim")
     return text

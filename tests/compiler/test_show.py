@@ -91,3 +91,9 @@ def test_a_long_name_of_a_sweep_stays_on_its_line(capsys: pytest.CaptureFixture[
     name = "sci6@prepare=six_options(place=as_given,fillers=with_replacement)"
     show.show_scores([row("accuracy", dataset=name)], Console(width=100))
     assert name in capsys.readouterr().out.splitlines()[0]
+
+
+def test_an_interval_below_zero_has_no_dash_that_reads_as_a_minus(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_scores([row("mean_uncertainty[luq]", -0.851), row("accuracy", 0.9)], Console(width=80))
+    out = capsys.readouterr().out
+    assert "-0.851 -0.951 to -0.751" in out and "0.900 0.800–1.000" in out
