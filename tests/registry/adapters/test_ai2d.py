@@ -97,3 +97,8 @@ def test_absent_and_cut_off(tmp_path):
     (source / "categories.json").write_text('{"2.png": 7}')
     with pytest.raises(AdapterError, match=r"categories\.json: 2\.png: expected a category as text, got 7"):
         read(source)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return layout(root), {"split": "test"}

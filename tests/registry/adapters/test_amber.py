@@ -131,3 +131,8 @@ def test_the_released_records(tmp_path, monkeypatch):
         expected = amber_by_hand(answers, truth, small)
         got = [found["amber"][part, m]["value"] for m in METRICS[:3]] + [found[convention][part, "yes_no_f1"]["value"]]
         assert got == pytest.approx([e / 100 for e in expected], abs=1e-9), part
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [query(1), query(2)], [known(1, "generative", ["sky"], hallu=["cloud"]), known(2)]), {"task": "all"}

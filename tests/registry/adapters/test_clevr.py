@@ -105,3 +105,8 @@ def test_absent_and_cut_off(tmp_path):
     path.write_text('{"questions": []}')
     with pytest.raises(AdapterError, match="got an empty 'questions'"):
         read(root, tmp_path)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return clevr_folder(root, scenes=1), {}

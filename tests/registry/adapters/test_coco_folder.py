@@ -90,3 +90,12 @@ def test_files_that_are_none(source):
     (source / "annotations/val.json").write_text(json.dumps(ANNOTATIONS)[:-30])
     with pytest.raises(AdapterError, match=r"val\.json: line 1: expected"):
         read(source, question="question")
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    (root / "a.jpg").write_bytes(b"p")
+    annotations = [{"id": 1, "image_id": 9, "q": "What?", "answer": "cat", "category_id": 3}]
+    files = {"images": [{"id": 9, "file_name": "a.jpg"}], "annotations": annotations, "categories": [{"id": 3, "name": "cat"}]}
+    (root / "a.json").write_text(json.dumps(files))
+    return root, {"files": {"test": "*.json"}, "images": ".", "question": "q", "answer": "answer", "category": "category_id"}

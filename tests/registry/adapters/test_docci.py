@@ -55,3 +55,8 @@ def test_a_picture_that_is_missing(tmp_path):
     (source / "images/train_00000.jpg").unlink()
     with pytest.raises(AdapterError, match=r"expected its picture at images/train_00000\.jpg"):
         read(source)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [line()]), {}

@@ -108,3 +108,8 @@ def test_graphs_that_are_missing(tmp_path):
     with pytest.raises(AdapterError, match="expected GQA's scene graphs"):
         read(source, tmp_path, parts=["train"])
     assert len(read(source, tmp_path, parts=["train"], graphs=False)) == 6
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, {"q1": record(), "q2": record(structural="verify", answer="yes")}, graphs=("n1",)), {"parts": ["train"]}

@@ -122,3 +122,8 @@ def test_the_released_records(tmp_path, monkeypatch):
     labels = [("all", "accuracy"), ("all", "fAcc"), ("all", "qAcc"), ("difficulty=easy", "accuracy"), ("difficulty=hard", "accuracy")]
     assert [found[label]["value"] for label in labels] == pytest.approx(official(records, codes))
     assert (found["all", "fAcc"]["n"], found["all", "qAcc"]["n"]) == (40, 56)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record(), record(**TEXT_ONLY)]), {}

@@ -96,9 +96,8 @@ def fits_a_table(items: list[Image | Sample]) -> None:
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_any_value_anywhere(tmp_path: Path, name: str) -> None:
-    build, args = LAYOUTS[name]
     (tmp_path / "in").mkdir()
-    source = build(tmp_path / "in")
+    source, args = LAYOUTS[name](tmp_path / "in")
     adapter = load("datasets", name)
     assert [i for i in adapter(AdapterContext(tmp_path, source=source), **args) if isinstance(i, Sample)]
     contexts = AdapterContext(tmp_path, source=source), AdapterContext(tmp_path, source=source, bad=lambda error: None)

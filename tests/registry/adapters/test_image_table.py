@@ -89,3 +89,12 @@ def test_bad_rows_are_told(source):
     context = AdapterContext(source, source=source, bad=lambda error: told.append(str(error)))
     made = read(source, context, files={"dev": "val.jsonl"})
     assert len(made) == 2 and [f"line {n}" in told[i] for i, n in enumerate((2, 3, 4))] == [True] * 3
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    (root / "a.jpg").write_bytes(b"p")
+    row = {"image": "a.jpg", "q": "What?", "a": 1, "o": ["x", "y"], "id": "i", "kind": "k", "ok": True, "of": "g", "m": 1.5}
+    (root / "a.jsonl").write_text(json.dumps(row) + "\n")
+    named = {"question": "q", "answer": "a", "choices": ["o"], "id": "id", "category": "kind", "answerable": "ok", "group": "of"}
+    return root, {"files": {"test": "a.jsonl"}, "answer_is": "index", "meta": ["m"], **named}

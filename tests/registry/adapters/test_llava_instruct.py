@@ -86,3 +86,8 @@ def test_what_is_not_as_described(tmp_path, changed, says):
     (tmp_path / "a/in").mkdir(parents=True)
     with pytest.raises(AdapterError, match=says):
         read(folder(tmp_path / "a/in", [record(**changed)]))
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record(), {"id": "t", "conversations": talk("What is a tag?", "A mark.")}]), {}

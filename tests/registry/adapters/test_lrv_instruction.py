@@ -50,3 +50,8 @@ def test_charts_and_coordinates(tmp_path):
 def test_what_is_not_as_described(tmp_path, change, says):
     with pytest.raises(AdapterError, match=says):
         read(folder(tmp_path, filter_cap1=[TEAPOT | change]), parts=["first"])
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, filter_cap1=[TEAPOT]), {"parts": ["first"]}

@@ -149,3 +149,8 @@ def test_bad_rows_can_be_left_out(tmp_path):
     context = AdapterContext(tmp_path, source=source, bad=lambda error: told.append(str(error)))
     assert [s.sample_id for s in samples(mmbench(context))] == ["241", "252", "1000252"]
     assert len(told) == 2 and "answer: expected one of A, B, C, D, got 'E'" in told[0] and "points to row '77'" in told[1]
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return table(root, OFFICIAL), {}

@@ -93,3 +93,8 @@ def test_scores_of_the_parts(tmp_path, monkeypatch):
     assert found["category=perception/OCR", "mme_score"]["value"] == pytest.approx(125)
     assert found["all", "mme_score"]["value"] == pytest.approx(2050)
     assert found["category=perception", "group_accuracy"]["value"] == 0.5
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, SUBTASKS["cognition"], 1), {"part": "cognition"}

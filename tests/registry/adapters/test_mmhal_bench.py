@@ -85,3 +85,8 @@ def test_scored_by_type(tmp_path, monkeypatch):
     assert found["all", "mmhal_score"]["value"] == pytest.approx((6 + 7 * 1) / 8)
     assert found["all", "mmhal_hallucination_rate"]["value"] == pytest.approx(7 / 8)
     assert (found["category=counting", "mmhal_score"]["value"], found["category=counting", "mmhal_score"]["n"]) == (6, 12)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record(i) for i in range(96)]), {}

@@ -92,3 +92,8 @@ def test_counterfactual(tmp_path):
 def test_damaged(tmp_path, change, says):
     with pytest.raises(AdapterError, match=says):
         read(layout(tmp_path, [record(**change)]))
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return layout(root, OFFICIAL), {"answers": "all"}

@@ -118,3 +118,8 @@ def test_the_released_files(tmp_path, monkeypatch, pictures, split, n):
     expected = [sum(a == b for a, b in zip(said, truth, strict=True)) / n, precision, recall, 2 * precision * recall / (precision + recall)]
     assert [found["all", m]["value"] for m in METRICS] == pytest.approx(expected)
     assert found["all", "yes_rate"]["value"] == pytest.approx(4 / 6)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record()]), {}

@@ -121,3 +121,8 @@ def test_absent(tmp_path):
     (tmp_path / "pid_splits.json").unlink()
     with pytest.raises(AdapterError, match="expected which problem is of which split"):
         read(tmp_path)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return layout(root), {}

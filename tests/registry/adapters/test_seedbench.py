@@ -99,3 +99,8 @@ def test_names_and_file(tmp_path):
     (tmp_path / "SEED-Bench.json").write_text('{"questions": [{"question_id"')
     with pytest.raises(AdapterError, match="expected SEED-Bench's questions"):
         read(tmp_path)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return layout(root, OFFICIAL), {}

@@ -96,3 +96,8 @@ def test_the_ratio_is_of_all_sentences_together(tmp_path, monkeypatch):
         found = scored(samples, texts, [asking(server, "shr")], [ref("hallucinated_sentence_ratio", judge="shr")])
         assert "[0.01, 0.04, 0.06, 0.14]: a brown dog" in prompt_of(server.bodies[0])
     assert found["all", "hallucinated_sentence_ratio"]["value"] == pytest.approx(2 / 5)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root), {}

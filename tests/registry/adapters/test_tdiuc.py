@@ -88,3 +88,8 @@ def test_a_number_that_is_two_pictures(tmp_path):
     ):
         read(source)
     assert read(source, pictures=["Images/VG/{id}.jpg"])[0].data == b"another"
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root), {}

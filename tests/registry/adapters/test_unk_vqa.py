@@ -107,3 +107,8 @@ def test_the_key_of_reasons_can_be_named_and_maps_are_checked(tmp_path):
     assert len(read(tmp_path, ambiguous=True)) == 2
     with pytest.raises(AdapterError, match=r"annt_train\.json: expected the annotations of UNK-VQA, found none"):
         read(tmp_path, parts=["train"])
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record(), record(2, binary=False)]), {}

@@ -103,3 +103,8 @@ def test_missing_keys_and_files(tmp_path):
         (tmp_path / "Annotations/val.json").write_text(text)
         with pytest.raises(AdapterError, match=says):
             read(tmp_path)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record()]), {}

@@ -130,3 +130,8 @@ def test_the_card_s_subsets_are_the_paper_s_and_share_nothing():
             for name in found:
                 sizes[name] += bool(found[name])
     assert all(sizes.values())
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record()]), {}

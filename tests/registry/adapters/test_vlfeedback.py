@@ -121,3 +121,8 @@ def test_as_parquet_with_pictures_inside(tmp_path):
 def test_what_is_not_as_described(tmp_path, changed, says):
     with pytest.raises(AdapterError, match=says):
         read(folder(tmp_path, [changed]))
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [record(GOOD, POOR)]), {}

@@ -117,3 +117,9 @@ def test_a_name_comes_again_in_the_folder_of_another_split(tmp_path):
 def test_damage(tmp_path, row, arguments, said):
     with pytest.raises(AdapterError, match=said):
         read(table(tmp_path, [row]), **arguments)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    one = {"question": "Which?", "A": "x", "B": "y", "answer": "B", "category": "k", "l2-category": "l", "hint": ""}
+    return table(root, [{**one, "index": index, "image": cell(index % 10)} for index in (1, 2, 1_000_001)]), {}

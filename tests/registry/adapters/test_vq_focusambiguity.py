@@ -94,3 +94,8 @@ def test_one_name_for_two_pictures(tmp_path):
     (source / "val/1.jpg").write_bytes(b"another")
     with pytest.raises(AdapterError, match=r"val_gt.json: line 1, record 0: image: val/1\.jpg and train/1\.jpg are two pictures"):
         read(source)
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, train=[record(1)]), {"parts": ["train"]}

@@ -143,3 +143,8 @@ def test_questions_that_llava_was_tuned_on_are_left_out(tmp_path):
     assert [s.sample_id for s in read(source, without_llava=str(entry)) if isinstance(s, Sample)] == ["2", "3"]
     with pytest.raises(AdapterError, match="expected LLaVA's conversations, found none"):
         read(source, without_llava=str(tmp_path))
+
+
+def laid_out(root):
+    """Official files and arguments, for what is tested of every adapter."""
+    return folder(root, [question(42000)], [annotation(42000)]), {}
