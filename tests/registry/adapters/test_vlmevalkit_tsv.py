@@ -86,6 +86,14 @@ def test_open_questions_and_pictures_beside_the_table(tmp_path):
     assert [(s.references, s.choices, s.group) for s in made[1:]] == [(("cat", "cats"), (), "a.png"), (("nobody",), (), "a.png")]
 
 
+def test_open_questions_whatever_columns_there_are(tmp_path):
+    source = table(tmp_path, [{"index": 1, "question": "What?", "A": "x", "B": "y", "answer": "an x", "image": cell(1)}])
+    (_, sample) = read(source, kind="open")
+    assert (sample.choices, sample.references) == ((), ("an x",))
+    with pytest.raises(AdapterError, match="expected one of AB"):
+        read(source)
+
+
 def test_a_name_comes_again_in_the_folder_of_another_split(tmp_path):
     for split in ("val", "test"):
         (tmp_path / split).mkdir()
