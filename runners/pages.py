@@ -95,17 +95,20 @@ def trouble(why: object) -> str:
 
 
 def picture(data: bytes | None) -> str:
-    """An encoded picture as a data URI, decoded and drawn anew, never passed through; empty where there is none."""
+    """An encoded picture as a data URI, drawn anew; empty where there is none that can be shown."""
+    drawn = decoded(data)
+    return "" if drawn is None else data_uri(drawn)
+
+
+def decoded(data: bytes | None) -> PIL.Image.Image | None:
+    """An encoded picture, decoded and never passed through; None where there is none, or it is broken or huge."""
     if data is None:
-        return ""
+        return None
     try:
         with PIL.Image.open(io.BytesIO(data)) as opened:
-            if opened.width * opened.height > MOST_PIXELS:
-                return ""
-            drawn = opened.convert("RGB")
+            return opened.convert("RGB") if opened.width * opened.height <= MOST_PIXELS else None
     except (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError):
-        return ""
-    return data_uri(drawn)
+        return None
 
 
 def data_uri(image: PIL.Image.Image, longest: int = LONGEST_SIDE) -> str:

@@ -6,7 +6,6 @@ named beside it. Text of data sets is hostile here too: an escape sequence in a 
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import sys
@@ -22,6 +21,7 @@ from rich.console import Console, Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
+from runners.pages import decoded
 from runners.reporting.text import visible
 from runners.verifying.pool import Pool, Question
 from runners.verifying.session import Session
@@ -119,14 +119,11 @@ def draw(file: Path, width: int, height: int) -> Text:
 
 def _save(q: Question, folder: Path) -> Path | None:
     """The picture as a PNG of ours, decoded and written anew; the same file for every question."""
-    if q.picture is None:
+    drawn = decoded(q.picture)
+    if drawn is None:
         return None
     file = folder / ("question.png" if q.answerable else "question-u.png")
-    try:
-        with PIL.Image.open(io.BytesIO(q.picture)) as opened:
-            opened.convert("RGB").save(file, "PNG")
-    except (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError):
-        return None
+    drawn.save(file, "PNG")
     return file
 
 

@@ -5,7 +5,7 @@ import io
 import PIL.Image
 import pytest
 
-from runners.pages import PageError, data_uri, picture, serve
+from runners.pages import PageError, data_uri, decoded, picture, serve, trouble
 from tests.tiny_pairs import png
 
 
@@ -20,7 +20,11 @@ def test_large_pictures_are_made_smaller() -> None:
     assert data_uri(large).startswith("data:image/jpeg;base64,") and large.size == (2400, 600)
     data = io.BytesIO()
     PIL.Image.new("1", (9000, 8000)).save(data, "PNG")
-    assert picture(data.getvalue()) == ""
+    assert picture(data.getvalue()) == "" and decoded(data.getvalue()) is None
+
+
+def test_what_stands_in_the_place_of_a_page_is_text() -> None:
+    assert trouble("<b>\u202e gone") == '<p class="told" role="status">&lt;b&gt;⟨U+202E⟩ gone</p>'
 
 
 def test_a_port_that_is_taken_is_said(tmp_path) -> None:
