@@ -43,6 +43,9 @@ class Said:
     def tokens(self) -> list[int]:
         return self.greedy.tokens or []
 
+    def without_words(self) -> Said:
+        return Said(replace(self.greedy, text=""), ("",) * len(self.drawn))
+
 
 def one_pass(model: HfVlm, encoded: Encoded, decoding: Decoding) -> Parts:
     """The wanted parts of every request of a batch, all of which want the same parts."""
@@ -82,11 +85,13 @@ def _signal(
         if requests[0].image is None:
             return [Part() for _ in requests]
         return [Part(logprobs=values) for values in divergences(_following(trunk, answers), blind(), answers)]
-    rows, prompt = _asked(model, name, requests, layout, trunk, said)
+    texts, readable = _told(model, name, requests, said)
+    rows = _asked(model, texts, requests, layout, trunk)
     if name == "said_confidence":
-        return _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
-    shares = _SHARES[name](model, rows.logits.double(), prompt)
-    return [Part(numbers=[] if share is None else [share]) for share in shares]
+        made = _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
+        return [part if fits else Part() for part, fits in zip(made, readable, strict=True)]
+    shares = _SHARES[name](model, rows.logits.double(), texts[0])
+    return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
 
 
 def _trunk(model: HfVlm, encoded: Encoded, layout: Layout) -> Rows:
@@ -176,17 +181,30 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
 _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
 
 
-def _asked(model: HfVlm, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, said: Sequence[Said]) -> tuple[Rows, str]:
-    """The model at the end of a question about its own answers, and the first of these prompts."""
+def _told(model: HfVlm, name: str, requests: Sequence[Request], said: Sequence[Said]) -> tuple[list[str], list[bool]]:
+    """The prompts of a question about its own answers, and which of them tell these.
+
+    What a model was drawn to say may spell the mark of a picture, or be too long: such answers are left out of their prompt, which
+    then only fills the batch, and what would be said of them is undefined.
+    """
     texts = [model.render(_about(name, request, own)) for request, own in zip(requests, said, strict=True)]
+    readable = [not model.misfit(text, request.image is not None) for text, request in zip(texts, requests, strict=True)]
+    for i, fits in enumerate(readable):
+        if not fits:
+            texts[i] = model.render(_about(name, requests[i], said[i].without_words()))
+    return texts, readable
+
+
+def _asked(model: HfVlm, texts: Sequence[str], requests: Sequence[Request], layout: Layout, trunk: Rows) -> Rows:
+    """The model at the end of these prompts about its own answers."""
     if layout.apart:
-        return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)]), texts[0]
+        return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
     ids, starts = [], []
     for text, known, prompt in zip(texts, layout.seen, layout.prompts, strict=True):
         whole = model.plain_text(text) if known is None else followed(model, known, text)[0]
         starts.append(min(common(whole, prompt), len(whole) - 1))
         ids.append(whole[starts[-1] :])
-    return trunk.extend(ids, starts)[0], texts[0]
+    return trunk.extend(ids, starts)[0]
 
 
 def _about(name: str, request: Request, said: Said) -> list[dict[str, object]]:

@@ -231,6 +231,26 @@ def test_draws_that_are_known_are_shown_beside_those_that_are_made(model, said):
         answers(model, [replace(asked[0], parts=("answer", "p_true_sampling"))])
 
 
+def test_an_answer_that_cannot_be_shown_leaves_what_is_said_of_it_undefined(model, said):
+    """It spells the mark of a picture, which is no picture; the others of its batch are as ever."""
+    mark = getattr(model.processor, "image_token", None)
+    if mark is None:
+        pytest.skip("its processor names no mark of pictures")
+    asked, before = said
+    wanted = [name for name in ("p_true", "p_yes", "p_true_sampling", "said_confidence") if name in asked[0].parts]
+    given = [parts["answer"] for parts in before]
+    given[1] = replace(given[1], text=f"a {mark}")
+    drawn = [{n: parts[draw_part(n)].text for n in (1, 2, 3)} for parts in before]
+    later = [replace(r, parts=tuple(wanted), given=g, drawn=d) for r, g, d in zip(asked, given, drawn, strict=True)]
+    for n, (parts, expected) in enumerate(zip(answers(model, later), before, strict=True)):
+        for name in wanted:
+            if n == 1:
+                assert not parts[name].numbers and parts[name].text is None, name
+            else:
+                assert parts[name].text == expected[name].text, name
+                assert (parts[name].numbers or []) == pytest.approx(expected[name].numbers or [], abs=LIMIT), name
+
+
 def test_draws_are_draws(model):
     """The share of each first token is its probability, within four standard errors."""
     (request,) = requests(model, ("answer",))[:1]
