@@ -19,7 +19,8 @@ from compiler.plan import Plan, PlannedStage
 from compiler.project import Project, ProjectError
 from compiler.resolved import Resolved
 from registry import CLEAN, cards, plugins
-from registry.plugins import Plugin, PluginError, options
+from registry.options import options
+from registry.plugins import Plugin, PluginError
 
 if TYPE_CHECKING:
     from runners.exports import About, ExportContext, Part

@@ -10,9 +10,9 @@ from typing import Any
 
 import typer
 
-from registry.adapter_options import adapter_options
 from registry.new_cards import ABOUT, Ask, Shown, ask_mapping, try_out, write
-from registry.plugins import PluginError
+from registry.options import options
+from registry.plugins import PluginError, get
 from registry.printing import human
 from registry.proposing import SUFFIXES, NewCardError, propose
 
@@ -56,7 +56,7 @@ def new_card(
 
 def _options(adapter: str, given: Sequence[str]) -> dict[str, Any]:
     try:
-        return adapter_options(adapter, given)
+        return options(get("datasets", adapter), given)
     except PluginError as error:
         raise NewCardError(str(error)) from None
 

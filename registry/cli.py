@@ -253,10 +253,10 @@ def check(
     A missing picture, an unknown key, a value of another kind, an id that comes twice. Keeps nothing. Exit status 1 if anything is bad;
     `skip_bad: true` in a spec leaves such records out.
     """
-    from registry.adapter_options import adapter_options
     from registry.checking import check_records
     from registry.entries import find
-    from registry.plugins import PluginError
+    from registry.options import options
+    from registry.plugins import PluginError, get
 
     with _errors():
         entry = find(_root(), name)
@@ -268,7 +268,7 @@ def check(
             complain(f"{name}: its files are not here; `{entry.get}` brings them, --from FOLDER reads others")
             raise typer.Exit(2)
         try:
-            args = adapter_options(card.adapter, given or []) if card.adapter else {}
+            args = options(get("datasets", card.adapter), given or []) if card.adapter else {}
         except PluginError as error:
             complain(str(error))
             raise typer.Exit(2) from None

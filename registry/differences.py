@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from registry.adapter_options import adapter_options
 from registry.adapters import AdapterContext, AdapterError
 from registry.cards import card_names, load_card
-from registry.plugins import load
+from registry.options import options
+from registry.plugins import get, load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from registry.versions import Version
 
@@ -141,7 +141,7 @@ def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: Exi
         raise AdapterError(f"samples are not compared: {kind}")
     folder = stack.enter_context(version.laid_out(beneath))
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=beneath, prefix="adapter-")))
-    given = adapter_options(card.adapter, chosen)
+    given = options(get("datasets", card.adapter), chosen)
     yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **given})
 
 

@@ -184,28 +184,6 @@ def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
     return partial(load(kind, value["plugin"]), **value["args"])
 
 
-def options(plugin: Plugin, given: Iterable[str]) -> dict[str, Any]:
-    """Parameters that a person set on the command line, each `NAME=VALUE`.
-
-    Raises:
-        PluginError: one that the plugin does not have, or a value of another type.
-    """
-    from pydantic import TypeAdapter, ValidationError
-
-    known = {p.name: p for p in plugin.parameters}
-    args: dict[str, Any] = {}
-    for item in given:
-        name, _, value = item.partition("=")
-        if name not in known or "=" not in item:
-            there = ", ".join(f"{p.name} ({p.text})" for p in plugin.parameters) or "none"
-            raise PluginError(f"-O {item}: expected NAME=VALUE of {plugin.name}'s options, which are: {there}")
-        try:
-            args[name] = TypeAdapter(known[name].annotation).validate_strings(value)
-        except ValidationError as error:
-            raise PluginError(f"-O {item}: {error.errors()[0]['msg']}; {name} is of type {known[name].text}") from None
-    return args
-
-
 def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
     """What a model with these arguments gives, by the plugin's `GIVES`.
 

@@ -1,15 +1,15 @@
-"""An adapter's parameters as a person gives them on the command line: `-O NAME=VALUE`, the value in YAML as on a card."""
+"""A plugin's parameters as a person gives them on the command line: `-O NAME=VALUE`, the value in YAML as in a spec or on a card."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from registry.plugins import PluginError, get
+from registry.plugins import Plugin, PluginError
 
 
-def adapter_options(adapter: str, given: Iterable[str]) -> dict[str, Any]:
-    """Parameters set by `NAME=VALUE`, checked against the adapter's own; a text need not be quoted.
+def options(plugin: Plugin, given: Iterable[str]) -> dict[str, Any]:
+    """Parameters set by `NAME=VALUE`, checked against the plugin's own; a text need not be quoted.
 
     Raises:
         PluginError: there is no such parameter, or it is of another type.
@@ -17,13 +17,13 @@ def adapter_options(adapter: str, given: Iterable[str]) -> dict[str, Any]:
     import yaml
     from pydantic import TypeAdapter, ValidationError
 
-    known = {p.name: p for p in get("datasets", adapter).parameters}
+    known = {p.name: p for p in plugin.parameters}
     found: dict[str, Any] = {}
     for item in given:
         name, sign, text = item.partition("=")
         if name not in known or not sign:
             there = ", ".join(f"{p.name} ({p.text})" for p in known.values()) or "none"
-            raise PluginError(f"-O {item}: expected NAME=VALUE of {adapter}'s parameters, which are: {there}")
+            raise PluginError(f"-O {item}: expected NAME=VALUE of {plugin.name}'s parameters, which are: {there}")
         kind = TypeAdapter(known[name].annotation)
         try:
             found[name] = kind.validate_python(yaml.safe_load(text), strict=True)

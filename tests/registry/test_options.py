@@ -1,7 +1,7 @@
 import pytest
 
-from registry.adapter_options import adapter_options
-from registry.plugins import PluginError
+from registry.options import options
+from registry.plugins import PluginError, get
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from registry.plugins import PluginError
     ],
 )
 def test_values_are_yaml(adapter: str, given: str, value: object) -> None:
-    assert adapter_options(adapter, [given]) == {given.partition("=")[0]: value}
+    assert options(get("datasets", adapter), [given]) == {given.partition("=")[0]: value}
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_values_are_yaml(adapter: str, given: str, value: object) -> None:
 )
 def test_what_is_none(given: str, said: str) -> None:
     with pytest.raises(PluginError, match=said):
-        adapter_options("image_table", [given])
+        options(get("datasets", "image_table"), [given])
