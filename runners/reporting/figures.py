@@ -90,19 +90,19 @@ def reliability(results: Results, dataset: str) -> Figure:
         rows = _of(frame, model, dataset)
         if rows.is_empty() or (rows := rows.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())).is_empty():
             continue
-        ece = _printed(results, model, dataset, "ece")
+        ece = _printed(results, model, dataset, "ece", "ECE")
         columns = rows.select("bin_low", "bin_high", "accuracy", "confidence", "n").to_dicts()
         figure.panels.append(Panel(shown(model), charts.reliability(columns, name("reliability", model, dataset)), ece))
     figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
     return figure.trimmed()
 
 
-def _printed(results: Results, model: str, dataset: str, plugin: str) -> str:
-    """`ECE 0.031` where the main setting measured it, on test rows if there is a choice."""
+def _printed(results: Results, model: str, dataset: str, plugin: str, called: str) -> str:
+    """`ECE 0.031` where the main setting measured it by confidence as drawn, on test rows if there is a choice."""
     for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
         value = results.value(model, dataset, label.text)
-        if label.plugin == plugin and value is not None and math.isfinite(value):
-            return f"{plugin.upper()} {number(value)}"
+        if label.plugin == plugin and not label.estimator and value is not None and math.isfinite(value):
+            return f"{called} {number(value)}"
     return ""
 
 
@@ -122,7 +122,7 @@ def risk_coverage(results: Results, dataset: str) -> Figure:
         total = float(rows["risk"][-1]) if rows["coverage"][-1] > 0.999 else None
         thin = rows.gather_every(max(1, rows.height // 120)).select("coverage", "risk").to_dicts()
         svg = charts.risk_coverage(thin, _oracle(right), total, name("risk", model, dataset))
-        figure.panels.append(Panel(shown(model), svg, _printed(results, model, dataset, "auarc")))
+        figure.panels.append(Panel(shown(model), svg, _printed(results, model, dataset, "risk_coverage", "AURC")))
     figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
     return figure.trimmed()
 

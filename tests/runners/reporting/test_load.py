@@ -48,3 +48,13 @@ def test_small_plots_rank_by_the_best_estimator(fabricate: Callable[..., Any]) -
     assert [a.estimator for a in results.headline("open", 9) if a.plugin == "auroc"] == ["luq"]
     by_variant = figures.variants(results, "open")
     assert "AUROC (LUQ) ↑" in [p.title for p in by_variant.panels] and "AUROC: of the estimator that has the highest" in by_variant.caption
+
+
+def test_a_curve_by_confidence_has_no_number_of_an_estimator_beside_it(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",))
+    row = {"variant": CLEAN, "slice": "all", "n": 40, "n_unscored": 0, "low": None, "high": None, "dataset": "open", "model": "large"}
+    fabric.scores += [row | {"metric": "auarc[deg_mat]", "value": 0.7}]
+    without = figures.risk_coverage(read_results(fabric.stage()), "open")
+    assert [p.note for p in without.panels] == ["", ""]
+    fabric.scores += [row | {"metric": "risk_coverage", "value": 0.125}]
+    assert [p.note for p in figures.risk_coverage(read_results(fabric.stage()), "open").panels] == ["AURC 0.125", ""]
