@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.markup import escape
 
 from compiler.project import Project, ProjectError
@@ -88,7 +89,8 @@ def share(project: Project, wanted: Wanted, as_json: bool) -> bool:
             with RemoteStore(project.root, outcome.to.name) as store:
                 _send(project.root, store, outcome)
                 if wanted.check or wanted.repair:
-                    _rehearse(project, store, outcome, wanted.repair)
+                    with Console(stderr=True).status("cloning this commit, pulling and hashing all that it needs..."):
+                        _rehearse(project, store, outcome, wanted.repair)
     except RemoteError as error:
         raise ProjectError(f"{error}. `dvc push -r {outcome.to.name} -v` says more; docs/sharing.md has recipes") from error
     if as_json:
@@ -108,10 +110,10 @@ def _send(root: Path, store: RemoteStore, outcome: Outcome) -> None:
     failed = store.put(here - there)
     outcome.sent, outcome.needed, outcome.runs = len(here - there - failed), len(needed), store.put_runs()
     if lacking := needed.keys() - there - (here - failed):
-        what = f"{len(lacking):,} objects that a clone needs are neither here nor at the remote: {_named(lacking, needed)}"
+        what = f"neither here nor at the remote: {_objects(len(lacking))} that a clone needs: {_named(lacking, needed)}"
         outcome.found.append(Finding("missing", what, "`dvc pull` where they still are and `qualm share` from there, or `qualm run`"))
     if unsent := failed - needed.keys():
-        what = f"{len(unsent):,} objects of earlier commits or runs could not be sent: {_named(unsent, before)}"
+        what = f"could not be sent: {_objects(len(unsent))} of earlier commits or runs: {_named(unsent, before)}"
         outcome.found.append(Finding("missing", what, f"`qualm share` again; `dvc push -A -r {outcome.to.name} -v` says more"))
     outcome.found += _history(root, store, then, then.paths.keys() - here - needed.keys() - there)
     if outcome.runs is None:
@@ -126,12 +128,16 @@ def _history(root: Path, store: RemoteStore, then: objects.Objects, gone: set[st
     """What of earlier commits is lost; `gone` is what is neither needed nor here."""
     tracked = objects.ever_tracked(root) if gone else set()
     if lost := {h for h in gone - store.has(gone) if then.paths[h] not in tracked}:
-        what = f"{len(lost):,} objects of earlier commits are neither here nor at the remote: {_named(lost, then.paths)}"
+        what = f"neither here nor at the remote: {_objects(len(lost))} of earlier commits: {_named(lost, then.paths)}"
         yield Finding("history", what, "those commits cannot be checked out in full; nothing, if you do not miss them", blocks=False)
     if then.unreadable:
         names = ", ".join(sorted(then.unreadable))
         what = f"in earlier commits some of these cannot be read, and what they name was not looked for: {names}"
         yield Finding("history", what, "nothing, if you do not miss those commits", blocks=False)
+
+
+def _objects(n: int) -> str:
+    return f"{n:,} object{'' if n == 1 else 's'}"
 
 
 def _named(hashes: Iterable[str], paths: Mapping[str, str]) -> str:
@@ -154,7 +160,7 @@ def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bo
             outcome.repaired = _replace(project.root, store, lost)
         outcome.damaged = [h for h in lost if h not in outcome.repaired]
         if outcome.damaged:
-            what = f"{len(outcome.damaged):,} objects at the remote are damaged or gone: {_named(outcome.damaged, needed)}"
+            what = f"damaged or gone at the remote: {_objects(len(outcome.damaged))}: {_named(outcome.damaged, needed)}"
             todo = "`qualm share --repair` where they still are whole puts them there anew"
             outcome.found.append(Finding("damaged", what, todo))
         elif said and not lost:
@@ -221,7 +227,7 @@ def _show(outcome: Outcome, wanted: Wanted) -> None:
         out.print(f"{sign} {escape(found.what)}\n    {escape(found.todo)}")
     name = f"[bold]{escape(outcome.to.name)}[/] ({escape(outcome.to.url)})"
     if outcome.repaired:
-        out.print(f"{len(outcome.repaired):,} damaged objects replaced at {name}")
+        out.print(f"replaced at {name}: {_objects(len(outcome.repaired))}")
     if outcome.sent is None:
         if wanted.dry:
             out.print(f"{name}: {'nothing speaks against sharing' if outcome.good else 'not ready'}; nothing was sent")
@@ -229,7 +235,7 @@ def _show(outcome: Outcome, wanted: Wanted) -> None:
             out.print(f"nothing was sent to {name}; `--anyway` sends it as it is")
         return
     runs = "no records of runs" if outcome.runs is None else f"{outcome.runs:,} records of runs"
-    out.print(f"{name}: {outcome.sent:,} objects sent, {runs}; a clone needs {outcome.needed:,} objects")
+    out.print(f"{name}: {_objects(outcome.sent)} sent, {runs}; a clone needs {_objects(outcome.needed)}")
     if outcome.good:
         how = "cloned, pulled and verified" if outcome.checked else "all there by name; `--check` clones, pulls and verifies"
         out.print(f"[green]a clone of this commit runs nothing[/] ({how}). A colleague types: git clone ..., qualm run")

@@ -65,7 +65,7 @@ def test_outputs_of_earlier_commits_and_of_runs_nobody_committed_are_sent(projec
     shutil.rmtree(project.root / ".dvc/cache/runs/ab/score")
     found = told(project, expect=True)
     assert kinds(found) == ["local remote", "history"]
-    what = f"1 objects of earlier commits are neither here nor at the remote: results/mini/scores.parquet ({lost})"
+    what = f"neither here nor at the remote: 1 object of earlier commits: results/mini/scores.parquet ({lost})"
     assert found["findings"][1]["what"] == what
     assert all(holds(lab(project), md5) for md5 in between)
 
@@ -174,7 +174,7 @@ def test_files_of_a_folder_that_was_never_pulled_here_are_looked_for_too(project
         object_path(project.root / ".dvc/cache", md5).unlink()
     object_path(lab(project), files["b"]).unlink()
     found = told(project, expect=False)
-    assert f"1 objects that a clone needs are neither here nor at the remote: registry/data/mine/b ({files['b']})" in json.dumps(found)
+    assert f"neither here nor at the remote: 1 object that a clone needs: registry/data/mine/b ({files['b']})" in json.dumps(found)
 
 
 def test_what_could_not_be_sent_is_named(project: Project, told, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_what_could_not_be_sent_is_named(project: Project, told, monkeypatch: py
     put = RemoteStore.put
     monkeypatch.setattr(RemoteStore, "put", lambda self, hashes: put(self, set(hashes) - {first}) | ({first} & set(hashes)))
     found = told(project, expect=False)
-    assert found["findings"][-1]["what"] == f"1 objects of earlier commits or runs could not be sent: results/mini/scores.parquet ({first})"
+    assert found["findings"][-1]["what"] == f"could not be sent: 1 object of earlier commits or runs: results/mini/scores.parquet ({first})"
     monkeypatch.undo()
     assert told(project, expect=True)["sent"] == 1
 

@@ -107,11 +107,11 @@ def test_what_one_shares_another_has(lab: Lab) -> None:
     if "://" in lab.remote.url:  # in a folder DVC has just taken the damaged object away
         said = lab.mine.qualm("share", "--check", check=False)
         assert said.returncode == 1
-        assert f"1 objects at the remote are damaged or gone: results/mini/scores.parquet ({scores})" in said.stdout
+        assert f"damaged or gone at the remote: 1 object: results/mini/scores.parquet ({scores})" in said.stdout
     mended = json.loads(lab.mine.qualm("share", "--repair", "--json").stdout)
     assert mended["good"] and mended["sent"] + len(mended["repaired"]) == 1
     victim.dvc("pull")
     assert victim.repro() == set()
 
     lab.remote.delete(place(scores))
-    assert "1 objects sent" in lab.mine.qualm("share", "--check").stdout
+    assert "1 object sent" in lab.mine.qualm("share", "--check").stdout
