@@ -32,7 +32,7 @@ MOST_ROWS = 60
 
 
 def perturbed(results: Results) -> dict[str, Any] | None:
-    """The section; None for a spec without perturbations."""
+    """The section; None for a spec without perturbations, or with none of what it shows."""
     variants = results.stage.params.get("variants")
     if not variants:
         return None
@@ -52,13 +52,9 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "hcc": _heats(hcc, right, about, "hallucination_rate", "became wrong", _widest(hcc)),
         "kinds": kinds(results, right, about, tested),
     }
-    return {
-        "unasked": UNASKED,
+    found = {
         "answers": answers(results, means, urr, hcc, attributions, blames),
-        **{name: found[:MOST] for name, found in drawn.items()},
-        "rest": {name: _rest(len(found), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, found in drawn.items()},
-        "unscored": _unscored(unscored),
-        "corrected": tested.how,
+        **{name: heats[:MOST] for name, heats in drawn.items()},
         "tests": tested.sheet(order, about),
         "blame": [_blame_grid(attributions, model) for model in attributions["model"].unique(maintain_order=True)],
         "blamed": _blame_sheet(blames, results),
@@ -67,6 +63,10 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "sweeps": sweeps(results),
         "coverage": coverage(results, order),
     }
+    if not any(found.values()):
+        return None
+    rest = {name: _rest(len(heats), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
+    return {**found, "rest": rest, "unasked": UNASKED, "unscored": _unscored(unscored)}
 
 
 ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "scores"}
