@@ -62,6 +62,8 @@ class Layout:
             if p.is_stage
         }
         """Perturbed data sets that stages make, by variant and data set."""
+        self.perturbing = [p for p in resolved.perturbations if p.label not in self.perturbed]
+        """Perturbations that are made anew wherever samples are read."""
         self.coarse = self._stages_by_data_set() > MAX_STAGES
         places = {self.place("generations", m.ref.label) for m in resolved.models}
         self.folders = frozenset(places if self.coarse else ())
@@ -121,6 +123,11 @@ def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
 def variant(p: Ref) -> dict[str, Any]:
     """A perturbation, as stages are told of it."""
     return {"variant": p.label, "plugin": p.plugin.name, "modality": p.plugin.declares.get("MODALITY"), "args": p.args}
+
+
+def variants(layout: Layout) -> list[dict[str, Any]]:
+    """All perturbations; `made` are those that stages of their own have made."""
+    return [{**variant(p), **({"made": True} if p.label in layout.perturbed else {})} for p in layout.resolved.perturbations]
 
 
 def _relative(plugin: Plugin, root: Path) -> str:

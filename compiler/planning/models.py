@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.plan import PlannedStage
 from compiler.planning.data import VALIDATION
-from compiler.planning.layout import Layout, splits, variant
+from compiler.planning.layout import Layout, splits, variants
 from compiler.refs import slug
 from compiler.sections.datasets import DatasetUse
 from compiler.sections.pairsets import PairSetUse
@@ -60,19 +60,16 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
         inputs["perturbed"] = {p: {d.label: made[d.label] for d in datasets} for p, made in layout.perturbed.items()}
     outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
     desc = f"Answers of {label} to {', '.join(d.label for d in datasets)}"
-    used = [model.ref, *(p for p in layout.resolved.perturbations if p.label not in layout.perturbed)]
+    used = [model.ref, *layout.perturbing]
     return layout.stage(name, "infer", desc, {**_asked(layout, model), **splits(datasets)}, inputs, outputs, used)
 
 
 def _asked(layout: Layout, model: ModelUse) -> dict[str, Any]:
     """What a model is asked for and how, whatever the data set."""
     r, inference = layout.resolved, layout.resolved.spec.inference
-    variants: list[dict[str, Any]] = [{"variant": CLEAN, "plugin": None, "args": {}}]
-    for p in r.perturbations:
-        variants.append({**variant(p), **({"made": True} if p.label in layout.perturbed else {})})
     params: dict[str, Any] = {
         "model": model.ref.as_json(),
-        "variants": variants,
+        "variants": [{"variant": CLEAN, "plugin": None, "args": {}}, *variants(layout)],
         "needs": _needs(layout, model),
         "max_new_tokens": inference.max_new_tokens,
     }

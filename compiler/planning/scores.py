@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.plan import PlannedStage, canonical
 from compiler.planning.answers import scoring_judges, settings
-from compiler.planning.layout import Layout, splits, variant
+from compiler.planning.layout import Layout, splits, variants
 from registry import CLEAN, MODALITIES
 
 
@@ -67,9 +67,13 @@ def report(layout: Layout, tables: Mapping[str, Any], before: Sequence[PlannedSt
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
+    if layout.perturbed:
+        inputs["perturbed"] = layout.perturbed
     everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
-    return layout.stage("report", "report", "Report", params, inputs, {"report": f"{layout.place()}/report.html"}, r.metrics)
+    return layout.stage(
+        "report", "report", "Report", params, inputs, {"report": f"{layout.place()}/report.html"}, [*r.metrics, *layout.perturbing]
+    )
 
 
 def _tests(layout: Layout) -> dict[str, Any]:
@@ -86,7 +90,7 @@ def _unscored(layout: Layout) -> dict[str, Any]:
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
     """What each variant is, and which data sets are known to be uncertain in one modality: the card's subset of that name."""
     r = layout.resolved
-    found: dict[str, Any] = {"variants": [variant(p) for p in r.perturbations]}
+    found: dict[str, Any] = {"variants": variants(layout)}
     where = {d.label: r.spec.datasets[d.label.partition("@")[0]].where for d in r.datasets}
     chosen = {name: subset for name, subset in where.items() if subset in (*MODALITIES, CLEAN)}
     return found | ({"labelled": chosen} if chosen else {})

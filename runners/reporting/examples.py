@@ -8,7 +8,7 @@ import io
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,9 @@ from registry.sample import IMAGES
 from runners.records import iterate
 from runners.reporting.load import Results
 from runners.reporting.text import number, visible
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 SIDE = 208
 """Longest side of a thumbnail in pixels."""
@@ -110,8 +113,8 @@ def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, 
     return picks
 
 
-def _example(dataset: str, sample: dict[str, Any], said: pl.DataFrame, why: dict[str, str], models: list[str]) -> Example:
-    options = [c or "" for c in sample["choices"] or []]
+def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: dict[str, str], models: list[str]) -> Example:
+    options = options_of(sample)
     right = sample["answer_index"]
     example = Example(
         visible(dataset, 80),
@@ -122,7 +125,7 @@ def _example(dataset: str, sample: dict[str, Any], said: pl.DataFrame, why: dict
         visible(sample["category"] or "", 80),
         sample["answerable"] is not False,
     )
-    rows = {r["model"]: r for r in said.iter_rows(named=True)}
+    rows = {r["model"]: r for r in answers.iter_rows(named=True)}
     for model in models:
         if model in rows:
             example.answers.append(_answer(rows[model], options, why.get(model, "")))
@@ -130,13 +133,23 @@ def _example(dataset: str, sample: dict[str, Any], said: pl.DataFrame, why: dict
 
 
 def _answer(row: dict[str, Any], options: list[str], why: str) -> Answer:
-    picked, sure = row["picked"], row["confidence"]
-    text = row["text"]
-    if options and picked is not None:
-        text = f"{letter(picked)}  {options[picked]}" if picked < len(options) else letter(picked)
+    sure = row["confidence"]
+    text = worded(row["text"], row["picked"], options)
     known = sure is not None and math.isfinite(sure)
     width = round(100 * min(max(sure, 0.0), 1.0)) if known else 0
     return Answer(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), number(sure, 2) if known else "–", width, why)
+
+
+def options_of(sample: dict[str, Any]) -> list[str]:
+    """The options of a multiple-choice question; none of an open one."""
+    return [c or "" for c in sample["choices"] or []]
+
+
+def worded(text: str, picked: int | None, options: list[str]) -> str:
+    """An answer in words: of a multiple-choice question the option that was picked."""
+    if not options or picked is None:
+        return text
+    return f"{letter(picked)}  {options[picked]}" if picked < len(options) else letter(picked)
 
 
 def verdict(correct: float | None) -> str:
@@ -174,11 +187,18 @@ def thumbnail(data: bytes | None, budget: int) -> tuple[str, str]:
         with Image.open(io.BytesIO(data)) as picture:
             if picture.width * picture.height > MOST_PIXELS:
                 return "", f"image too large to show ({picture.width} × {picture.height})"
-            small = picture.convert("RGB")
-        small.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS)
+            uri = small(picture.convert("RGB"), SIDE)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return "", f"image not readable ({type(error).__name__})"
-    jpeg = io.BytesIO()
-    small.save(jpeg, "JPEG", quality=80, optimize=True)
-    uri = "data:image/jpeg;base64," + base64.b64encode(jpeg.getvalue()).decode()
     return (uri, "") if len(uri) <= budget else ("", "image left out: the page has reached its size limit")
+
+
+def small(picture: Image, side: int) -> str:
+    """A picture as a data URI, its longer side brought down to so many pixels."""
+    from PIL import Image
+
+    picture = picture.copy()
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
+    jpeg = io.BytesIO()
+    picture.save(jpeg, "JPEG", quality=80, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(jpeg.getvalue()).decode()

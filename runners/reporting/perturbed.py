@@ -20,6 +20,7 @@ from runners.reporting.answers import read_frame
 from runners.reporting.asked import UNASKED, answers
 from runners.reporting.by_modality import NAMES, grids
 from runners.reporting.data_sets import Sheet
+from runners.reporting.gallery import gallery
 from runners.reporting.heat import SURE, Heat, HeatCell, grouped, shade, stars
 from runners.reporting.load import Results
 from runners.reporting.shifts import coverage, sweeps
@@ -53,6 +54,7 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "kinds": kinds(results, right, about, tested),
     }
     found = {
+        "gallery": gallery(results),
         "answers": answers(results, means, urr, hcc, attributions, blames),
         **{name: heats[:MOST] for name, heats in drawn.items()},
         "tests": tested.sheet(order, about),
