@@ -37,7 +37,7 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(facts)
     else:
-        counts = ", ".join(f"{n} {what}" for what, n in facts.items() if what not in ("ok", "spec"))
+        counts = ", ".join(f"{n} {what if n != 1 else what[:-1]}" for what, n in facts.items() if what not in ("ok", "spec"))
         typer.echo(f"{facts['spec']}: valid ({counts})")
 
 
