@@ -14,7 +14,6 @@ import typer
 
 from registry.printing import (
     IN_PART,
-    SHOWN,
     complain,
     counting,
     facts,
@@ -22,6 +21,7 @@ from registry.printing import (
     plain,
     print_json,
     print_labelled,
+    print_some,
     progress_line,
     report,
     row,
@@ -279,10 +279,7 @@ def check(
     else:
         counts = ", ".join(f"{split} {n:,}" for split, n in found.splits.items())
         print(f"{name}: {found.splits.total():,} samples ({counts or 'none'}), {found.images:,} pictures, {len(found.problems):,} problems")
-        for problem in found.problems[:SHOWN]:
-            print(f"  {problem}")
-        if len(found.problems) > SHOWN:
-            print(f"  and {len(found.problems) - SHOWN:,} more (--json lists them)")
+        print_some(found.problems, "  ")
     if found.problems:
         raise typer.Exit(1)
 

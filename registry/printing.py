@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,14 @@ def print_labelled(console: Console, lines: list[tuple[str, str]]) -> None:
     console.print(table)
 
 
+def print_some(lines: Sequence[object], indent: str) -> None:
+    """The first of them, a line each, and how many there are besides."""
+    for line in lines[:SHOWN]:
+        print(f"{indent}{line}")
+    if len(lines) > SHOWN:
+        print(f"{indent}and {len(lines) - SHOWN:,} more (--json lists them)")
+
+
 def report(added: Added) -> None:
     entry, found = added.entry, added.found
     verb = {
@@ -130,10 +138,7 @@ def report(added: Added) -> None:
         print(f"  {entry.details.caveat}")
     if found.skipped:
         print(f"  let pass by --skip-bad: {len(found.skipped):,}")
-        for line in found.skipped[:SHOWN]:
-            print(f"    {line}")
-        if len(found.skipped) > SHOWN:
-            print(f"    and {len(found.skipped) - SHOWN:,} more (--json lists them)")
+        print_some(found.skipped, "    ")
     if found.left_out:
         print(f"  not named by the card: {len(found.left_out):,} files, {found.left_out[0]} the first")
     if added.outcome != "unchanged":

@@ -15,12 +15,12 @@ from typing import Any
 
 import PIL.Image
 
+from runners.reporting.shown import decoded
 from runners.reporting.text import visible
 
 HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"
 LONGEST_SIDE = 1000
-MOST_PIXELS = 64_000_000
 QUIET = {"show_progress": "hidden", "concurrency_id": "one", "concurrency_limit": 1, "api_visibility": "private"}
 """Of every event: one at a time, nothing drawn over the page, no way in for programs."""
 
@@ -96,19 +96,8 @@ def trouble(why: object) -> str:
 
 def picture(data: bytes | None) -> str:
     """An encoded picture as a data URI, drawn anew; empty where there is none that can be shown."""
-    drawn = decoded(data)
+    drawn, _ = decoded(data)
     return "" if drawn is None else data_uri(drawn)
-
-
-def decoded(data: bytes | None) -> PIL.Image.Image | None:
-    """An encoded picture, decoded and never passed through; None where there is none, or it is broken or huge."""
-    if data is None:
-        return None
-    try:
-        with PIL.Image.open(io.BytesIO(data)) as opened:
-            return opened.convert("RGB") if opened.width * opened.height <= MOST_PIXELS else None
-    except (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError):
-        return None
 
 
 def data_uri(image: PIL.Image.Image, longest: int = LONGEST_SIDE) -> str:

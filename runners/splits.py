@@ -35,11 +35,11 @@ class Rule:
         Raises:
             StageError: none are; or the spec names a split that the data set does not have.
         """
-        return self._rows(name, split, self._scored(name, split))
+        return self._rows(split, self._scored(name, split))
 
     def asked(self, name: str, split: pa.ChunkedArray) -> pa.ChunkedArray:
         """Which rows models answer."""
-        return self._rows(name, split, {*self._scored(name, split), *self.also})
+        return self._rows(split, {*self._scored(name, split), *self.also})
 
     def _scored(self, name: str, split: pa.ChunkedArray) -> set[str]:
         there = set(pc.unique(pc.fill_null(split, "")).to_pylist())
@@ -57,7 +57,7 @@ class Rule:
         return found
 
     @staticmethod
-    def _rows(name: str, split: pa.ChunkedArray, wanted: set[str]) -> pa.ChunkedArray:
+    def _rows(split: pa.ChunkedArray, wanted: set[str]) -> pa.ChunkedArray:
         return pc.is_in(pc.fill_null(split, ""), value_set=pa.array(sorted(wanted), pa.string()))
 
 

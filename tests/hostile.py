@@ -1,9 +1,11 @@
-"""Five hundred questions that nobody should ask, the same ones every time, and pictures that are none."""
+"""Five hundred questions that nobody should ask, the same ones every time, pictures that are none, and records with one thing changed."""
 
+import copy
 import io
 import random
 import struct
 import zlib
+from collections.abc import Iterator
 
 from PIL import Image
 
@@ -85,6 +87,26 @@ def questions() -> list[str]:
     while len(made) < 500:
         joint = chance.choice(["", " ", ", ", " and ", "\n"])
         made.append(joint.join(chance.choices(_PIECES, k=chance.randint(1, 8))))
+    return made
+
+
+def places(value: object, at: tuple = (), most: int | None = None) -> Iterator[tuple]:
+    """Every place in nested lists and objects, as the keys that lead there; of lists the first `most` items."""
+    yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value[:most]) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*at, key), most)
+
+
+def changed(value: object, at: tuple, to: object) -> object:
+    """A copy with something else at one place."""
+    if not at:
+        return to
+    made = copy.deepcopy(value)
+    inner = made
+    for key in at[:-1]:
+        inner = inner[key]
+    inner[at[-1]] = to
     return made
 
 

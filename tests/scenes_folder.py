@@ -14,12 +14,12 @@ ABOUT = {"title": "Scenes", "licence": "CC0-1.0", "citation": "@misc{scenes,\n  
 ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "questions": 3, "kinds": None}
 
 
-def scenes_folder(root: Path, **arguments) -> Path:
+def scenes_folder(root: Path, seed: int = 7, **arguments) -> Path:
     """Made under `root`, which must be the current folder; returns the data set's folder."""
     params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": {**ARGS, **arguments}, "limit": None}
     params["about"] = ABOUT
     outputs = {"dataset": "results/s/data/scenes", "card": "results/s/data/scenes.md"}
-    data.run(Stage("s/data-scenes", "s", "data-scenes", "data", params, {}, outputs, 7, Settings(workers=1, progress=False)))
+    data.run(Stage("s/data-scenes", "s", "data-scenes", "data", params, {}, outputs, seed, Settings(workers=1, progress=False)))
     return root / outputs["dataset"]
 
 

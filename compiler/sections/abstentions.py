@@ -50,11 +50,7 @@ def resolve(reader: Reader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
             reader.problem(path, "an abstention is chosen on judged answers, and this spec has no judges", "add `judges:`", key=True)
         options = entry.model_dump(include=set(OPTIONS) - {"of"})
         of = _models(reader, entry.of, models, (*path, "of"))
-        one = reader.single(entry.model_extra or {}, "abstentions", path)
-        if one is None:
-            continue
-        plugin, given, at = one
-        for swept, args in reader.combinations(plugin, given, at):
+        for plugin, _, swept, args in reader.points(entry.model_extra or {}, "abstentions", path):
             found.append(AbstentionUse(check.label(name, swept), plugin, args, of, options))
     return tuple(sorted(found, key=lambda use: use.label))
 

@@ -21,11 +21,7 @@ def resolve(reader: Reader) -> tuple[FinetuneUse, ...]:
     data, bases = {**spec.datasets, **spec.pairs}, {**spec.models, **spec.finetunes}
     found: list[FinetuneUse] = []
     for name, entry in spec.finetunes.items():
-        one = reader.single(entry, "finetunes", ("finetunes", name))
-        if one is None:
-            continue
-        plugin, given, at = one
-        for swept, args in reader.combinations(plugin, given, at):
+        for plugin, at, swept, args in reader.points(entry, "finetunes", ("finetunes", name)):
             datasets = _named(reader, plugin, args, at, DatasetName, data)
             models = _named(reader, plugin, args, at, ModelName, bases)
             found.append(FinetuneUse(Ref(check.label(name, swept), plugin, located(plugin, args)), datasets, models))

@@ -27,11 +27,7 @@ def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse,
         path: Path_ = ("models", name)
         about = _about(reader, entry, path)
         left_out = _left_out(reader, entry, path)
-        one = reader.single({k: v for k, v in entry.items() if k not in BESIDE}, "models", path)
-        if one is None:
-            continue
-        plugin, given, at = one
-        for swept, args in reader.combinations(plugin, given, at):
+        for plugin, _, swept, args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
             sources = names_in(plugin, args, Artifact)
             ref = Ref(check.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None

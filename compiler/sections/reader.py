@@ -6,7 +6,7 @@ plugin means something else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +63,14 @@ class Reader:
             if message:
                 self.problem(path, message, hint)
         return found if len(self.problems) == before else []
+
+    def points(self, item: Any, kind: str, path: Path_) -> Iterator[tuple[Plugin, Path_, dict[str, Any], dict[str, Any]]]:
+        """Every point of the sweep of `{plugin: {parameters}}`: the plugin, where its parameters stand, what is swept, all values."""
+        one = self.single(item, kind, path)
+        if one is not None:
+            plugin, given, at = one
+            for swept, args in self.combinations(plugin, given, at):
+                yield plugin, at, swept, args
 
     def refs(self, kind: str, given: Sequence[Any], at: Path_ = (), always_label: bool = False, in_order: bool = False) -> tuple[Ref, ...]:
         """A list of plugins, sorted by label unless their order means something (`in_order`).

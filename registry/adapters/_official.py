@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,12 @@ def whole(record: dict[str, Any], key: str, where: str) -> int:
     if type(value) is not int:
         raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")
     return value
+
+
+def numbered(name: str, repeated: Counter[str]) -> str:
+    """A name, with its turn behind it (`-2`) where it has come before; `repeated` counts."""
+    repeated[name] += 1
+    return name if repeated[name] == 1 else f"{name}-{repeated[name]}"
 
 
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:

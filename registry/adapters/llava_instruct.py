@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._official import need, numbered, read_image, read_records, text_of
 from registry.sample import HISTORY, Image, Sample
 
 META = ["turn", "origin", "history"]
@@ -82,10 +82,7 @@ def coco_questions(entry: Path, file: str = FILE) -> frozenset[tuple[int, str]]:
 def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: str) -> list[Sample]:
     image = text_of(record, "image", where) if "image" in record else None
     digest = hashlib.sha256(json.dumps([image, record["conversations"]], ensure_ascii=False).encode()).hexdigest()[:10]
-    name = f"{record['id']}-{digest}"
-    repeated[name] += 1
-    if repeated[name] > 1:
-        name += f"-{repeated[name]}"
+    name = numbered(f"{record['id']}-{digest}", repeated)
     asked = _turns(record["conversations"], image is not None, where)
     return [
         Sample(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext
-from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._official import need, numbered, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
 META = ["part", "task"]
@@ -60,10 +60,8 @@ def _sample(record: dict[str, Any], part: str, repeated: Counter[str], where: st
     image_id = str(record["image_id"]) if type(record["image_id"]) is int else text_of(record, "image_id", where)
     question, answer = text_of(record, "question", where).strip(), text_of(record, "answer", where).strip()
     digest = hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()[:10]
-    name = f"{part}/{image_id}-{digest}"
-    repeated[name] += 1
     return Sample(
-        sample_id=name if repeated[name] == 1 else f"{name}-{repeated[name]}",
+        sample_id=numbered(f"{part}/{image_id}-{digest}", repeated),
         question=question,
         image_id=image_id,
         references=(answer,),

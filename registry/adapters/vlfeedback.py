@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of, whole_picture
+from registry.adapters._official import need, numbered, read_image, read_records, text_of, whole_picture
 from registry.adapters.hf_parquet import picture_of, rows
 from registry.sample import REJECTED, Image, Sample
 
@@ -119,10 +119,7 @@ def _preferences(
     where: str,
 ) -> Iterator[Sample]:
     prompt = text_of(record, "prompt", where).strip()
-    name = f"{image_id}/{hashlib.sha256(prompt.encode()).hexdigest()[:10]}"
-    repeated[name] += 1
-    if repeated[name] > 1:
-        name += f"-{repeated[name]}"
+    name = numbered(f"{image_id}/{hashlib.sha256(prompt.encode()).hexdigest()[:10]}", repeated)
     chosen = list(combinations(rated, 2))
     if pairs == "extremes" and rated:
         chosen = [(max(rated, key=lambda one: one[2]), min(rated, key=lambda one: one[2]))]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
+from registry.adapters._official import need, numbered, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
 META: list[str] = ["file"]
@@ -90,6 +90,4 @@ def _name(record: dict[str, Any], split: str, name: str, question: Any, key: str
         if not isinstance(record[key], str | int) or isinstance(record[key], bool):
             raise AdapterError(f"{where}: {key}: expected an id, got {record[key]!r:.60}")
         return f"{split}/{record[key]}"
-    own = f"{split}/{Path(name).stem}/{hashlib.sha256(str(question).encode()).hexdigest()[:10]}"
-    repeated[own] += 1
-    return own if repeated[own] == 1 else f"{own}-{repeated[own]}"
+    return numbered(f"{split}/{Path(name).stem}/{hashlib.sha256(str(question).encode()).hexdigest()[:10]}", repeated)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,17 +14,13 @@ import polars as pl
 from registry.sample import IMAGES
 from runners.records import iterate
 from runners.reporting.load import Results
+from runners.reporting.shown import decoded, small
 from runners.reporting.text import number, visible
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 SIDE = 208
 """Longest side of a thumbnail in pixels."""
 BUDGET = 2_300_000
 """Bytes of all thumbnails together, so that the page stays easy to mail."""
-MOST_PIXELS = 64_000_000
-"""Larger pictures are not decoded."""
 KINDS = ("surest wrong", "wrong", "least sure right", "right", "unscored")
 
 
@@ -179,26 +173,8 @@ def images_of(folder: Path, wanted: set[str]) -> dict[str, bytes]:
 
 def thumbnail(data: bytes | None, budget: int) -> tuple[str, str]:
     """(data URI, "") or ("", why there is none). Pictures are decoded and drawn anew, never passed through."""
-    from PIL import Image, UnidentifiedImageError
-
-    if data is None:
-        return "", "image not found"
-    try:
-        with Image.open(io.BytesIO(data)) as picture:
-            if picture.width * picture.height > MOST_PIXELS:
-                return "", f"image too large to show ({picture.width} × {picture.height})"
-            uri = small(picture.convert("RGB"), SIDE)
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return "", f"image not readable ({type(error).__name__})"
+    picture, why = decoded(data)
+    if picture is None:
+        return "", why
+    uri = small(picture, SIDE)
     return (uri, "") if len(uri) <= budget else ("", "image left out: the page has reached its size limit")
-
-
-def small(picture: Image, side: int) -> str:
-    """A picture as a data URI, its longer side brought down to so many pixels."""
-    from PIL import Image
-
-    picture = picture.copy()
-    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
-    jpeg = io.BytesIO()
-    picture.save(jpeg, "JPEG", quality=80, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(jpeg.getvalue()).decode()

@@ -15,8 +15,9 @@ from registry import CLEAN, MODALITIES
 from registry.sample import GENERATIONS, GREEDY
 from runners.inputs import BrokenSample, Dataset, Item, Variant, read_variants
 from runners.reporting.answers import read_frame
-from runners.reporting.examples import options_of, small, worded
+from runners.reporting.examples import options_of, worded
 from runners.reporting.load import Results
+from runners.reporting.shown import small
 from runners.reporting.text import visible, words
 
 SIDE = 192

@@ -21,7 +21,7 @@ from rich.console import Console, Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from runners.pages import decoded
+from runners.reporting.shown import decoded
 from runners.reporting.text import visible
 from runners.verifying.pool import Pool, Question
 from runners.verifying.session import Session
@@ -119,7 +119,7 @@ def draw(file: Path, width: int, height: int) -> Text:
 
 def _save(q: Question, folder: Path) -> Path | None:
     """The picture as a PNG of ours, decoded and written anew; the same file for every question."""
-    drawn = decoded(q.picture)
+    drawn, _ = decoded(q.picture)
     if drawn is None:
         return None
     file = folder / ("question.png" if q.answerable else "question-u.png")

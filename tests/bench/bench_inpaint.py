@@ -34,7 +34,7 @@ from runners.pairs.inpainted import inpainted
 from runners.removal import measure, summary
 from runners.saliency import Target, Thing
 from runners.settings import Settings
-from tests.scenes_folder import ABOUT
+from tests.scenes_folder import scenes_folder
 
 KERNELS = (0, 3, 5, 9, 20)
 RADII = {"telea": (1.0, 3.0, 9.0), "navier_stokes": (1.0, 3.0, 9.0)}
@@ -112,24 +112,10 @@ def line(name, radius, kernel, shadow, share, found, spent="", asked=""):
 
 def speed(level):
     """Pairs per second of the whole recipe, one thread."""
-    import runners.data as data
-    from runners.stage import Stage
-
     with tempfile.TemporaryDirectory() as root, contextlib.chdir(root):
-        args = {"level": level, "format": "open", "train": 0, "val": 0, "test": 900, "questions": 3, "kinds": None}
-        params = {
-            "dataset": "scenes",
-            "card": "synthetic_scenes",
-            "adapter": "synthetic_scenes",
-            "args": args,
-            "limit": None,
-            "about": ABOUT,
-        }
-        data.run(
-            Stage("b/d", "b", "d", "data", params, {}, {"dataset": "scenes", "card": "scenes.md"}, 7, Settings(workers=1, progress=False))
-        )
+        scenes = scenes_folder(Path(), level=level, test=900)
         for inpaint in ("telea", "navier_stokes", "rerender"):
-            context = PairContext({"scenes": Path("scenes")}, 7, "bench", Settings(workers=1, progress=False))
+            context = PairContext({"scenes": scenes}, 7, "bench", Settings(workers=1, progress=False))
             start, clock = time.perf_counter(), time.process_time()
             made = inpainted(context, dataset="scenes", saliency="scene_graph", mask="scene_graph", dilate=5, inpaint=inpaint)
             pairs = sum(isinstance(m, Sample) for m in made) // 2

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from compiler.plan import Plan
 from compiler.planning.make import make_plan
-from compiler.resolve import resolve_file
 from compiler.resolved import Resolved
-from compiler.spec import RunWide
+from tests.compiler.sections.resolving import resolve
 
 SPEC = """\
 qualm: 1
@@ -25,10 +24,8 @@ metrics: [accuracy, set_size]
 
 
 def resolved(tmp_path: Path, text: str = SPEC) -> Resolved:
-    path = tmp_path / "t.yaml"
-    path.write_text(text)
-    return resolve_file(path, tmp_path, RunWide(default="t"))
+    return resolve(tmp_path, text)
 
 
 def make(tmp_path: Path, text: str = SPEC) -> Plan:
-    return make_plan(resolved(tmp_path, text))
+    return make_plan(resolve(tmp_path, text))

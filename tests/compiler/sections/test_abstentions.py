@@ -6,9 +6,7 @@ import pytest
 
 from compiler.errors import SpecError
 from compiler.planning.make import make_plan
-from compiler.resolve import resolve_file
-from compiler.resolved import Resolved
-from compiler.spec import RunWide
+from tests.compiler.sections.resolving import resolve
 
 SPEC = """\
 qualm: 1
@@ -28,14 +26,8 @@ compare: {baseline: base, pairs: [[base+controlled, other]]}
 """
 
 
-def resolve(tmp_path: Path, text: str = SPEC) -> Resolved:
-    path = tmp_path / "t.yaml"
-    path.write_text(text)
-    return resolve_file(path, tmp_path, RunWide(default="t"))
-
-
 def test_every_method_with_its_models_and_defaults(tmp_path: Path) -> None:
-    found = {a.label: a for a in resolve(tmp_path).abstentions}
+    found = {a.label: a for a in resolve(tmp_path, SPEC).abstentions}
     assert list(found) == [
         "controlled",
         "paper",
@@ -57,7 +49,7 @@ def test_every_method_with_its_models_and_defaults(tmp_path: Path) -> None:
 
 
 def test_one_fitted_on_the_test_split_is_called_so_everywhere(tmp_path: Path) -> None:
-    names = resolve(tmp_path).scored_models
+    names = resolve(tmp_path, SPEC).scored_models
     assert "base+paper (optimistic)" in names
     assert "base+controlled" in names and "other+controlled" in names
 
@@ -70,7 +62,7 @@ def test_validation_rows_are_asked_only_of_models_that_are_fitted_on_them(tmp_pa
 
 
 def test_a_stage_between_judge_and_score(tmp_path: Path) -> None:
-    plan = make_plan(resolve(tmp_path))
+    plan = make_plan(resolve(tmp_path, SPEC))
     names = [s.name for s in plan.stages]
     assert names.index("judge") < names.index("abstain") < names.index("score") < names.index("report")
     abstain, score = plan.stage("abstain"), plan.stage("score")
@@ -84,7 +76,7 @@ def test_a_stage_between_judge_and_score(tmp_path: Path) -> None:
 
 
 def test_what_is_compared_and_studied_is_written(tmp_path: Path) -> None:
-    score = make_plan(resolve(tmp_path)).stage("score")
+    score = make_plan(resolve(tmp_path, SPEC)).stage("score")
     assert score.outputs["comparisons"] == "results/t/comparisons.parquet"
     assert score.params["compare"] == {
         "baseline": "base",

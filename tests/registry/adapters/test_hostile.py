@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import io
 import json
@@ -19,6 +18,7 @@ from registry.adapters import AdapterContext, AdapterError
 from registry.plugins import load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from runners.data import as_row
+from tests.hostile import changed, places
 from tests.official_layouts import LAYOUTS
 
 HUGE = "a number of 5,000 digits, which Python does not write"
@@ -61,28 +61,10 @@ def dumped(value: Any) -> str:
     return json.dumps(value).replace(f'"{HUGE}"', "9" * 5000)
 
 
-def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield from places(inner, (*at, key))
-
-
-def changed(value: Any, at: tuple[Any, ...], to: Any) -> Any:
-    if not at:
-        return to
-    made = copy.deepcopy(value)
-    inner = made
-    for key in at[:-1]:
-        inner = inner[key]
-    inner[at[-1]] = to
-    return made
-
-
 def mutants(source: Path) -> Iterator[tuple[Path, Any, str, Any]]:
     """A file, what it holds with one thing changed, its text before, and what was changed."""
     rng = random.Random(zlib.crc32(str(sorted(p.name for p in source.iterdir())).encode()))
-    every = [(path, at, to) for path in documents(source) for at in places(read(path)) for to in NASTY]
+    every = [(path, at, to) for path in documents(source) for at in places(read(path), most=3) for to in NASTY]
     for path, at, to in rng.sample(every, min(TRIES, len(every))):
         yield path, changed(read(path), at, to), path.read_text(), (path.name, at, to)
 

@@ -1,6 +1,5 @@
 """Whatever stands in a row, reading it gives a record or a fault: nothing is raised, and what is given fits a table."""
 
-import copy
 import json
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from registry.recordings import Fault, How, Part, Record
 from registry.recordings.signals import COLUMNS
 from registry.sample import GENERATIONS
+from tests.hostile import changed, places
 from tests.recordings import inspect_header, inspect_sample, leh_choice, leh_open, lmms_row, vek_row
 
 KEPT = {"qualm": {"signals": [{"token_logprobs": [-1.0], "p_true": 0.5, "text": "a", "input_digest": "x"}]}}
@@ -27,24 +27,6 @@ ROWS = {
 }
 _NASTY = [[], {}, [[]], [None], {"a": 1}, "\ud800", "nan", "inf", "1e999", 10**400, 2**15, -1, [1, 2], ["a", ["b"]], "[" * 50, "['a'"]
 ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from(_NASTY))
-
-
-def places(value, at=()):
-    yield at
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield from places(inner, (*at, key))
-
-
-def changed(row, at, value):
-    if not at:
-        return value
-    made = copy.deepcopy(row)
-    inner = made
-    for key in at[:-1]:
-        inner = inner[key]
-    inner[at[-1]] = value
-    return made
 
 
 def write(path, form, row):

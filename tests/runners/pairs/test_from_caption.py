@@ -7,7 +7,7 @@ import pytest
 from registry.plugins import load
 from registry.sample import SAMPLES
 from registry.scenes.contrast import CATEGORIES, REFUSALS, prove
-from runners import data, pair
+from runners import pair
 from runners.judges._refusals import is_refusal
 from runners.pairs import PairContext, PairError
 from runners.pairs._written import Unusable, gives_away, read_pair, sections
@@ -16,7 +16,7 @@ from runners.records import read_table, write_table
 from runners.scene_graphs import read_scenes
 from runners.settings import Settings
 from runners.stage import Stage, StageError
-from tests.scenes_folder import ABOUT
+from tests.scenes_folder import scenes_folder
 from tests.small_server import IMPATIENT, serving
 from tests.tiny_models import tiny_llm
 
@@ -29,17 +29,7 @@ def scenes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scenes")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        args = {"level": "easy", "format": "open", "train": 30, "val": 6, "test": 60, "questions": 3, "kinds": None}
-        params = {
-            "dataset": "scenes",
-            "card": "synthetic_scenes",
-            "adapter": "synthetic_scenes",
-            "args": args,
-            "limit": None,
-            "about": ABOUT,
-        }
-        data.run(Stage("s/data", "s", "data", "data", params, {}, {"dataset": "out", "card": "out.md"}, 5, SETTINGS))
-    return folder / "out"
+        return scenes_folder(folder, seed=5, train=30, val=6)
 
 
 @pytest.fixture

@@ -1,0 +1,39 @@
+"""Pictures as people are shown them: decoded and drawn anew, never passed through, and none so large that it must be an attack."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MOST_PIXELS = 64_000_000
+"""Larger pictures are not decoded."""
+
+
+def decoded(data: bytes | None) -> tuple[Image | None, str]:
+    """An encoded picture that a person may be shown; None and why not where there is none, or it is broken or huge."""
+    from PIL import Image
+
+    if data is None:
+        return None, "image not found"
+    try:
+        with Image.open(io.BytesIO(data)) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                return None, f"image too large to show ({picture.width} × {picture.height})"
+            return picture.convert("RGB"), ""
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        return None, f"image not readable ({type(error).__name__})"
+
+
+def small(picture: Image, side: int) -> str:
+    """A picture as a data URI, its longer side brought down to so many pixels."""
+    from PIL import Image
+
+    picture = picture.copy()
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
+    jpeg = io.BytesIO()
+    picture.save(jpeg, "JPEG", quality=80, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(jpeg.getvalue()).decode()
