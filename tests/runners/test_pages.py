@@ -5,7 +5,8 @@ import io
 import PIL.Image
 import pytest
 
-from runners.pages import PageError, data_uri, decoded, picture, serve, trouble
+from runners.pages import PageError, data_uri, picture, serve, trouble
+from runners.reporting.shown import decoded
 from tests.tiny_pairs import png
 
 
@@ -20,7 +21,7 @@ def test_large_pictures_are_made_smaller() -> None:
     assert data_uri(large).startswith("data:image/jpeg;base64,") and large.size == (2400, 600)
     data = io.BytesIO()
     PIL.Image.new("1", (9000, 8000)).save(data, "PNG")
-    assert picture(data.getvalue()) == "" and decoded(data.getvalue()) is None
+    assert picture(data.getvalue()) == "" and decoded(data.getvalue()) == (None, "image too large to show (9000 × 8000)")
 
 
 def test_what_stands_in_the_place_of_a_page_is_text() -> None:
