@@ -1,9 +1,10 @@
-# `make repro` rebuilds the default benchmark from nothing; `make test` runs the tests. The rest is for developers.
+# `make repro` rebuilds the default benchmark from nothing; `make test` runs the tests,
+# `make test-all` the long ones as well. The rest is for developers.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup repro test test-remotes lint bench clean
+.PHONY: setup repro test test-slow test-all test-remotes lint docs-reference bench clean
 
 setup: $(VENV)/.installed
 
@@ -19,7 +20,13 @@ repro: setup
 	$(BIN)/qualm run
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not remotes'
+
+# Kills at random moments, several processes, whole rebuilds in fresh clones.
+test-slow: setup
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'slow and not remotes'
+
+test-all: test test-slow
 
 # Real servers for every kind of DVC remote; `.ci/services` installs those that are not there.
 test-remotes: setup
@@ -29,6 +36,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The pages of docs/ that are made from the code; `.ci/run` holds them in step.
+docs-reference: setup
+	$(BIN)/python -m compiler.generated
 
 bench: setup
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -1,5 +1,5 @@
 """`python -m compiler` is `qualm`."""
 
-from compiler.cli import main
+from compiler.commands.main import main
 
 main()

@@ -20,6 +20,9 @@ from registry import HISTORY as HISTORY
 from registry import REJECTED as REJECTED
 from registry import UNCERTAIN as UNCERTAIN
 
+AS_GIVEN = {b"precision": b"as given"}
+"""Marks a column of doubles that may be as small as they like, and are not rounded to the decimals of results when they are written."""
+
 _NO_META: Mapping[str, str] = MappingProxyType({})
 
 
@@ -62,6 +65,9 @@ class Sample:
     """What the two members of a contrastive pair share."""
 
 
+ADDED_LATER = {"added": "later"}
+"""Of a column that tables of earlier versions lack: it is read as null there."""
+
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 """How Hugging Face `datasets` stores pictures, so that `load_dataset("parquet", ...)` opens ours."""
 
@@ -101,9 +107,9 @@ GENERATIONS = pa.schema(
         ("logprobs_without_both", pa.list_(pa.float32())),  # had there been neither
         ("image_divergence", pa.list_(pa.float32())),  # nats per token: KL of what could come next with the image from that without it
         ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
-        ("p_true", pa.float64()),  # of "True", when asked whether the answer is true or false
-        ("p_true_sampling", pa.float64()),  # the same, its sampled answers being shown to it before it is asked
-        ("p_yes", pa.float64()),  # P(yes) / (P(yes) + P(no)), when asked whether the answer is right
+        pa.field("p_true", pa.float64(), metadata=AS_GIVEN),  # of "True", when asked whether the answer is true or false
+        pa.field("p_true_sampling", pa.float64(), metadata=AS_GIVEN),  # the same, its sampled answers being shown to it before it is asked
+        pa.field("p_yes", pa.float64(), metadata=AS_GIVEN),  # P(yes) / (P(yes) + P(no)), when asked whether the answer is right
         ("said_confidence", pa.string()),  # the reply, when asked how sure it is of the answer
         ("input_digest", pa.string()),  # rendered prompt and pixels: what the model really saw
     ]
@@ -203,11 +209,12 @@ SCORES = pa.schema(
         ("variant", pa.string()),
         ("slice", pa.string()),  # "all" or FIELD=VALUE
         ("metric", pa.string()),  # metric[conformal setting/score] or metric[estimator]
-        ("value", pa.float64()),  # null = undefined, with the reason in the counts beside it
+        ("value", pa.float64()),  # null = undefined
         ("low", pa.float64()),
         ("high", pa.float64()),
         ("n", pa.int64()),
         ("n_unscored", pa.int64()),
+        pa.field("why", pa.string(), metadata=ADDED_LATER),  # why it is undefined, or why many rows are unscored, and what to do
     ]
 )
 
@@ -255,9 +262,9 @@ CORRELATIONS = pa.schema(
         ("pearson", pa.float64()),
         ("pearson_low", pa.float64()),
         ("pearson_high", pa.float64()),
-        ("pearson_p", pa.float64()),
+        pa.field("pearson_p", pa.float64(), metadata=AS_GIVEN),
         ("spearman", pa.float64()),
-        ("spearman_p", pa.float64()),
+        pa.field("spearman_p", pa.float64(), metadata=AS_GIVEN),
     ]
 )
 

@@ -46,23 +46,31 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print("usage: python -m runners SPEC/STAGE   (a stage of specs/SPEC/dvc.yaml)", file=sys.stderr)
         return 0 if arguments and arguments[0] in ("-h", "--help") else 2
-    from runners.lifeline import die_with_parent
+    from registry.terminal.guard import guard
+    from runners.runtime.die_with_parent import die_with_parent
 
+    guard()
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
     import importlib
 
-    from registry.plugins import PluginError
-    from runners.records import RecordError
-    from runners.settings import SettingsError, is_first, read_settings
-    from runners.stage import StageError, only_writer, read_stage, write_record
+    from registry.dvc.config import DvcStateError
+    from registry.plugins.rule import PluginError
+    from runners.runtime import status
+    from runners.runtime.intact import check_inputs
+    from runners.runtime.records import RecordError
+    from runners.runtime.settings import SettingsError, is_first, read_settings
+    from runners.runtime.stage import StageError, only_writer, read_stage, write_record
 
     key = arguments[0]
+    status.tell("started", stage=key)
     try:
         stage = read_stage(key, read_settings())
+        if LAUNCHED not in os.environ and is_first():
+            check_inputs(stage, Path.cwd())
         if stage.settings.launcher and stage.kind in SHARED and LAUNCHED not in os.environ:
             return _launch(stage.settings.launcher, key)
-        module = importlib.import_module(f"runners.{stage.kind}")
+        module = importlib.import_module(f"runners.stages.{stage.kind}")
         if not is_first():  # another process of the same training: the first one holds the lock and publishes
             module.run(stage)
             return 0
@@ -71,14 +79,17 @@ def main(arguments: list[str]) -> int:
             module.run(stage)
             seconds = time.monotonic() - start
             write_record(stage, seconds)
-    except (StageError, RecordError, PluginError, SettingsError) as error:
+    except (StageError, RecordError, PluginError, SettingsError, DvcStateError) as error:
         print(f"qualm: stage {key}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"qualm: stage {key}: interrupted; what was done is kept, run it again to go on", file=sys.stderr)
         return 130
     counts = ", ".join(f"{n:,} {name}" for name, n in stage.counters.items())
-    print(f"{key}: {counts or 'done'} ({seconds:.1f} s)", flush=True)
+    if status.is_read():
+        status.tell("done", stage=key, counts=counts, seconds=seconds)
+    else:
+        print(f"{key}: {counts or 'done'} ({seconds:.1f} s)", flush=True)
     return 0
 
 

@@ -1,8 +1,8 @@
 """A judge that asks a language model, asked against a small server."""
 
-from registry import plugins
-from runners.judges import JudgeContext
-from runners.settings import Settings
+from registry.plugins import rule
+from runners.contracts.judges import JudgeContext
+from runners.runtime.settings import Settings
 from tests.small_server import IMPATIENT
 
 SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
@@ -12,8 +12,8 @@ def ask(server, name, *columns, **args):
     """Its judgements of columns of answers, with the marks that it declares or none, and its context."""
     context = JudgeContext(SETTINGS)
     by = {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
-    made = plugins.load("judges", name)(context, *columns, by=by, **args)
-    assert {frozenset(one.marks) for one in made} <= {frozenset(), frozenset(plugins.get("judges", name).declares["MARKS"])}
+    made = rule.load("judges", name)(context, *columns, by=by, **args)
+    assert {frozenset(one.marks) for one in made} <= {frozenset(), frozenset(rule.get("judges", name).declares["MARKS"])}
     return made, context
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE, wait_until
+
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -43,13 +45,14 @@ class Chromium:
         )
         told = folder / "DevToolsActivePort"
         port, path = self._wait(lambda: told.exists() and told.read_text().count("\n") and told.read_text().split("\n"))
-        self._socket = connect(f"ws://127.0.0.1:{port}{path}", timeout=60, suppress_origin=True)
+        self._socket = connect(f"ws://127.0.0.1:{port}{path}", timeout=PATIENCE, suppress_origin=True)
         self._number = 0
         self._session = ""
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.complaints: list[str] = []
         self.requests: list[str] = []
+        self._events: set[str] = set()
         self._loads = 0
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -60,7 +63,7 @@ class Chromium:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._socket.close()
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(PATIENCE)
 
     def call(self, method: str, **params: Any) -> Any:
         """One command of the DevTools protocol; what the page says meanwhile is kept."""
@@ -85,6 +88,10 @@ class Chromium:
             self.complaints.append(str(told["entry"]["text"]))
         elif message.get("method") == "Network.requestWillBeSent":
             self.requests.append(told["request"]["url"])
+            if "/queue/" in told["request"]["url"]:
+                self._events.add(told["requestId"])
+        elif message.get("method") in ("Network.loadingFinished", "Network.loadingFailed"):
+            self._events.discard(told["requestId"])
         elif message.get("method") == "Page.loadEventFired":
             self._loads += 1
 
@@ -109,12 +116,30 @@ class Chromium:
             raise RuntimeError(found["exceptionDetails"]["exception"]["description"])
         return found["result"].get("value")
 
-    def until(self, expression: str, seconds: float = 60) -> None:
+    def until(self, expression: str, seconds: float = PATIENCE) -> None:
         """Wait for an expression to become true."""
         self._wait(lambda: self.run(f"!!({expression})"), seconds, expression)
 
+    def settle(self) -> None:
+        """Wait until Gradio has nothing under way: its client forgets what is clicked in the very moment in which another event ends."""
+
+        def quiet() -> bool:
+            before = len(self.requests)
+            time.sleep(0.15)
+            self.run("0")
+            return not self._events and len(self.requests) == before
+
+        if any("/queue/" in url for url in self.requests):
+            self._wait(quiet, what="an idle page")
+
+    def click(self, selector: str) -> None:
+        """A click on an element, as a person makes it who sees what the click before did."""
+        self.settle()
+        self.run(f"document.querySelector({json.dumps(selector)}).click()")
+
     def press(self, key: str) -> None:
         """One key, as a person presses it."""
+        self.settle()
         for kind in ("keyDown", "keyUp"):
             text = {"text": key} if kind == "keyDown" and len(key) == 1 else {}
             self.call("Input.dispatchKeyEvent", type=kind, key=key, **text)
@@ -127,10 +152,5 @@ class Chromium:
         file.write_bytes(base64.b64decode(data))
         return file
 
-    def _wait(self, ask: Any, seconds: float = 90, what: str = "the browser") -> Any:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if found := ask():
-                return found
-            time.sleep(0.2)
-        raise TimeoutError(f"{what}: not within {seconds} s")
+    def _wait(self, ask: Any, seconds: float = PATIENCE, what: str = "the browser") -> Any:
+        return wait_until(ask, what, seconds, every=0.1)

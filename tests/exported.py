@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES
-from runners.exports import About, ExportContext, Part
-from runners.inputs import Variant, read_variants
-from runners.models import ModelContext
-from runners.models.recorded import recorded
-from runners.records import read_table, write_table
+from runners.contracts.models import ModelContext
+from runners.data.dataset import Variant, read_variants
+from runners.plugins.exports import About, ExportContext, Part
+from runners.plugins.models.recorded import recorded
+from runners.runtime.records import read_table, write_table
 from tests.recordings import png
 
 TEXTS = ["a red cube", "=1+1", "NA", 'two\nlines\tand "quotes"', "é 漢 \U0001f600", "007", "", "-", "None", "I don't know"]
@@ -27,11 +27,16 @@ def floats(rng, n):
     return rng.normal(size=n).astype(np.float32).tolist()
 
 
+def below(rng, n):
+    """Log-probabilities."""
+    return [-abs(v) for v in floats(rng, n)]
+
+
 def answer(rng, text, options=0, draw=0):
     n = int(rng.integers(1, 6))
-    row = {"draw": draw, "text": text, "token_logprobs": floats(rng, n), "token_entropies": floats(rng, n)}
+    row = {"draw": draw, "text": text, "token_logprobs": below(rng, n), "token_entropies": [-v for v in below(rng, n)]}
     if draw == 0:
-        row |= {f"logprobs_without_{w}": floats(rng, n) for w in ("image", "question", "both")}
+        row |= {f"logprobs_without_{w}": below(rng, n) for w in ("image", "question", "both")}
         row |= {"p_true": float(rng.random()), "p_yes": float(rng.random()), "input_digest": "f" * 64}
     if options:
         row["option_logits"] = (rng.normal(size=options) * 30).tolist()

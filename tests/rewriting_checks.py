@@ -5,7 +5,7 @@ import json
 import pytest
 
 from registry.scenes.world import make_scene
-from runners.generators import GeneratorError
+from runners.contracts.generators import GeneratorError
 from tests.rewriting import context, perturbed, rows, server
 from tests.small_server import serving
 from tests.tiny_models import tiny_llm
@@ -30,7 +30,7 @@ def a_server_is_asked_with_the_question_alone_until_its_reply_can_be_used(name):
         assert isinstance(turn["content"], str)  # no picture is sent
         asked = turn["content"].rsplit("## Question", 1)[1].strip()
         if asked == QUESTIONS[0]:
-            return ["Here you are:\n\nWhy?", '"Is it loud or is it red?"'][min(nth, 1)]
+            return ["Here you are:\n\nWhy?", 'Rewritten: "Is it loud or is it red?"'][min(nth, 1)]
         return QUESTIONS[1].lower() if asked == QUESTIONS[1] else "I cannot say."
 
     with serving(script) as running:

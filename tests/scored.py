@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
-from runners import judge, score
-from runners.data import as_row
-from runners.judging import takes_choices
-from runners.records import read_table, write_table
-from runners.settings import Settings
-from runners.stage import Stage
+from runners.data.rows import as_row
+from runners.runtime.records import read_table, write_table
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage
+from runners.scoring.apply_judge import takes_choices
+from runners.stages import judge, score
 from tests.small_server import IMPATIENT
 
 SETTINGS = replace(Settings(), progress=False, servers=IMPATIENT)

@@ -28,10 +28,13 @@ def completion(text, finish="stop", usage=(10, 5)):
 
 
 class Server:
-    """Says what `script(body, nth)` says: a text to answer with, or (status, body, headers), or a number of seconds to be silent."""
+    """Says what `script(body, nth)` says: a text to answer with, or (status, body, headers), or a number of seconds to be silent.
+
+    A body is a text, bytes, or bytes to be sent one after the other until whoever asked has gone.
+    """
 
     def __init__(self, script):
-        self.script, self.bodies, self.keys, self.most, self._now, self._lock = script, [], [], 0, 0, threading.Lock()
+        self.script, self.bodies, self.keys, self.headers, self.most, self._now, self._lock = script, [], [], [], 0, 0, threading.Lock()
         self.closing = threading.Event()
         outer = self
 
@@ -46,6 +49,7 @@ class Server:
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
+        self.http.handle_error = lambda *_: None  # whoever asked has gone, or what was to be said is no HTTP
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
 
     def handle(self, handler):
@@ -54,6 +58,7 @@ class Server:
             nth = sum(b["messages"] == body["messages"] for b in self.bodies)
             self.bodies.append(body)
             self.keys.append(handler.headers.get("authorization"))
+            self.headers.append({name.lower(): value for name, value in handler.headers.items()})
             self._now += 1
             self.most = max(self.most, self._now)
         said = self.script(body, nth)
@@ -64,13 +69,15 @@ class Server:
         with self._lock:
             self._now -= 1
         status, text, headers = said if isinstance(said, tuple) else (200, completion(said), {})
-        raw = text.encode()
+        raw = text.encode() if isinstance(text, str) else text
+        length = {"content-length": str(len(raw))} if isinstance(raw, bytes) else {"connection": "close"}
         try:
             handler.send_response(status)
-            for name, value in {"content-type": "application/json", "content-length": str(len(raw)), **headers}.items():
+            for name, value in {"content-type": "application/json", **length, **headers}.items():
                 handler.send_header(name, value)
             handler.end_headers()
-            handler.wfile.write(raw)
+            for piece in [raw] if isinstance(raw, bytes) else raw:
+                handler.wfile.write(piece)
         except ConnectionError:  # whoever asked was killed, or has lost patience
             return
 

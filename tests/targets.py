@@ -5,11 +5,11 @@ import PIL.Image
 
 from registry.scenes.render import render
 from registry.scenes.world import make_scene
-from runners.inpainters import Job
-from runners.masks import Wanted
-from runners.pairs import PairContext
-from runners.saliency import Target, Thing
-from runners.settings import Settings
+from runners.contracts.inpainters import Job
+from runners.contracts.masks import Wanted
+from runners.contracts.pairs import PairContext
+from runners.contracts.saliency import Target, Thing
+from runners.runtime.settings import Settings
 
 
 def context(**settings):

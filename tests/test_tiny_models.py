@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from runners.models._still_images import still_images_only
-from runners.prompts import messages
+from runners.inference.hf.still_images import still_images_only
+from runners.prompts.question import messages
 from tests.tiny_models import FAMILIES, TEMPLATES
 
 

@@ -10,7 +10,7 @@ import PIL.Image
 import PIL.ImageDraw
 
 from registry.sample import IMAGES, SAMPLES
-from runners.records import write_table
+from runners.runtime.records import write_table
 
 
 def png(colour: str, mark: str = "") -> bytes:

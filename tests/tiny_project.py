@@ -13,9 +13,9 @@ import PIL.Image
 import pyarrow.parquet as pq
 
 from registry.sample import GENERATIONS, IMAGES, SAMPLES
-from runners.records import read_table, write_table
-from runners.settings import Settings
-from runners.stage import Stage, read_stage
+from runners.runtime.records import read_table, write_table
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage, read_stage
 from tests.forks import Fork, forks
 from tests.scenes_folder import write_card_of
 
@@ -79,7 +79,7 @@ class Project:
         """In this process; returns the stage with its counters."""
         import torch
 
-        from runners import infer
+        from runners.stages import infer
 
         torch.set_num_threads(threads)  # a small model is no faster with more, and much slower where cores are shared
         with chdir(self.folder):
@@ -89,7 +89,7 @@ class Project:
 
     def perturb(self, variant, datasets, seed: int = 7, servers=None, **more):
         """Run the `perturb` stage of one variant; returns it with its counters."""
-        from runners import perturb
+        from runners.stages import perturb
 
         data = {name: f"results/t/data/{name}" for name in datasets}
         out = {name: f"results/t/perturbed/{variant['variant']}/{name}" for name in datasets}
@@ -135,8 +135,8 @@ class Project:
 
     def stored(self) -> list[tuple[bytes, ...]]:
         """The keys of every segment, in the order written: the batches that were computed. One computed twice shows twice."""
-        from runners.segments import Segments
-        from runners.store import SCHEMA
+        from runners.store.answers import SCHEMA
+        from runners.store.segments import Segments
 
         return [tuple(Segments(path.parent, SCHEMA).read(path.name)["key"].to_pylist()) for path in self.segments()]
 

@@ -11,9 +11,9 @@ import numpy as np
 import PIL.Image
 
 from registry.sample import IMAGES, SAMPLES
-from runners.records import write_table
-from runners.settings import Settings
-from runners.stage import Stage, read_stage
+from runners.runtime.records import write_table
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage, read_stage
 from tests.forks import Fork, forks
 from tests.tiny_project import inherited
 
@@ -89,7 +89,7 @@ class Tuning:
         """In this process; returns the stage with its counters."""
         import torch
 
-        from runners import finetune
+        from runners.stages import finetune
 
         torch.set_num_threads(1)
         with chdir(self.folder):

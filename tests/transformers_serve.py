@@ -5,10 +5,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.waiting import PATIENCE, wait_until
 
 
 @contextmanager
@@ -23,15 +24,17 @@ def transformers_serve(folder):
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
-        for _ in range(600):
+
+        def ready():
             try:
-                with urllib.request.urlopen(f"{url}/health", timeout=1) as answer:
-                    assert json.loads(answer.read())
-                break
+                with urllib.request.urlopen(f"{url}/health", timeout=PATIENCE) as answer:
+                    return json.loads(answer.read())
             except OSError:
                 assert server.poll() is None, (folder / "log").read_text()[-2000:]
-                time.sleep(0.1)
+                return None
+
+        wait_until(ready, "the server is up", every=0.1)
         yield f"{url}/v1"
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(PATIENCE)

@@ -17,8 +17,8 @@ CODE = """
 import json, os, signal, sys
 from contextlib import chdir
 warm = sys.argv[1]
-from runners import __main__ as runner, infer
-from runners.models.hf_vlm import HfVlm
+from runners import __main__ as runner; from runners.stages import infer
+from runners.plugins.models.hf_vlm import HfVlm
 with chdir(warm):
     assert runner.main(["t/infer"]) == 0
 plain = HfVlm.answer
@@ -101,7 +101,7 @@ class Run:
         self.kill()
         return self.wait()
 
-    def kill_when(self, seen, within=60.0) -> int:
+    def kill_when(self, seen, within=180.0) -> int:
         """SIGKILL as soon as something is so."""
         deadline = time.monotonic() + within
         while not seen() and self.running():

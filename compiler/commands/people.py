@@ -8,14 +8,21 @@ from typing import Annotated
 import typer
 
 from compiler.commands.options import JsonOption, SpecArgument
-from compiler.project import Project
-from registry.printing import print_json
+from compiler.project.checkout import Project
+from compiler.terminal import completion
+from registry.text import print_json
 
 
 def verify(
     spec: SpecArgument = None,
     name: Annotated[
-        str | None, typer.Argument(metavar="[SET]", help="The pair set or data set to review; by default the only one.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="SET",
+            help="The pair set or data set to review; by default the only one.",
+            show_default=False,
+            autocompletion=completion.datasets,
+        ),
     ] = None,
     reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose decisions these are; your login by default.")] = None,
     page: Annotated[bool, typer.Option("--page", help="Review on a browser page of this machine (needs the extra `pages`).")] = False,
@@ -57,7 +64,7 @@ def verify(
       qualm verify SPEC --category epistemic
       qualm verify SPEC --merge bob.csv     bob reviewed on another machine
     """
-    from compiler import verify as reviewing
+    from compiler.people import verify as reviewing
 
     project = Project()
     if merge:
@@ -68,12 +75,22 @@ def verify(
 
 def calibrate(
     spec: SpecArgument = None,
-    perturbation: Annotated[str | None, typer.Option("--perturbation", "-p", help="Plugin or variant, where the spec has several.")] = None,
+    perturbation: Annotated[
+        str | None,
+        typer.Option(
+            "--perturbation", "-p", help="Plugin or variant, where the spec has several.", autocompletion=completion.perturbations
+        ),
+    ] = None,
     parameter: Annotated[
         str | None, typer.Option("--parameter", help="Which of its numbers is the strength; the first by default.")
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="A model of the spec, to see what it answers.")] = None,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="A data set of the spec; the first by default.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A model of the spec, to see what it answers.", autocompletion=completion.models)
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", help="A data set of the spec; the first by default.", autocompletion=completion.datasets),
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", min=1, help="How many samples, a seeded share of every category.")] = 200,
     auto: Annotated[bool, typer.Option("--auto", help="No page: search the strength that has a stated effect.")] = False,
     share: Annotated[float | None, typer.Option("--share", help="The effect: this share of greedy answers changes. [default: 0.2]")] = None,
@@ -111,8 +128,8 @@ def calibrate(
       qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
       qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
-    from compiler.calibrate import calibrate as choose
-    from compiler.calibrating.wanted import Wanted
+    from compiler.people.calibrate import calibrate as choose
+    from compiler.people.strength_wanted import Wanted
 
     wanted = Wanted(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
@@ -136,7 +153,7 @@ def judges(
 
       qualm judges quickstart --labels tests/data/refusals.csv
     """
-    from compiler import judges as reliability
+    from compiler.results import judges as reliability
 
     found = reliability.measure(Project(), spec, labels)
     if as_json:

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from compiler.commands.options import JsonOption, SpecArgument
-from compiler.errors import SpecError
-from compiler.planning.make import make_plan
-from compiler.project import Project
-from registry.printing import print_json
+from compiler.plan.make import make_plan
+from compiler.project.checkout import Project
+from compiler.spec.errors import SpecError
+from compiler.terminal import completion
+from registry.text import print_json
 
 
 def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
@@ -53,10 +54,10 @@ def plan(
     Ends with what inference will take, memory, time and money, and with what it needs from you: data to add, downloads, keys, readers that
     are not written yet. `-v` shows the arithmetic.
     """
-    from compiler.costs import costs
-    from compiler.explain import foretell
-    from compiler.foresight import foresee
-    from compiler.needs import needs
+    from compiler.forecast.inference import foresee
+    from compiler.forecast.needs import needs
+    from compiler.forecast.prices import costs
+    from compiler.forecast.rebuilds import foretell
 
     project = Project()
     resolved = project.resolve(spec)
@@ -71,7 +72,7 @@ def plan(
             [{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages], "takes": takes.get(f.stage)} for f in forecasts]
         )
     else:
-        from compiler.views import print_costs, print_estimates, print_forecasts, print_needs
+        from compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
         print_estimates(foreseen, verbose)
@@ -82,26 +83,35 @@ def plan(
 
 
 def compile_(
-    specs: Annotated[list[str] | None, typer.Argument(help="Names of specs; all of them if left out.", show_default=False)] = None,
+    specs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SPEC", help="Names or paths; all specs if left out.", show_default=False, autocompletion=completion.specs),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
 ) -> None:
     """Write dvc.yaml, stages/*.json and ignore blocks of all specs; only what changed is touched."""
     changes = Project().compile(specs, check)
-    from compiler.views import print_changes
+    from compiler.terminal.views import print_changes
 
     print_changes(changes, check)
     if check and changes:
         raise typer.Exit(1)
 
 
-def run(context: typer.Context, spec: SpecArgument = None) -> None:
-    """Compile a spec and rebuild what is out of date: `dvc repro --pull` with live progress.
+def run(
+    context: typer.Context,
+    spec: SpecArgument = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what DVC itself says instead of a line per stage.")] = False,
+) -> None:
+    """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
+
+    What a stage reads and what is restored is compared with the lock first; what is damaged is set aside in .qualm/damaged and made anew.
 
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
-    from compiler.run import run_pipeline
+    from compiler.running.run import run_pipeline
 
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)
         spec = None
-    raise typer.Exit(run_pipeline(Project(), spec, context.args))
+    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose))

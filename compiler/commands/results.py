@@ -6,71 +6,125 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import SPEC_HELP, JsonOption, SpecArgument
-from compiler.project import Project
-from registry.printing import print_json
+from compiler.commands.options import DatasetsOption, JsonOption, MetricsOption, ModelsOption, SpecArgument, SpecOption
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from compiler.terminal import completion
+from registry.text import print_json
 
 
 def diff(
-    revision: Annotated[str, typer.Argument(help="A git revision (a commit, branch or tag), or a DVC experiment by its name.")] = "HEAD",
-    spec: Annotated[str | None, typer.Option("--spec", help=SPEC_HELP)] = None,
+    spec: SpecArgument = None,
+    revision: Annotated[
+        str | None,
+        typer.Argument(metavar="REVISION", help="A commit, branch, tag, or DVC experiment; HEAD if left out.", show_default=False),
+    ] = None,
+    of: SpecOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the working tree with a revision: spec, resolved parameters, results."""
-    from compiler.revisions import diff_revision
-    from compiler.views import print_diff
+    """Compare the working tree with a revision: spec, resolved parameters, results.
 
-    found = diff_revision(Project(), spec, revision)
+    [bold]Examples[/]
+
+      qualm diff                     the default spec, against the last commit
+      qualm diff mine HEAD~1         the spec `mine`, against the one before it
+      qualm diff mine fewer-bins     against an experiment of `dvc exp run`
+      qualm diff main                the default spec, against a branch
+    """
+    from compiler.results.revisions import diff_revision
+    from compiler.terminal.views import print_diff
+
+    project = Project()
+    if revision is None and not project.has_spec(spec):
+        spec, revision = of, spec
+    found = diff_revision(project, of or spec, revision or "HEAD")
     if as_json:
         print_json(found)
     else:
         print_diff(found)
 
 
+def experiments(spec: SpecArgument = None, metrics: MetricsOption = None, as_json: JsonOption = False) -> None:
+    """List the experiments of `dvc exp run` that start from this commit: what each set, and what came out of it.
+
+    `dvc exp show` has a column for every parameter and metric of every stage, and
+    is as wide as that; this has a line for each that differs from the commit.
+    """
+    from compiler.results.experiments import experiments as listed
+    from compiler.terminal.views import print_experiments
+
+    entries = listed(Project(), spec, metrics)
+    if as_json:
+        print_json(entries)
+    else:
+        print_experiments(entries)
+
+
 def show(
     spec: SpecArgument = None,
-    models: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.")] = None,
-    datasets: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only these data sets.")] = None,
-    metrics: Annotated[list[str] | None, typer.Option("--metric", help="Only these metrics.")] = None,
+    models: ModelsOption = None,
+    datasets: DatasetsOption = None,
+    metrics: MetricsOption = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="Only these variants; 'clean' by default.")] = None,
     slices: Annotated[list[str] | None, typer.Option("--slice", help="Only these slices; 'all' by default.")] = None,
+    how: Annotated[bool, typer.Option("--how", help="How they were made instead: intervals, decoding, models, commit.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a benchmark's results in the terminal, with intervals."""
-    from compiler.show import show_results
+    if how:
+        from compiler.provenance.how import show_how
+
+        show_how(Project(), spec, as_json)
+        return
+    from compiler.results.show import show_results
 
     show_results(Project(), spec, models, datasets, metrics, variants, slices, as_json)
 
 
 def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     """Count pictures and questions by category and split, for every data set of a spec, and what pair recipes made and dropped."""
-    from compiler.stats import show_statistics
+    from compiler.results.stats import show_statistics
 
     show_statistics(Project(), spec, as_json)
 
 
 def compare(
-    a: Annotated[str, typer.Argument(help="A model of the spec, a spec, SPEC:MODEL, REVISION:SPEC[:MODEL], or a scores.parquet.")],
-    b: Annotated[str, typer.Argument(help="What to compare it with.")],
-    spec: Annotated[str | None, typer.Option("--spec", help=SPEC_HELP)] = None,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SPEC] A B",
+            help="Two sides: models of the spec, specs, SPEC:MODEL, REVISION:SPEC[:MODEL], or files scores.parquet.",
+            autocompletion=completion.sides,
+        ),
+    ],
+    metrics: MetricsOption = None,
     revision: Annotated[str | None, typer.Option("--rev", help="Take A as it was at this git revision or DVC experiment.")] = None,
     pull: Annotated[bool, typer.Option("--pull", help="Fetch from the default remote what the cache lacks of a revision.")] = False,
+    of: SpecOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two models or two benchmarks, paired by sample: difference, interval, test.
+    """Compare two models or two benchmarks, paired by sample: difference, interval, p-value.
 
-    Either may be of another git revision, branch or tag, or of a DVC experiment,
-    by its name: nothing is checked out, answers and judgements of then are read
-    from DVC's cache. The metrics are those of this checkout, on both sides.
+    P-values are those of a permutation test that exchanges whole groups, corrected
+    over the metrics of a table, as the spec's `compare:` says (Holm by default).
+    Name the metrics that you mean by --metric, and no others are corrected for.
+
+    Either side may be of another git revision, branch or tag, or of a DVC
+    experiment, by its name: nothing is checked out, answers and judgements of then
+    are read from DVC's cache. The metrics are those of this checkout, on both sides.
 
     [bold]Examples[/]
 
-      qualm compare base tuned --spec mine          two models of one spec
-      qualm compare mine yours                      two specs
-      qualm compare mine mine --rev HEAD~1          what did my last commit change?
-      qualm compare main:mine:base longer:mine:base two branches
-      qualm compare HEAD:mine runic-poem:mine       an experiment of `dvc exp run`
+      qualm compare mine base tuned                  two models of one spec
+      qualm compare mine base tuned --metric ece     by this metric alone
+      qualm compare mine yours                       two specs
+      qualm compare mine mine --rev HEAD~1           what did a commit change?
+      qualm compare main:mine:base longer:mine:base  two branches
+      qualm compare HEAD:mine fewer-bins:mine        a DVC experiment
     """
-    from compiler.show import compare_results
+    from compiler.results.show import compare_results
 
-    compare_results(Project(), spec, a, b, as_json, revision, pull)
+    if len(words) not in (2, 3):
+        raise ProjectError(f"expected [SPEC] A B, two sides to compare, got {len(words)}: {' '.join(words)}")
+    *spec, a, b = words
+    compare_results(Project(), spec[0] if spec else of, a, b, as_json, revision, pull, metrics)

@@ -7,16 +7,24 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import JsonOption
-from compiler.project import Project
+from compiler.commands.options import DatasetsOption, JsonOption, ModelsOption, SpecArgument
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from compiler.terminal import completion
+from registry.commands import completion as registered
 
 
 def export(
-    spec: Annotated[str, typer.Argument(help="Name of a spec in specs/, or a path.")],
-    out: Annotated[Path, typer.Argument(help="Folder to write into; made if it is not there.")],
-    to: Annotated[str, typer.Option("--to", help="lm-eval, lmms-eval, vlmevalkit, inspect, hf or certainly-uncertain.")],
-    models: Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.")] = None,
-    datasets: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only these data sets.")] = None,
+    spec: SpecArgument = None,
+    out: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="Folder to write into; made if it is not there.", show_default=False)
+    ] = None,
+    to: Annotated[
+        str,
+        typer.Option("--to", help="lm-eval, lmms-eval, vlmevalkit, inspect, hf or certainly-uncertain.", autocompletion=registered.exports),
+    ] = "",
+    models: ModelsOption = None,
+    datasets: DatasetsOption = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="These variants; 'clean' by default.")] = None,
     options: Annotated[list[str] | None, typer.Option("--option", "-O", help="NAME=VALUE of the format's own options.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
@@ -28,7 +36,7 @@ def export(
       vlmevalkit  tables with pictures, predictions (-O table=xlsx|tsv|json)
       inspect     a log per model and data set (-O form=eval|json)
       hf          Parquet and a card, for datasets.load_dataset and the hub
-      certainly-uncertain  pair sets themselves, without answers (-O form=jsonl|parquet)
+      certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 
     Nothing runs: what is missing is named, with the command that makes it. What
     a format has no place for is counted and told on standard error; what it
@@ -38,17 +46,36 @@ def export(
 
     [bold]Examples[/]
 
-      qualm export quickstart out --to inspect      then: inspect view --log-dir out
+      qualm export quickstart out --to inspect   then: inspect view --log-dir out
       qualm export quickstart out --to vlmevalkit -m base -O table=tsv
       qualm export quickstart out --to hf -d scenes --variant clean
     """
-    from compiler.export import Wanted, export_results
+    from compiler.sharing.export import Wanted, export_results
 
-    export_results(Project(), Wanted(spec, out, to, models, datasets, variants, options or [], force))
+    project = Project()
+    if out is None and spec is not None and not project.has_spec(spec):
+        out, spec = Path(spec), None
+    if out is None or not to:
+        raise ProjectError("expected [SPEC] OUT --to FORMAT, such as `qualm export out --to inspect`; `qualm ls exports` lists the formats")
+    export_results(project, Wanted(spec or project.run_wide.default, out, to, models, datasets, variants, options or [], force))
 
 
 def share(
-    remote: Annotated[str | None, typer.Argument(help="A DVC remote; the default one if left out.", show_default=False)] = None,
+    spec: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SPEC",
+            help="Only this spec has to be in order, by name or path; all that have run if left out.",
+            show_default=False,
+            autocompletion=completion.specs,
+        ),
+    ] = None,
+    remote: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="REMOTE", help="A DVC remote; the default one if left out.", show_default=False, autocompletion=registered.remotes
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Then clone, pull, hash every object, and ask what would run.")] = False,
     repair: Annotated[bool, typer.Option("--repair", help="--check, and put whole objects in the place of damaged ones.")] = False,
     anyway: Annotated[bool, typer.Option("--anyway", help="Send what is here in spite of what speaks against it.")] = False,
@@ -78,11 +105,15 @@ def share(
       dvc remote add -d lab ssh://host/srv/qualm    once
       dvc remote modify lab verify true             once
       qualm share                           after every commit of results
+      qualm share mine                      although another spec is out of date
       qualm share --check                   before you tell the world
       qualm share backup --anyway           whatever is here, elsewhere
     """
-    from compiler.share import Wanted
-    from compiler.share import share as share_results
+    from compiler.sharing.share import Wanted
+    from compiler.sharing.share import share as share_results
 
-    if not share_results(Project(), Wanted(remote, check, repair, anyway, dry_run), as_json):
+    project = Project()
+    if remote is None and not project.has_spec(spec):
+        spec, remote = None, spec
+    if not share_results(project, Wanted(remote, check, repair, anyway, dry_run, spec), as_json):
         raise typer.Exit(1)

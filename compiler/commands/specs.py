@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from compiler.commands.options import JsonOption
-from compiler.project import Project
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from compiler.spec.language import NAME_PATTERN
+from compiler.terminal import completion
+from registry.commands import completion as registered
 
 
 def ls(
-    kind: Annotated[str | None, typer.Argument(help="metrics, estimators, models...; all kinds if left out.", show_default=False)] = None,
-    name: Annotated[str | None, typer.Argument(help="One plugin, whose help and parameters are shown.", show_default=False)] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="KIND",
+            help="metrics, estimators, models...; all kinds if left out.",
+            show_default=False,
+            autocompletion=registered.kinds,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="One plugin, whose help and parameters are shown.", show_default=False, autocompletion=registered.plugins
+        ),
+    ] = None,
     published: Annotated[bool, typer.Option("--published", help="The table of published models: which load, how large they are.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name."""
-    from compiler.views import plugin_table, print_plugin, published_table
+    from compiler.terminal.listing import plugin_table, print_plugin
+    from compiler.terminal.published import published_table
 
     if published:
         published_table(kind, name, as_json)
@@ -28,17 +47,44 @@ def ls(
 
 
 def schema() -> None:
-    """Print the JSON Schema of specs, for editors; `qualm compile` keeps it in specs/spec.schema.json."""
-    from compiler.schema import schema_text
+    """Print the JSON Schema of specs, with the plugins that are installed; `qualm new` and `compile` keep it for editors in specs/."""
+    from compiler.generated.json_schema import schema_text
 
     typer.echo(schema_text(), nl=False)
 
 
+def clean(
+    name: Annotated[str, typer.Argument(help="Name of a spec whose file is gone.", autocompletion=completion.leftovers)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; without, only say what would be removed.")] = False,
+) -> None:
+    """Remove what a deleted spec left behind: compiled files, results, records of runs.
+
+    DVC's cache keeps its objects until `dvc gc`, and git what was committed: a
+    checkout of an earlier commit brings all of it back.
+    """
+    from compiler.plan.leftovers import left_of, remove
+
+    project = Project()
+    if name in project.specs():
+        raise ProjectError(f"specs/{name}.yaml is there; this removes what is left of a spec that is gone")
+    left = left_of(project.root, name) if re.match(NAME_PATTERN, name) else None
+    if left is None or not left.places:
+        raise ProjectError(f"nothing is left of '{name}' here")
+    for place in left.places:
+        typer.echo(f"{'removed' if yes else 'would remove'}: {place}")
+    if yes:
+        remove(project.root, left)
+    else:
+        typer.echo(f"`qualm clean {name} --yes` removes this")
+
+
 def new(
     name: Annotated[str, typer.Argument(help="Name of the new spec.")],
-    extends: Annotated[str | None, typer.Option("--extends", help="Begin as a variant of this spec.")] = None,
+    extends: Annotated[
+        str | None, typer.Option("--extends", help="Begin as a variant of this spec.", autocompletion=completion.specs)
+    ] = None,
 ) -> None:
     """Write a spec to start from, commented, and say what to do next."""
-    from compiler.new import write_new
+    from compiler.project.new_spec import write_new
 
     typer.echo(write_new(Project(), name, extends))

@@ -61,6 +61,9 @@ class AdapterContext:
     bad: Callable[[AdapterError], None] = field(default=_end)
     """Told what is wrong with one record: ends the run, or, where the spec says `skip_bad: true`, notes it and returns."""
 
+    note: Callable[[str], None] = field(default=lambda text: None)
+    """Told what stops nothing and a person should know, with what to do about it."""
+
     place: list[str] = field(default_factory=list)
     """Where the record stands that is being read ("FILE: line 3"), or nothing: readers of `_official` put it here, for what the stage
     itself finds wrong with a sample, as an id that came before."""

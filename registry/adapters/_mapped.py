@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from registry.adapters import AdapterError
-from registry.links import lies_in
+from registry.dvc.links import lies_in
 from registry.sample import Sample
 
 AnswerIs = Literal["text", "letter", "index", "index_from_1"]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.json_stream import JsonStreamError, values
-from registry.links import lies_in
+from registry.dvc.links import lies_in
+from registry.formats import pictures
+from registry.formats.json_stream import JsonStreamError, values
+from registry.formats.text_tables import TextTableError, rows
 from registry.sample import Image
-from registry.text_tables import TextTableError, rows
 
 
 def read_list(path: Path, what: str) -> list[Any]:
@@ -173,17 +173,13 @@ def whole_picture(data: bytes, where: str) -> bytes:
     Raises:
         AdapterError: it is something else.
     """
-    from PIL import Image as Pillow
-    from PIL import UnidentifiedImageError
-
     if data[:64].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise AdapterError(f"{where}: expected a picture, got a web page; fetch it again")
     try:
-        with Pillow.open(io.BytesIO(data)) as picture:
-            kind = picture.format
-    except Pillow.DecompressionBombError as error:
+        kind = pictures.facts(data).format
+    except pictures.HugePictureError as error:
         raise AdapterError(f"{where}: a picture too large to be shown to a model: {error}") from error
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+    except pictures.PictureError as error:
         raise AdapterError(f"{where}: expected a picture, got {len(data):,} bytes that are none: {data[:16]!r}") from error
     if (kind == "JPEG" and b"\xff\xd9" not in data[-4096:]) or (kind == "PNG" and b"IEND" not in data[-4096:]):
         raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")

@@ -12,6 +12,8 @@ from registry.adapters._mapped import Columns, parts, picture_prefix, placed
 from registry.adapters._official import need, read_image, read_records, text_of
 from registry.sample import Image, Sample
 
+META = [{"of": "meta"}]
+
 
 def coco_folder(
     context: AdapterContext,
@@ -87,7 +89,7 @@ def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str
 
 def _classes(path: Path) -> dict[str, str]:
     """Names of categories by their id; empty where the file has none."""
-    from registry.json_stream import members
+    from registry.formats.json_stream import members
 
     found = {}
     for key, item in members(path, {"images", "annotations", "categories"}, lambda error: None):  # whoever reads the records is told

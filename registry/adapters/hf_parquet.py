@@ -18,6 +18,8 @@ BATCH = 64
 SPAN = 2**31
 """Bytes that a row group may unpack to; one with more is refused before it is read."""
 
+META = [{"of": "meta"}]
+
 
 def hf_parquet(
     context: AdapterContext,

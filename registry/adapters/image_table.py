@@ -11,6 +11,8 @@ from registry.adapters._mapped import Columns, need_columns, parts, picture_pref
 from registry.adapters._official import read_image, read_records, read_rows, text_of
 from registry.sample import Image, Sample
 
+META = [{"of": "meta"}]
+
 
 def image_table(
     context: AdapterContext,

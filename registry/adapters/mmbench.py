@@ -8,7 +8,7 @@ from dataclasses import replace
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._official import need, read_rows
 from registry.adapters._table_pictures import TablePictures
-from registry.links import lies_in
+from registry.dvc.links import lies_in
 from registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Literal
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.recordings import LETTERS, Fault, How, Part, Record, RecordingError, choose, find_parts, task_of
+from registry.formats.faults import Fault
 from registry.recordings import vlmevalkit as vek
+from registry.recordings.parts import Part, choose, find_parts, task_of
+from registry.recordings.record import LETTERS, How, Record, RecordingError
 from registry.sample import Image, Sample
 
 SHOWN = 20
@@ -31,6 +33,7 @@ def recorded_samples(
     fields: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     options: Literal["auto", "choices", "open"] = "auto",
     faults: Literal["stop", "leave_out"] = "stop",
+    pictures: Literal["auto", "none"] = "auto",
 ) -> Iterator[Image | Sample]:
     """The questions of one task of a recording, in the order of its file.
 
@@ -39,34 +42,57 @@ def recorded_samples(
     the input table `TASK.tsv` beside the predictions, which then gives the questions too.
 
     Args:
-        task: The tool's name for the data; may be left out where the recording has one only.
+        task: The tool's name for the data; may be left out where the recording has one only, or one input table.
         run: Whose file they are read from: a folder, model or date; by default the first by path. The questions are the same in all.
         format: How the log is written; `auto` looks at the files.
         fields: Where the recording calls things otherwise: `{id: question_id, question: query, choices: options, target: gold,
             category: subject}`; of lm-eval fields of `doc`, of Inspect of `metadata`.
-        options: A question with options as one of multiple choice (`choices`), which needs a log-likelihood per option to be
-            scored; or as an open one whose references are the right option's text and letter (`open`); `auto` = whichever the row allows.
+        options: A question with options as one of multiple choice (`choices`), scored by a log-likelihood per option or by a judge that
+            reads which option the reply names; or as an open one whose references are the right option's text and letter (`open`);
+            `auto` = the former, where the right option is known.
         faults: Rows that are not as the format has them end the run (`stop`), or are listed and left out.
+        pictures: Those in the log or in the input table beside it, or `none`.
 
     Raises:
         AdapterError: nothing to read, or rows with faults.
     """
     source = context.need_source("recorded_samples")
     try:
-        table = vek.input_table(source, task) if task and format in ("auto", "vlmevalkit") else None
-        part = Part(table, "vlmevalkit", frozenset()) if table else choose(source, find_parts(source, format), run, task, first=True)
-        pictures = _Pictures(table)
+        part, table, name = _chosen(source, format, run, task, pictures)
         if part.format == "seedbench":
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
-        yield from pictures.all()
-        name = task or task_of(part, run)
-        yield from _samples(part, How(fields), name, options, faults, pictures)
+        found = _Pictures(table if pictures == "auto" else None)
+        yield from found.all()
+        yield from _samples(context, part, How(fields), name, options, faults, found)
     except RecordingError as error:
         raise AdapterError(str(error)) from error
 
 
-def _samples(part: Part, how: How, task: str, options: str, faults: str, pictures: _Pictures) -> Iterator[Image | Sample]:
+def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str) -> tuple[Part, Path | None, str]:
+    """Where the questions are read from, the table with their pictures if there is one, and the task's name."""
+    tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
+    if task in tables:
+        return Part(tables[task], "vlmevalkit", frozenset()), tables[task], task
+    parts = find_parts(source, form)
+    if task is None:
+        fitting = [name for name in tables if any(part.has(run, name) for part in parts)]
+        if len(fitting) == 1:
+            return Part(tables[fitting[0]], "vlmevalkit", frozenset()), tables[fitting[0]], fitting[0]
+    part = choose(source, parts, run, task, first=True)
+    if tables and part.format == "vlmevalkit" and pictures == "auto":
+        there = ", ".join(sorted(tables)[:8])
+        raise AdapterError(
+            f"{part.path}: the tables with pictures beside it are of other tasks: {there}; say which by `task:`, or `pictures: none`"
+        )
+    return part, None, task or task_of(part, run)
+
+
+def _samples(
+    context: AdapterContext, part: Part, how: How, task: str, options: str, faults: str, pictures: _Pictures
+) -> Iterator[Image | Sample]:
     seen: set[str] = set()
+    notes = Counter[str]()
+    unclear = _contradicted(part, how) if faults == "leave_out" else set()
     found = [*pictures.faults]
     for item in part.read(how):
         if isinstance(item, Fault):
@@ -75,8 +101,8 @@ def _samples(part: Part, how: How, task: str, options: str, faults: str, picture
             continue
         if item.draw > 0:
             continue  # another answer to a question that has been met
-        if item.id in seen:
-            found.append(Fault(item.where, "an id that occurs twice", item.id))
+        if item.id in seen or item.id in unclear:
+            found.append(Fault(item.where, "an id that occurs twice" + ", with other questions" * (item.id in unclear), item.id))
             continue
         seen.add(item.id)
         if item.doubt:
@@ -84,14 +110,26 @@ def _samples(part: Part, how: How, task: str, options: str, faults: str, picture
             continue
         if item.image is not None:
             yield Image(item.id, item.image)
-        yield _sample(item, task, options, item.id if item.image is not None else pictures.owner.get(item.id))
+        sample = _sample(item, task, options, item.id if item.image is not None else pictures.owner.get(item.id))
+        notes.update(_notes(sample, item, part))
+        yield sample
+    for note, n in notes.items():
+        context.note(f"{part.path}: {n:,} of {len(seen):,} questions {note}")
     if found:
         _tell(found, part.path, faults)
 
 
+def _contradicted(part: Part, how: How) -> set[str]:
+    """Ids of several rows that do not ask the same: which of them is right cannot be known, so that none is taken."""
+    first: dict[str, int] = {}
+    records = (item for item in part.read(how) if isinstance(item, Record) and item.draw == 0)
+    asked = ((r.id, hash((r.question, r.choices, r.answer_index, r.references))) for r in records)
+    return {name for name, question in asked if first.setdefault(name, question) != question}
+
+
 def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sample:
-    has_logits = any("option_logits" in draw for draw in record.draws)
-    as_choices = bool(record.choices) and (options == "choices" or (options == "auto" and has_logits))
+    scorable = record.answer_index is not None or any("option_logits" in draw for draw in record.draws)
+    as_choices = bool(record.choices) and (options == "choices" or (options == "auto" and scorable))
     question, references, place = record.question, record.references, record.answer_index
     if record.choices and not as_choices:
         question = "\n".join([question, *(f"{letter}. {text}" for letter, text in zip(LETTERS, record.choices, strict=False))])
@@ -109,6 +147,16 @@ def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sa
         group=image_id or "",
         meta=record.meta,
     )
+
+
+def _notes(sample: Sample, record: Record, part: Part) -> Iterator[str]:
+    """What stands in the way of scoring or seeing a question, and what to add."""
+    if record.choices and record.answer_index is None:
+        yield "have options of which none is known to be right, so that they cannot be scored; `fields: {target: NAME}` names the field"
+    elif not sample.choices and not sample.references:
+        yield "have neither options nor a reference answer, so that they cannot be scored; `fields: {target: NAME}` names the field"
+    if sample.image_id is None and part.format == "vlmevalkit":
+        yield "have no picture; put the input table `TASK.tsv` beside the predictions"
 
 
 def _tell(found: list[Fault], path: Path, faults: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._official import need, read_image, read_records, text_of
-from registry.json_stream import JsonStreamError, members
+from registry.formats.json_stream import JsonStreamError, members
 from registry.sample import Image, Sample
 
 WHAT = "SEED-Bench's questions (`qualm data show seedbench`)"

@@ -12,9 +12,9 @@ from typing import Any
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.seedbench import DIMENSIONS
-from registry.links import lies_in
+from registry.dvc.links import lies_in
+from registry.formats.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
 from registry.sample import Image, Sample
-from registry.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
 
 
 def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:

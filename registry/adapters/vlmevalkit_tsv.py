@@ -12,12 +12,15 @@ from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._mapped import Columns, parts, picture_prefix, placed
 from registry.adapters._official import read_image, read_rows
 from registry.adapters._table_pictures import TablePictures
+from registry.formats.text_tables import OURS, original
 from registry.sample import Image, Sample
 
 LETTERS = "ABCDEFGHIJ"
 ROTATION = 1_000_000
 """Copy k of question i with its options turned is row i + k * ROTATION."""
 WHAT = "a table of VLMEvalKit"
+
+META = ["l2-category", {"of": "meta"}]
 
 
 def vlmevalkit_tsv(
@@ -48,7 +51,8 @@ def vlmevalkit_tsv(
     sent: set[str] = set()
     for split, prefix, path in parts(source, files):
         columns, pictures = _columns(path, kind, meta), _pictures(path, context, sent)
-        for where, row in read_rows(path, WHAT, context=context):
+        for where, cells in read_rows(path, WHAT, context=context):
+            row = {name: original(cell) for name, cell in cells.items()} if OURS in cells else cells
             with context.record():
                 sample = columns.sample(row, None, split, prefix, where)
                 image, name = None, ""

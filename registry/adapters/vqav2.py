@@ -13,7 +13,7 @@ from registry.adapters.llava_instruct import coco_questions
 from registry.sample import Image, Sample
 
 if TYPE_CHECKING:
-    from registry.plugins import Artifact
+    from registry.plugins.rule import Artifact
 
 META = ["answer_type", "question_type", "complement"]
 PEOPLE = 10

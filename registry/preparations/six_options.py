@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from registry.formats.vub_layout import APPENDED
 from registry.preparations import PreparationContext, PreparationError
 from registry.sample import Sample
-from registry.vub_layout import APPENDED
 
 REAL = 4
 """Options of the question itself, right one and fillers."""
@@ -26,6 +26,8 @@ _LETTERS = re.compile(r"\b[A-D]\s*(?:,|&|\+|\band\b|\bor\b)\s*(?:(?:and|or)\s+)?
 """Options that name others by their letters: "both A and C"."""
 _REFERS = re.compile(r"\b(?i:all|none|any|both|neither|either)\s+(?i:of\s+)?(?i:the\s+)?(?i:above|below|these|those)\b|" + _LETTERS.pattern)
 """Options that speak of the others by their places: "all of the above", and the former."""
+
+META = ["fillers", "order"]
 
 
 def six_options(

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from registry.formats.vub_layout import APPENDED, GIVEN
 from registry.preparations import PreparationContext, PreparationError
 from registry.sample import Sample
-from registry.vub_layout import APPENDED, GIVEN
 
 COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
 REAL = len(GIVEN)
@@ -23,6 +23,8 @@ EXACTLY = {"oodcv": 2, "seedbench": REAL, "ai2d": REAL}
 
 Four = tuple[list[str | None], int]
 """Texts of A to D, None where there is none, and the place of the right one."""
+
+META = ["missing_options"]
 
 
 def six_options_published(

@@ -14,6 +14,8 @@ from types import TracebackType
 
 MAX_MEMBER = 256 * 2**20
 """Bytes that one member may unpack to; one sample of a log is one member."""
+FREE, RATIO = 8 * 2**20, 100
+"""A member that unpacks to more than so many times its size is refused, beyond this many bytes; so is an archive, beyond ten times them."""
 _ZSTANDARD = 93
 
 
@@ -36,6 +38,8 @@ class Archive:
                 self.members = {info.filename: info for info in directory.infolist()}  # of two of one name the last counts
             if sum(info.compress_size for info in self.members.values()) > path.stat().st_size:
                 raise ArchiveError("its members overlap; an honest archive has none that do")
+            if (size := sum(info.file_size for info in self.members.values())) > max(10 * FREE, RATIO * path.stat().st_size):
+                raise ArchiveError(f"unpacks to {size:,} bytes, more than {RATIO} times its size; it is refused")
         except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
             self._handle.close()
             raise ArchiveError(f"not a whole zip archive: {error}") from error
@@ -56,6 +60,7 @@ class Archive:
             ArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.
         """
         info = self.members[name]
+        limit = min(limit, max(FREE, RATIO * info.compress_size))
         if info.file_size > limit:
             raise ArchiveError(f"unpacks to {info.file_size:,} bytes; more than {limit:,} are refused")
         if info.flag_bits & 1:

@@ -16,11 +16,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.json_stream import JsonStreamError, members
-from registry.recordings import ODD, Fault, How, Record, RecordingError, letter_index, shown, small, texts
+from registry.formats.faults import Fault
+from registry.formats.json_stream import JsonStreamError, members, once_each
 from registry.recordings.archive import Archive, ArchiveError
+from registry.recordings.options import with_lettered
+from registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
 from registry.recordings.signals import KEY, SignalError, unpack
 
+OTHERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")
+"""Members of a log beside its samples and its journal."""
 _ATTACHMENT = "attachment://"
 _SEEN_FIRST = ("version", "status", "eval", "invalidated", "tags", "metadata")
 """Members of a JSON log that may come before what tells which it is."""
@@ -76,18 +80,20 @@ def _head(path: Path) -> Any:
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".json":
         number = 0
-        for key, value in members(path, {"samples"}):
+        for key, value in members(path, {"samples"}, once=True):
             if key == "samples" and isinstance(value, dict):
                 yield f"{path.name} samples[{number}]", value
                 number += 1
         return
     with Archive(path) as archive:
         for name in archive.members:
-            if not name.startswith("samples/") or not name.endswith(".json"):
-                continue
             where = f"{path.name} {name}"
+            if not name.startswith("samples/") or not name.endswith(".json"):
+                if not name.startswith("_journal/") and name not in OTHERS:
+                    yield where, Fault(where, "a member that no log has", harmless=True)
+                continue
             try:
-                yield where, json.loads(archive.read(name))
+                yield where, json.loads(archive.read(name), object_pairs_hook=once_each)
             except (ArchiveError, ValueError, RecursionError) as error:
                 yield where, Fault(where, "a damaged member", str(error))
 
@@ -113,6 +119,8 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
         place = letter_index(told[0], len(record.choices))
         record.answer_index = place if place is not None else record.choices.index(told[0]) if told[0] in record.choices else None
     record.references = () if record.answer_index is not None else told
+    if not record.choices:
+        with_lettered(record)
     record.split = str(metadata.get("split") or "")
     record.meta = small(metadata, {"question", "category", "split", "choices", *how.fields.values()})
     output = sample.get("output") or {}
@@ -134,7 +142,7 @@ def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[s
     made: dict[str, Any] = {"text": _said(choice["message"]["content"], attachments)}
     logprobs = (choice.get("logprobs") or {}).get("content")
     if isinstance(logprobs, list):
-        made["token_logprobs"] = [float(token["logprob"]) for token in logprobs]
+        made["token_logprobs"] = [token.get("logprob") if isinstance(token, dict) else token for token in logprobs]
     return made
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import Fault
+from registry.formats.faults import Fault
+from registry.formats.json_stream import once_each
 
 MAX_LINE = 64 * 2**20
 """Longer lines are refused; a line with a hundred long answers has less than a megabyte."""
+
+HEAD = 20
+"""Lines by which a file's format is told."""
 
 
 def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
@@ -28,7 +33,7 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
             if not line.strip():
                 continue
             try:
-                value = json.loads(line.strip().removesuffix(between))
+                value = json.loads(line.strip().removesuffix(between), object_pairs_hook=once_each)
             except (ValueError, RecursionError) as error:
                 yield Fault(where, "not JSON", str(error))
                 continue
@@ -38,10 +43,12 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
                 yield Fault(where, "not an object", type(value).__name__)
 
 
-def head(path: Path, between: bytes = b"") -> dict[str, Any]:
-    """The first line's object; empty where there is none."""
+def keys(path: Path, between: bytes = b"") -> set[str]:
+    """The names that the first objects have, all together: a damaged row among them does not make another format of a file."""
+    found: set[str] = set()
     try:
-        first = next(rows(path, between), None)
+        for item in islice(rows(path, between), HEAD):
+            found |= set(item[1]) if isinstance(item, tuple) else set()
     except OSError:
-        return {}
-    return first[1] if isinstance(first, tuple) else {}
+        return set()
+    return found

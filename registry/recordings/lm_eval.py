@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import ODD, Fault, How, Record, letter_index, shown, small, texts
-from registry.recordings.jsonl import head, rows
+from registry.formats.faults import Fault
+from registry.formats.plausible import Reason, log_probabilities
+from registry.recordings.jsonl import keys, rows
+from registry.recordings.options import FIELDS, listed, with_lettered, with_options
+from registry.recordings.record import ODD, How, Record, letter_index, shown, small, texts
 from registry.recordings.signals import KEY, SignalError, unpack
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
@@ -30,7 +33,7 @@ class Odd(Exception):
 
 
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
-    if path.suffix != ".jsonl" or not {"doc_id", "arguments", "filtered_resps"} <= head(path).keys():
+    if path.suffix != ".jsonl" or not {"doc_id", "arguments", "filtered_resps"} <= keys(path):
         return None
     return named(path, _NAME)
 
@@ -92,17 +95,31 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         answers = generated(responses)
         record.references = texts(target)
         record.draws = draws([{"text": text} for text in answers], row)
+        _in_words(record, doc, field("choices"))
     else:
         continuations = [str(r[1]).strip() if len(r) > 1 else "" for r in requests]
         if len(likelihoods) < 2 or len(continuations) != len(likelihoods):
             raise Odd("not one log-likelihood per option", f"{len(likelihoods)} for {len(continuations)} continuations")
         record.choices = _choices(doc.get(field("choices", "choices")), continuations)
         record.answer_index, record.doubt = _gold(target, doc, record.choices, continuations, row, likelihoods)
-        record.draws = draws([{"option_logits": likelihoods}], row)
+        checked = log_probabilities(likelihoods)
+        record.impossible = [f"option_logits: {checked}"] if isinstance(checked, Reason) else []
+        record.draws = draws([{} if isinstance(checked, Reason) else {"option_logits": checked}], row)
     used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}
     meta = doc.get("meta")
     record.meta = {**small(meta if isinstance(meta, dict) else {}), **small(doc, used)}
     return record
+
+
+def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
+    """The options of a question that was answered in words; an export of ours says which is right, others by the target."""
+    options = listed(doc, (name,) if name else FIELDS)
+    if "sample_id" in doc:
+        right = doc.get("answer_index")
+        if options and isinstance(right, int) and 0 <= right < len(options):
+            with_options(record, options, right)
+    elif not (options and with_options(record, options)):
+        with_lettered(record)
 
 
 def pairs(responses: Sequence[Any]) -> list[float] | None:

@@ -15,9 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown, small, texts
-from registry.recordings.jsonl import head, rows
+from registry.formats.faults import Fault
+from registry.recordings import options as in_log
+from registry.recordings.jsonl import keys, rows
 from registry.recordings.lm_eval import Odd, draws, generated, named, pairs, recorded
+from registry.recordings.record import LETTERS, How, Record, letter_index, shown, small, texts
 from registry.recordings.signals import KEY
 
 _NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
@@ -25,8 +27,8 @@ FIELDS = ("doc_id", "input", "target", "resps", "filtered_resps", "token_counts"
 
 
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
-    first = head(path) if path.suffix == ".jsonl" else {}
-    if not {"doc_id", "filtered_resps"} <= first.keys() or "arguments" in first:
+    first = keys(path) if path.suffix == ".jsonl" else set()
+    if not {"doc_id", "filtered_resps"} <= first or "arguments" in first:
         return None
     return named(path, _NAME)
 
@@ -60,6 +62,9 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
             raise Odd("no answer: the likelihood of a text", shown(responses))
         record.references = texts(target)
         record.draws = draws([{"text": text} for text in generated(responses)], row)
+        options = in_log.listed(doc, (field("choices", "choices"), *in_log.FIELDS))
+        if not (options and in_log.with_options(record, options)) and "sample_id" not in row:
+            in_log.with_lettered(record)
         return record
     if len(numbers) < 2 or len(numbers) > len(LETTERS):
         raise Odd("not one number per option", f"{len(numbers)} numbers")

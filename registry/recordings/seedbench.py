@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import LETTERS, Fault, How, Record, letter_index, shown
-from registry.recordings.jsonl import head, rows
+from registry.formats.faults import Fault
+from registry.recordings.jsonl import keys, rows
 from registry.recordings.lm_eval import Odd, recorded
+from registry.recordings.record import LETTERS, How, Record, letter_index, shown
 
 OPTIONS = 4
 SUFFIXES = (".json", ".jsonl", ".txt")
@@ -23,7 +24,7 @@ TASK = "seedbench"
 
 
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
-    if path.suffix not in SUFFIXES or not {"question_id", "prediction", "gt_answer"} <= head(path, BETWEEN).keys():
+    if path.suffix not in SUFFIXES or not {"question_id", "prediction", "gt_answer"} <= keys(path, BETWEEN):
         return None
     return frozenset({(path.stem, TASK), (path.stem, path.parent.name)})
 

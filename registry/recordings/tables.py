@@ -10,16 +10,24 @@ import csv
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import Fault, RecordingError
-from registry.text_tables import MAX_CELL
+from registry.formats.faults import Fault
+from registry.formats.json_stream import once_each, too_many_parts
+from registry.formats.text_tables import MAX_CELL, OURS, original, text_lines
+from registry.recordings.record import RecordingError
 
 SUFFIXES = (".tsv", ".xlsx", ".json")
 MAX_UNPACKED = 2**30
-MAX_JSON = 2**30
+FREE, RATIO = 16 * 2**20, 50
+"""An .xlsx that unpacks to more than so many times its size is refused, beyond this many bytes."""
+MAX_JSON = 2**27
+
+DAMAGED = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error)
+"""What a damaged zip may raise."""
 
 Row = tuple[str, dict[str, Any]]
 
@@ -55,17 +63,20 @@ def rows(path: Path) -> Iterator[Row | Fault]:
 
 
 def _tsv(path: Path) -> Iterator[Row | Fault]:
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
+    csv.field_size_limit(MAX_CELL)
     with path.open(encoding="utf-8-sig", newline="") as handle:
-        reader = csv.reader(handle, delimiter="\t")
+        reader = csv.reader(text_lines(handle), delimiter="\t", strict=True)
         try:
             header = next(reader, [])
-            yield from _named(path, header, ((f"{path.name}:{reader.line_num}", cells) for cells in reader if cells))
+            written = original if OURS in header else str
+            numbered = ((f"{path.name}:{reader.line_num}", [*map(written, cells)]) for cells in reader if cells)
+            yield from _named(path, header, numbered, whole=True)
         except csv.Error as error:
             raise RecordingError(f"{path}:{reader.line_num}: not a table of tab-separated text: {error}") from error
 
 
-def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]]) -> Iterator[Row | Fault]:
+def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], whole: bool = False) -> Iterator[Row | Fault]:
+    """Rows by the names of their columns; `whole`: a row with fewer cells has lost some."""
     names = [str(name) if name is not None else "" for name in header]
     named = [n for n in names if n]
     if len(set(named)) != len(named):
@@ -73,6 +84,12 @@ def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]]
     for where, cells in lines:
         if len(cells) > len(names) and any(c not in (None, "") for c in cells[len(names) :]):
             yield Fault(where, "more cells than columns", f"{len(cells)} of {len(names)}")
+            continue
+        if whole and len(cells) < len(names):
+            yield Fault(where, "fewer cells than columns", f"{len(cells)} of {len(names)}")
+            continue
+        if whole and len(names) > 1 and any("\n" in cell and cell.count("\t") >= len(names) - 1 for cell in cells):
+            yield Fault(where, "a cell that holds other rows, by a quotation mark too many", str(len(cells)))
             continue
         cells = [*cells, *[None] * (len(names) - len(cells))]
         yield where, {name: None if cell == "" else cell for name, cell in zip(names, cells, strict=False) if name}
@@ -86,23 +103,29 @@ def _xlsx(path: Path) -> Iterator[Row | Fault]:
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
-    except zipfile.BadZipFile as error:
+    except DAMAGED as error:
         raise RecordingError(f"{path}: not an Excel table: {error}") from error
-    if unpacked > MAX_UNPACKED:
-        raise RecordingError(f"{path}: would unpack to {unpacked:,} bytes; above {MAX_UNPACKED:,} it is not opened. Save it as .tsv")
+    most = min(MAX_UNPACKED, max(FREE, RATIO * path.stat().st_size))
+    if unpacked > most:
+        raise RecordingError(f"{path}: would unpack to {unpacked:,} bytes; above {most:,} it is not opened. Save it as .tsv")
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=False, keep_links=False)
     except Exception as error:
-        raise RecordingError(f"{path}: not an Excel table ({type(error).__name__}: {error})") from error
+        raise RecordingError(f"{path}: not an Excel table ({_line(error)})") from error
     try:
         lines = ([_cell(c) for c in cells] for cells in book.worksheets[0].iter_rows())
         header = next(lines, [])
         numbered = ((f"{path.name}:{n}", cells) for n, cells in enumerate(lines, 2) if any(c is not None for c in cells))
         yield from _named(path, header, numbered)
-    except (KeyError, IndexError, ValueError, SyntaxError, zipfile.BadZipFile, EOFError) as error:
-        raise RecordingError(f"{path}: damaged Excel table ({type(error).__name__}: {error})") from error
+    except (LookupError, ValueError, TypeError, AttributeError, SyntaxError, *DAMAGED) as error:
+        raise RecordingError(f"{path}: damaged Excel table ({_line(error)})") from error
     finally:
         book.close()
+
+
+def _line(error: Exception) -> str:
+    """What openpyxl says, in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _cell(cell: Any) -> Any:
@@ -164,7 +187,10 @@ def _json_columns(path: Path) -> list[str]:
 def _whole(path: Path) -> Any:
     if path.stat().st_size > MAX_JSON:
         raise RecordingError(f"{path}: larger than {MAX_JSON:,} bytes; JSON tables are read whole, save it as .tsv")
+    text = path.read_bytes()
+    if why := too_many_parts(text):
+        raise RecordingError(f"{path}: {why}; save it as .tsv")
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(text, object_pairs_hook=once_each)
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"{path}: not JSON: {error}") from error

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.recordings import LETTERS, ODD, Fault, How, Record, letter_index, shown, small, texts
+from registry.formats.faults import Fault
+from registry.recordings.record import LETTERS, ODD, How, Record, letter_index, shown, small, texts
 from registry.recordings.signals import KEY, SignalError, unpack
 from registry.recordings.tables import SUFFIXES, Formula, columns, rows
 
@@ -33,10 +34,15 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
     return frozenset(splits | {(path.parent.name, task) for _, task in splits})
 
 
-def input_table(source: Path, task: str) -> Path | None:
-    """The table of questions and pictures of a task, where it lies in the recording too."""
-    found = sorted(p for p in source.rglob(f"{task}.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
-    return next((p for p in found if {"index", "question"} <= (there := set(columns(p))) and "prediction" not in there), None)
+def input_tables(source: Path) -> dict[str, Path]:
+    """Task -> its table of questions and pictures, of those that lie in the recording too."""
+    found = sorted(p for p in source.rglob("*.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
+    tables: dict[str, Path] = {}
+    for path in found:
+        there = set(columns(path))
+        if {"index", "question"} <= there and "prediction" not in there:
+            tables.setdefault(path.stem, path)
+    return tables
 
 
 def read(path: Path, how: How) -> Iterator[Record | Fault]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from registry.json_stream import JsonStreamError, members
+from registry.formats.json_stream import JsonStreamError, members
 from registry.scenes.world import RELATIONS, VALUES, Scene
 
 

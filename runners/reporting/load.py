@@ -23,12 +23,12 @@ from registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
-from runners import perturbation_study
-from runners.records import read_provenance, read_table
-from runners.reporting.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
+from runners.data.splits import rule
+from runners.reporting.sections.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
 from runners.reporting.text import Label, read_label
-from runners.splits import rule
-from runners.stage import Stage, StageError
+from runners.runtime.records import read_provenance, read_table
+from runners.runtime.stage import Stage, StageError
+from runners.studies import perturbation
 
 SHARE = "share@"
 """Settings of the calibration-share study are called `share@fraction=0.1`."""
@@ -150,7 +150,10 @@ def read_results(stage: Stage) -> Results:
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
-    judgements, judge = read_judgements(inputs.get("judgements"), stage.params.get("judge"), stage.params.get("judge_of", {}))
+    told = stage.params
+    judgements, judge = read_judgements(
+        inputs.get("judgements"), told.get("judge"), told.get("judge_of", {}), told.get("judge_of_choices", {}), samples
+    )
     answers = [
         model_answers(model, name, path, samples[name], judgements, str(stage.params.get("confidence", "sequence")))
         for model, files in inputs.get("generations", {}).items()
@@ -181,7 +184,7 @@ _PLOTS = {
     "reliability": ("model", "dataset", "bin_low", "bin_high", "confidence", "accuracy", "n"),
     "risk_coverage": ("model", "dataset", "coverage", "risk"),
     "set_sizes": ("model", "dataset", "setting", "score", "size", "count"),
-    **{name: tuple(columns) for name, columns in perturbation_study.FIELDS.items()},
+    **{name: tuple(columns) for name, columns in perturbation.FIELDS.items()},
     "metric_study": ("dataset", "slice", "metric", "model", "value", "confidence_weighted_accuracy"),
 }
 

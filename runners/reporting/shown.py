@@ -6,6 +6,8 @@ import base64
 import io
 from typing import TYPE_CHECKING
 
+from registry.formats import pictures
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -15,17 +17,14 @@ MOST_PIXELS = 64_000_000
 
 def decoded(data: bytes | None) -> tuple[Image | None, str]:
     """An encoded picture that a person may be shown; None and why not where there is none, or it is broken or huge."""
-    from PIL import Image
-
     if data is None:
         return None, "image not found"
     try:
-        with Image.open(io.BytesIO(data)) as picture:
-            if picture.width * picture.height > MOST_PIXELS:
-                return None, f"image too large to show ({picture.width} × {picture.height})"
-            return picture.convert("RGB"), ""
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        return None, f"image not readable ({type(error).__name__})"
+        return pictures.decoded(data, MOST_PIXELS), ""
+    except pictures.HugePictureError as error:
+        return None, f"image too large to show ({error})"
+    except pictures.PictureError as error:
+        return None, f"image not readable ({error})"
 
 
 def small(picture: Image, side: int) -> str:

@@ -1,44 +1,29 @@
 """Text and numbers as a reader sees them, and metric labels taken apart.
 
-Dataset text is hostile: it may hold HTML, direction overrides and control characters. Jinja2 escapes the HTML; what
-escaping leaves alone (characters that reorder or hide their neighbours) is made visible here.
+Dataset text is hostile: it may hold HTML, direction overrides and control characters. Jinja2 escapes the HTML; what escaping leaves
+alone is made visible (`registry.text`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry import plugins
-
-LONGEST = 600
-"""Characters of one text that are shown; a question longer than this is cut, with its length told."""
+from registry.plugins import rule
+from registry.text import LONGEST as LONGEST
+from registry.text import visible as visible
 
 _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)\])?", re.DOTALL)
-_DIRECTION = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
 
 
-def visible(text: object, longest: int = LONGEST) -> str:
-    """A text in which nothing is hidden: control, direction and unassigned characters stand as ⟨U+202E⟩."""
-    raw = str(text)
-    cut = f"… ({len(raw):,} characters)" if len(raw) > longest else ""
-    return "".join(_shown(c) for c in raw[:longest]) + cut
+DIGITS = 3
+"""Decimals of every measure, in the report as in the terminal; a share is a fraction of 1 in both, never times 100."""
 
 
-def _shown(character: str) -> str:
-    if character in "\n\t":
-        return " " if character == "\t" else character
-    code = ord(character)
-    if code in _DIRECTION or unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn") or 0xE0000 <= code <= 0xE007F:
-        return f"⟨U+{code:04X}⟩"
-    return character
-
-
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: float | None, digits: int = DIGITS) -> str:
     """A number in fixed digits, with a real minus; infinite and undefined values in words."""
     if value is None or math.isnan(value):
         return "undefined"
@@ -55,7 +40,7 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{number(100 * share, digits)}%"
 
 
-def between(row: Mapping[str, Any], digits: int = 3, scale: float = 1.0, form: Callable[[float, int], str] = number) -> str:
+def between(row: Mapping[str, Any], digits: int = DIGITS, form: Callable[[float, int], str] = number) -> str:
     """A row's interval as `0.91 – 0.93`; empty where it has none.
 
     >>> between({"low": 0.5, "high": 0.625}, 1, form=percent), between({"low": None, "high": None})
@@ -63,7 +48,7 @@ def between(row: Mapping[str, Any], digits: int = 3, scale: float = 1.0, form: C
     """
     if any(row[end] is None or math.isnan(row[end]) for end in ("low", "high")):
         return ""
-    return f"{form(scale * row['low'], digits)} – {form(scale * row['high'], digits)}"
+    return f"{form(row['low'], digits)} – {form(row['high'], digits)}"
 
 
 def aside(text: str) -> str:
@@ -83,7 +68,7 @@ def small(value: float) -> str:
     return (f"{value:.1e}" if abs(value) < 1e-4 else f"{value:.4f}").replace("-", "−")
 
 
-def signed(value: float, digits: int = 3) -> str:
+def signed(value: float, digits: int = DIGITS) -> str:
     """A difference with its sign always shown."""
     text = number(value, digits)
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
@@ -163,9 +148,9 @@ def read_label(text: str, settings: Collection[str]) -> Label:
     else:
         estimator = where
     try:
-        plugin = plugins.get("metrics", name)
+        plugin = rule.get("metrics", name)
         better, summary = plugin.declares.get("HIGHER_IS_BETTER"), plugin.summary
-    except plugins.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
+    except rule.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
         better, summary = None, ""
     return Label(text, name, sweep, setting, score, estimator, better, summary)
 

@@ -27,17 +27,17 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 CARD = """\
-from registry.cards import Card
+from registry.entries.card import Card
 card = Card(
     name="bench", kind="dataset", title="bench", description="bench", adapter="image_table", source="here", licence="none", citation="",
     layout=({"files": "test.jsonl"}, {"files": "images/*.jpg"}), splits={"test": {"files": "test.jsonl"}},
 )
 """
-ADD = CARD + "from pathlib import Path\nfrom registry.adding import add\nprint(add(Path('.'), 'bench', 'SOURCE', card).outcome)\n"
+ADD = CARD + "from pathlib import Path\nfrom registry.entries.adding import add\nprint(add(Path('.'), 'bench', 'SOURCE', card).outcome)\n"
 STAGE = """\
-import runners.data as data
-from runners.settings import Settings
-from runners.stage import Stage
+import runners.stages.data as data
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage
 args = {"files": {"test": "test.jsonl"}, "images": "images", "meta": ["question_type"], "id": "question_id"}
 params = {"dataset": "bench", "card": "bench", "adapter": "image_table", "args": args, "limit": None}
 about = {"title": "bench", "source": "here", "licence": "none", "citation": ""}

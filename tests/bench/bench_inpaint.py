@@ -1,8 +1,8 @@
 """How well and how fast inpainters remove things from scenes: `python tests/bench/bench_inpaint.py [--scenes N] [--model FOLDER]`.
 
 Every picture is held to the scene drawn again without the thing. `left` and `found` are the matched filter's of
-`runners.removal`: the share of the thing that remains, and the share of pictures where that is more than half. With a model (the
-small VLM) a second detector is asked "Is there a ...?": the share of pictures where it says yes; the rows `original` and
+`runners.data.removal_quality`: the share of the thing that remains, and the share of pictures where that is more than half. With a model
+(the small VLM) a second detector is asked "Is there a ...?": the share of pictures where it says yes; the rows `original` and
 `rerender` say how far it is to be believed. Last, pairs per second of the whole recipe on one thread, measuring included.
 """
 
@@ -20,20 +20,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import PIL.Image
 
-from registry.plugins import load
+from registry.plugins.rule import load
 from registry.sample import Sample
 from registry.scenes.contrast import about_thing
 from registry.scenes.questions import those
 from registry.scenes.removal import silhouette, traces, without
 from registry.scenes.render import render
 from registry.scenes.world import make_scene, stream
-from runners.inpainters import Job
-from runners.masks import dilated
-from runners.pairs import PairContext
-from runners.pairs.inpainted import inpainted
-from runners.removal import measure, summary
-from runners.saliency import Target, Thing
-from runners.settings import Settings
+from runners.contracts.inpainters import Job
+from runners.contracts.masks import dilated
+from runners.contracts.pairs import PairContext
+from runners.contracts.saliency import Target, Thing
+from runners.data.removal_quality import measure, summary
+from runners.plugins.pairs.inpainted import inpainted
+from runners.runtime.settings import Settings
 from tests.scenes_folder import scenes_folder
 
 KERNELS = (0, 3, 5, 9, 20)
@@ -64,16 +64,16 @@ class Detector:
     """A model of ours, asked whether the thing is there."""
 
     def __init__(self, folder):
-        from runners.models import ModelContext
-        from runners.models.hf_vlm import hf_vlm
+        from runners.contracts.models import ModelContext
+        from runners.plugins.models.hf_vlm import hf_vlm
 
         self.model = hf_vlm(ModelContext("detector", folder))
         self.model.load()
 
     def yes(self, targets, pictures):
         """Share of pictures of which it says yes."""
-        from runners.models import Decoding, Request
-        from runners.prompts import messages
+        from runners.contracts.models import Decoding, Request
+        from runners.prompts.question import messages
 
         said = []
         for start in range(0, len(targets), 64):

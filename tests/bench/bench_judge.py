@@ -23,11 +23,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the runner has it; bot
 import numpy as np
 import torch
 
-from runners.generators import GeneratorContext, chat, open_generator
-from runners.generators.hf import hf
-from runners.judges.lave import _refusal_prompts
-from runners.judging import Answered, judge
-from runners.settings import Settings
+from runners.contracts.generators import GeneratorContext, chat
+from runners.inference.generator import open_generator
+from runners.plugins.generators.hf import hf
+from runners.plugins.judges.lave import _refusal_prompts
+from runners.runtime.settings import Settings
+from runners.scoring.apply_judge import Answered, judge
 from tests.tiny_models import tiny_llm
 
 LIMIT = 16

@@ -27,10 +27,11 @@ import lightning  # noqa: F401 - importing it is no part of what is measured
 import numpy as np
 import torch
 
-from runners.estimators._likeness import inferred
-from runners.estimators._meanings import clusters
-from runners.nli import NliContext, open_nli
-from runners.settings import Settings
+from runners.contracts.nli import NliContext
+from runners.inference.nli import open_nli
+from runners.plugins.estimators._likeness import inferred
+from runners.plugins.estimators._meanings import clusters
+from runners.runtime.settings import Settings
 from tests.scenes_folder import scenes_folder
 from tests.tiny_models import tiny_llava
 from tests.tiny_nli import nli_model

@@ -23,12 +23,12 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from registry.formats.vub_layout import LayoutError, answer_index, logits, read_records  # noqa: E402
 from registry.sample import CLEAN, GENERATIONS, SAMPLES  # noqa: E402
-from registry.vub_layout import LayoutError, answer_index, logits, read_records  # noqa: E402
-from runners import calibrate, score  # noqa: E402
-from runners.records import write_table  # noqa: E402
-from runners.settings import Settings  # noqa: E402
-from runners.stage import Stage  # noqa: E402
+from runners.runtime.records import write_table  # noqa: E402
+from runners.runtime.settings import Settings  # noqa: E402
+from runners.runtime.stage import Stage  # noqa: E402
+from runners.stages import calibrate, score  # noqa: E402
 
 FIXTURES = ROOT.parent / "shared" / "fixtures" / "vlm_uncertainty_bench"
 SHAPES = {"mmbench": (4377, 1176), "oodcv": (2844, 2347)}
@@ -82,7 +82,7 @@ def ours(inputs: dict[str, Any], resamples: int) -> int:
     """Both stages; returns the number of cells scored."""
     rule = {"fraction": 0.5, "seed": 42, "split": "rows"}
     setting = {"label": "published", "scores": [ref("lac"), ref("aps", ties="sorted")], "alpha": 0.1}
-    setting |= {"quantile": "numpy_higher", "empty_set": "argmax", "calibration": rule}
+    setting |= {"quantile": "numpy_higher", "empty_set": "argmax", "precision": "single", "calibration": rule}
     sets = {"sets": "sets.parquet", "thresholds": "thresholds.parquet"}
     calibrate.run(Stage("b/calibrate", "b", "calibrate", "calibrate", {"settings": [setting]}, inputs, sets, 7, Settings()))
     rates = [ref("option_rate", letter, option=letter) for letter in "EF"]

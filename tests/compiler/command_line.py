@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from registry.plugins import ROOT
+from registry.plugins.rule import ROOT
 
 
 def qualm(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:

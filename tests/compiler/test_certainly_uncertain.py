@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from compiler.explain import Forecast
-from compiler.graph import _COLOURS, draw
-from compiler.needs import needs
-from compiler.plan import Plan
-from compiler.planning.layout import MAX_STAGES
-from compiler.planning.make import make_plan
-from compiler.project import Project
-from compiler.resolved import Resolved
-from runners.settings import Settings
+from compiler.forecast.needs import needs
+from compiler.forecast.rebuilds import Forecast
+from compiler.plan.layout import MAX_STAGES
+from compiler.plan.make import make_plan
+from compiler.plan.plan import Plan
+from compiler.project.checkout import Project
+from compiler.provenance.graph import _COLOURS, draw
+from compiler.resolve.resolved import Resolved
+from runners.runtime.settings import Settings
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 import pytest
 import typer
 
-from compiler.cache import app as store
-from compiler.cli import app
-from compiler.doctor import app as doctor
-from registry.cli import app as data
+from compiler.commands.cache import app as store
+from compiler.commands.doctor import app as doctor
+from compiler.commands.main import app
+from registry.commands.cli import app as data
 
 UsageError = typer.BadParameter.__mro__[1]
 """Typer's own copy of Click's, which has no public name."""
@@ -102,3 +103,12 @@ def test_files_that_are_named_are_there(page: str) -> None:
     named = set(re.findall(r"(?<![\w./-])((?:compiler|registry|runners|tests|docs)/[\w./-]+\.(?:py|md|yaml|json|css|html))", PAGES[page]))
     examples = {"registry/cards/street_signs.yaml"}
     assert not sorted(n for n in named - examples if not (ROOT / n).exists() and not re.search(r"[A-Z]{3,}", n))
+
+
+def test_no_package_of_the_public_index_is_taken_for_ours() -> None:
+    """There `qualm` is somebody else's: ours is installed from the checkout, its extras too."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    strange = re.compile(rb"(?:pip3?|pipx|uv|tool) (?:install|add) (?:-\S+ )*[\"']?qualm\b|\bqualm\[[a-z]")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name and not name.startswith(("results/", "registry/store/"))]
+    wrong = [f"{f.relative_to(ROOT)}: {m.group().decode()}" for f in files if f.is_file() for m in strange.finditer(f.read_bytes())]
+    assert not wrong

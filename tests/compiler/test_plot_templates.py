@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from runners import curves, metric_study, perturbation_study
+from runners.scoring import curves
+from runners.studies import confidence_weighted_accuracy, perturbation
 
 FOLDER = Path(__file__).parents[2] / ".dvc" / "plots"
-FIELDS = curves.FIELDS | perturbation_study.FIELDS | {"metric_study": metric_study.FIELDS}
+FIELDS = curves.FIELDS | perturbation.FIELDS | {"metric_study": confidence_weighted_accuracy.FIELDS}
 MADE = ("rev", "at", "preference", "cell", "series", "sweep", "place")
 """Fields that DVC adds, or that a template makes itself."""
 AXES = {
@@ -22,7 +23,7 @@ AXES = {
     "sweeps": ("strength", "value"),
     "urr": ("variant", "estimator"),
     "hcc": ("variant", "estimator"),
-    "metric_study": ("value", metric_study.STUDIED),
+    "metric_study": ("value", confidence_weighted_accuracy.STUDIED),
 }
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.errors import SpecError
-from compiler.plan import Plan
-from compiler.planning.make import make_plan
-from compiler.resolve import resolve_file
-from compiler.spec import RunWide
+from compiler.plan.make import make_plan
+from compiler.plan.plan import Plan
+from compiler.resolve.resolve import resolve_file
+from compiler.spec.errors import SpecError
+from compiler.spec.language import RunWide
 
 SPEC = """\
 qualm: 1
@@ -34,8 +34,8 @@ def test_a_prompt_is_a_path_and_a_dependency(tmp_path: Path) -> None:
     stage = make(tmp_path).stage("pair-ours-from_caption")
     assert stage.params["args"]["prompt"] == "specs/prompts/ambiguity.md"
     assert "specs/prompts/ambiguity.md" in stage.deps
-    assert "runners/generators/openai.py" in stage.deps
-    assert "runners/generators/hf.py" not in stage.deps
+    assert "runners/plugins/generators/openai.py" in stage.deps
+    assert "runners/plugins/generators/hf.py" not in stage.deps
     assert stage.params["about"]["definition"] == "Facts."
 
 

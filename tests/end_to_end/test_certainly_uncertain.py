@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from registry.sample import SAMPLES
-from runners.records import read_table
+from runners.runtime.records import read_table
 from tests.end_to_end.clone import Clone, make_clone
 
 SPEC = "certainly_uncertain_scenes"

@@ -43,6 +43,13 @@ def test_one_parameter(clone: Clone) -> None:
     assert changed == {"params.metrics.ece.args.bins": {"old": 15, "new": 5, "diff": -10}}
     change = json.loads(clone.qualm("diff", "fewer", "--json").stdout)["parameters"]
     assert [c["change"] for c in change if c["stage"] == "score"] == ["parameter metrics.ece.args.bins: 5 -> 15"]
+    (tried,) = json.loads(clone.qualm("experiments", "--json").stdout)
+    assert tried["name"] == "fewer" and [c["change"] for c in tried["parameters"]] == ["parameter metrics.ece.args.bins: 15 -> 5"]
+    clone.dvc("exp", "apply", "fewer")
+    applied = json.loads(clone.qualm("diff", "--json").stdout)
+    assert applied["parameters"] == tried["parameters"]
+    assert applied["results"] == tried["results"]  # nothing: where every answer is right, bins make no difference
+    back(clone)
 
 
 def test_a_nested_pipeline_is_compared_question_by_question(clone: Clone) -> None:
@@ -54,6 +61,11 @@ def test_a_nested_pipeline_is_compared_question_by_question(clone: Clone) -> Non
     found = json.loads(clone.qualm("compare", "nested", "more:nested", "--json").stdout)
     assert found["paired"] and {d["n"] for d in found["differences"]} == {6}
     assert any("3 questions are not the same on both sides" in note for note in found["notes"])
+    tried = next(e for e in json.loads(clone.qualm("experiments", "nested", "--json").stdout) if e["name"] == "more")
+    clone.dvc("exp", "apply", "more")
+    applied = json.loads(clone.qualm("diff", "nested", "--json").stdout)
+    assert applied["results"] == tried["results"] and {r["metric"] for r in applied["results"]} == {"accuracy", "ece"}
+    back(clone)
 
 
 def test_a_queue(clone: Clone) -> None:

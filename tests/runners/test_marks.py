@@ -3,8 +3,8 @@
 import pytest
 
 from registry.sample import Sample
-from runners.judging import Answered, judge
-from runners.settings import Settings
+from runners.runtime.settings import Settings
+from runners.scoring.apply_judge import Answered, judge
 from tests.asked_judge import prompt_of
 from tests.scored import asking, judgements, ref, scored
 from tests.small_server import serving
@@ -44,7 +44,9 @@ def test_a_data_set_with_judges_of_its_own():
     assert found["all", "accuracy"]["value"] == 0.25, "the first of its own is scored"
     assert found["all", "rate"]["value"] == 0.25
     assert {judge for judge, _ in judgements()} == {"amber", "mme"}
-    assert ("all", "yes_no_f1") not in found and found["all", "yes_rate"]["value"] == 0.25
+    row = found["all", "yes_no_f1"]
+    assert (row["value"], row["n"], row["why"]) == (None, 0, "judge 'pope' rated none of these answers")
+    assert found["all", "yes_rate"]["value"] == 0.25
 
 
 def test_ratings_of_the_judge_that_is_scored():
@@ -67,7 +69,7 @@ def test_of_two_judges_of_options_the_first_is_scored():
 
 def test_a_data_set_that_is_not_of_yes_and_no_has_no_such_score():
     samples = [Sample("s", "What?", references=("red",))]
-    assert ("all", "yes_no_f1") not in scored(samples, {"s": "red"}, [ref("pope")], METRICS[:1])
+    assert scored(samples, {"s": "red"}, [ref("pope")], METRICS[:1])["all", "yes_no_f1"]["value"] is None
 
 
 def test_evidence_reaches_the_judge_that_asks_for_it():

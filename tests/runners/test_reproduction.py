@@ -10,12 +10,12 @@ import pytest
 from registry.adapters import AdapterContext
 from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
 from registry.sample import CLEAN, GENERATIONS, SAMPLES, SCORES
-from runners import calibrate, score
-from runners.models import ModelContext
-from runners.models.recorded import recorded
-from runners.records import read_table, write_table
-from runners.settings import Settings
-from runners.stage import Stage
+from runners.contracts.models import ModelContext
+from runners.plugins.models.recorded import recorded
+from runners.runtime.records import read_table, write_table
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage
+from runners.stages import calibrate, score
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "vlm_uncertainty_bench"
 DATASETS = ["mmbench", "oodcv"]
@@ -49,6 +49,7 @@ SETTING = {
     "alpha": 0.1,
     "quantile": "numpy_higher",
     "empty_set": "argmax",
+    "precision": "single",
     "calibration": {"fraction": 0.5, "seed": 42, "split": "rows"},
 }
 METRICS = [

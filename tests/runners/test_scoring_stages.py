@@ -22,10 +22,12 @@ from registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
-from runners import calibrate, comparing, estimate, judge, perturbation_study, score
-from runners.records import read_table, write_table
-from runners.settings import Settings
-from runners.stage import Stage, StageError
+from runners.runtime.records import read_table, write_table
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage, StageError
+from runners.scoring import paired_tests
+from runners.stages import calibrate, estimate, judge, score
+from runners.studies import perturbation
 
 N = 120
 GAP = 5
@@ -141,15 +143,17 @@ def test_multiple_choice_in_words(world):
             if model == "m2":
                 row["option_logits"] = None
                 right = "ABC"[world.choice[i]["answer_index"]]
-                said[row["variant"], row["sample_id"]] = {0: right == "B", 1: right == "A", 2: None, 3: right == "C"}[i % 4]
+                said[row["variant"], row["sample_id"]] = {0: right == "B", 1: right == "A", 2: False, 3: right == "C"}[i % 4]
         write_table(path, rows, GENERATIONS)
     judge.run(stage("judge", {"judges": [ref("option_match"), ref("rules")]}, world.inputs, ["judgements"]))
     judged = read_table(Path("results/judgements"), JUDGEMENTS).to_pylist()
     assert {(r["judge"], r["dataset"], r["model"]) for r in judged} == {
-        ("option_match", "choice", "m2"), ("rules", "open", "m1"), ("rules", "open", "m2")
+        ("option_match", "choice", "m2"), ("rules", "choice", "m2"), ("rules", "open", "m1"), ("rules", "open", "m2")
     }  # fmt: skip
-    assert {(r["variant"], r["sample_id"]): r["rating"] for r in judged if r["dataset"] == "choice"} == said
-    changes = SCORE | {"metrics": [ref("accuracy"), ref("group_accuracy")], "judge_of_choices": {"choice": "option_match"}}
+    of_choices = [r for r in judged if (r["dataset"], r["judge"]) == ("choice", "option_match")]
+    assert {(r["variant"], r["sample_id"]): r["rating"] for r in of_choices} == said
+    assert [r["rating"] for r in judged if (r["dataset"], r["judge"]) == ("choice", "rules")] == [r["rating"] for r in of_choices]
+    changes = SCORE | {"metrics": [ref("accuracy"), ref("group_accuracy"), ref("idk_rate")], "judge_of_choices": {"choice": "option_match"}}
     score.run(stage("score", changes, world.inputs | {"judgements": "results/judgements"}, OUTPUTS))
     scores = world.scores()
     clean = {int(name[1:]): right for (variant, name), right in said.items() if variant == "clean"}
@@ -166,6 +170,9 @@ def test_multiple_choice_in_words(world):
     ]
     assert scores["m1", "choice", "clean", "all", "accuracy"]["value"] == pytest.approx(np.mean(numbers))
     assert scores["m2", "open", "clean", "all", "accuracy"]["n"] == N - 1
+    refusals = scores["m2", "choice", "clean", "all", "idk_rate"]
+    assert refusals["value"] == pytest.approx(sum(int(name[1:]) % 4 == 2 for v, name in said if v == "clean") / len(clean))
+    assert refusals["n"] + refusals["n_unscored"] == N and ("m1", "choice", "clean", "all", "idk_rate") not in scores
 
 
 def test_uncertainties(world):
@@ -444,7 +451,7 @@ def test_the_grid_is_tested_and_corrected_as_a_whole(world):
     for dataset in ("open", "choice"):
         of = [row for row in rows if row["dataset"] == dataset and row["metric"] == "uncertainty_reflection_rate[perplexity]"]
         raw = sorted(row["p"] for row in of)
-        assert sorted(row["p_adjusted"] for row in of) == pytest.approx(sorted(comparing.adjusted(raw, "holm")))
+        assert sorted(row["p_adjusted"] for row in of) == pytest.approx(sorted(paired_tests.adjusted(raw, "holm")))
 
 
 @pytest.mark.parametrize("family", ["metric", "table"])
@@ -461,7 +468,7 @@ def test_what_is_corrected_together(family):
 
 
 def test_the_study_of_perturbations_stands_beside_the_scores(world):
-    made = ["effects", *perturbation_study.FIELDS, "modality_scores", "rank_stability", "attributions", "blames"]
+    made = ["effects", *perturbation.FIELDS, "modality_scores", "rank_stability", "attributions", "blames"]
     OUTPUTS.extend(made)
     blur = {"variant": "blur@radius=2.0", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}}
     tests = {"permutations": 99, "correction": "holm", "family": "metric"}

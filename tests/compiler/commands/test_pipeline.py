@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.plugins import ROOT
+from registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
 
@@ -18,6 +18,7 @@ def test_our_own_specs_are_valid(spec: str) -> None:
     assert json.loads(done.stdout)["ok"]
 
 
+@pytest.mark.slow
 def test_compiled_files_are_in_step() -> None:
     done = qualm("compile", "--check")
     assert done.returncode == 0, done.stdout

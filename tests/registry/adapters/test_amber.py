@@ -5,10 +5,10 @@ import pytest
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.amber import META, amber
-from registry.cards import load_card
+from registry.entries.card import load_card
 from registry.sample import Image, Sample
-from registry.where import parse
-from runners.selection import Selection
+from registry.where.parse import parse
+from runners.data.selection import Selection
 from tests.scored import ref, scored
 from tests.yes_no_answers import amber_by_hand
 

@@ -5,7 +5,7 @@ import pytest
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.gqa import gqa
 from registry.sample import Image, Sample
-from runners.saliency.gqa import gqa as saliency
+from runners.plugins.saliency.gqa import gqa as saliency
 from tests.targets import context as pair_context
 
 GRAPH = {

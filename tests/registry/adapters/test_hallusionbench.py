@@ -6,10 +6,10 @@ import pytest
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.hallusionbench import META, hallusionbench
-from registry.cards import load_card
+from registry.entries.card import load_card
 from registry.sample import Image, Sample
-from registry.where import parse
-from runners.selection import Selection
+from registry.where.parse import parse
+from runners.data.selection import Selection
 from tests.asked_judge import prompt_of
 from tests.scored import asking, ref, scored
 from tests.small_server import serving

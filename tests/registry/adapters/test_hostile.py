@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 from registry.adapters import AdapterContext, AdapterError
-from registry.plugins import load
+from registry.plugins.rule import load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.data import as_row
+from runners.data.rows import as_row
 from tests.hostile import changed, places
 from tests.official_layouts import LAYOUTS
 

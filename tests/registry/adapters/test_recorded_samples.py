@@ -21,13 +21,68 @@ def test_questions_with_options_and_without(tmp_path):
     assert (choice.choices, choice.answer_index, choice.references) == (("x", "y"), 1, ())
 
 
-def test_options_of_a_format_without_likelihoods_become_references(tmp_path):
+def test_options_are_options_unless_they_are_to_be_references(tmp_path):
     tsv(tmp_path / "m_d.tsv", [vek_row(1, "B")])
-    _, (sample,) = read(tmp_path, task="d")
+    for options in ("auto", "choices"):
+        _, (sample,) = read(tmp_path, task="d", options=options)
+        assert (sample.question, sample.choices, sample.answer_index) == ("What is in picture 1?", ("a cat", "a dog"), 1)
+    _, (sample,) = read(tmp_path, task="d", options="open")
     assert sample.question == "What is in picture 1?\nA. a cat\nB. a dog"
     assert (sample.choices, sample.references) == ((), ("a dog", "B"))
-    _, (sample,) = read(tmp_path, task="d", options="choices")
-    assert (sample.question, sample.choices, sample.answer_index) == ("What is in picture 1?", ("a cat", "a dog"), 1)
+
+
+LETTERED = "What is it?\nA. a cat\nB. a dog\nAnswer with the letter."
+
+
+@pytest.mark.parametrize(
+    ("write", "row"),
+    [
+        (lmms, lmms_row(0, LETTERED, "B", "(B)")),
+        (leh, leh_open(0, LETTERED, "B", "B")),
+        (leh, leh_open(0, "What is it?", "a dog", "B", doc={"question": "What is it?", "choices": {"text": ["a cat", "a dog"]}})),
+        (leh, leh_open(0, "What is it?", "B", "B", doc={"question": "What is it?", "options": "['a cat', 'a dog']"})),
+        (inspect_eval, inspect_sample("0", LETTERED, "B", "B")),
+        (inspect_eval, inspect_sample("0", "What is it?", "B", "B", choices=["a cat", "a dog"])),
+    ],
+)
+def test_options_that_the_log_has_in_a_document_or_a_prompt(tmp_path, write, row):
+    write(tmp_path / "x.eval" if write is inspect_eval else tmp_path, row)
+    _, (sample,) = read(tmp_path)
+    assert (sample.choices, sample.answer_index, sample.references) == (("a cat", "a dog"), 1, ())
+    assert sample.question in ("What is it?", LETTERED)
+
+
+@pytest.mark.parametrize("target", ["red", "C", "['A', 'B']", "1"])
+def test_a_prompt_of_letters_and_another_target_is_an_open_question(tmp_path, target):
+    lmms(tmp_path, lmms_row(0, LETTERED, target, "B"))
+    _, (sample,) = read(tmp_path)
+    assert sample.choices == () and sample.references
+
+
+def test_the_task_is_known_by_the_only_input_table(tmp_path):
+    """Two models' predictions and one table: its name is the task's."""
+    for model in ("m_1", "m_2"):
+        tsv(tmp_path / model / f"{model}_d_e.tsv", [vek_row(1, "B")])
+    tsv(tmp_path / "d_e.tsv", [{**vek_row(1), "image": b64(png(side=64))}])
+    (image,), (sample,) = read(tmp_path)
+    assert sample.image_id == image.image_id == "1" and sample.source == "recorded_samples/d_e"
+    with pytest.raises(AdapterError, match="no task 'x'"):
+        read(tmp_path, task="x")
+
+
+def test_a_table_of_another_task_is_an_error_and_none_at_all_a_note(tmp_path):
+    tsv(tmp_path / "m_d.tsv", [vek_row(1, "B"), {**vek_row(2, "B"), "answer": "H"}])
+    notes = []
+    found = list(recorded_samples(AdapterContext(tmp_path, source=tmp_path, note=notes.append)))
+    assert len(found) == 2
+    assert [n.partition(": ")[2].partition(";")[0] for n in notes] == [
+        "2 of 2 questions have no picture",
+        "1 of 2 questions have options of which none is known to be right, so that they cannot be scored",
+    ]
+    tsv(tmp_path / "other.tsv", [{**vek_row(1), "image": b64(png(side=64))}])
+    with pytest.raises(AdapterError, match=r"m_d\.tsv: the tables with pictures beside it are of other tasks: other; say which by `task:`"):
+        read(tmp_path)
+    assert len(read(tmp_path, pictures="none")[1]) == 2
 
 
 def test_pictures_of_an_input_table_come_once(tmp_path):
@@ -55,7 +110,7 @@ def test_several_runs_of_a_task_have_the_same_questions(tmp_path):
 
 
 def test_faults_stop_or_are_left_out(tmp_path, capsys):
-    rows = [leh_open(0, "?", "a", "a"), "{", leh_open(0, "again", "a", "b"), {**leh_choice(3, "?", ["x", "y"], 0, [-1, -2]), "target": "z"}]
+    rows = [leh_open(0, "?", "a", "a"), "{", leh_open(0, "?", "a", "b"), {**leh_choice(3, "?", ["x", "y"], 0, [-1, -2]), "target": "z"}]
     leh(tmp_path, *rows)
     with pytest.raises(
         AdapterError, match=r"(?s)3 rows that cannot be read \(.*:2: not JSON.*:3: an id that occurs twice.*faults: leave_out"
@@ -63,6 +118,12 @@ def test_faults_stop_or_are_left_out(tmp_path, capsys):
         read(tmp_path)
     assert len(read(tmp_path, faults="leave_out")[1]) == 1
     assert "left out 3 rows" in capsys.readouterr().err
+
+
+def test_of_two_questions_with_one_id_neither_is_taken(tmp_path, capsys):
+    leh(tmp_path, leh_open(0, "?", "a", "a"), leh_open(1, "Who?", "b", "b"), leh_open(0, "again", "a", "b"))
+    assert [sample.sample_id for sample in read(tmp_path, faults="leave_out")[1]] == ["1"]
+    assert "2 x an id that occurs twice, with other questions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

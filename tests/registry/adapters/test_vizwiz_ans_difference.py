@@ -7,10 +7,10 @@ import pytest
 
 from registry.adapters import AdapterContext, AdapterError
 from registry.adapters.vizwiz_ans_difference import META, REASONS, vizwiz_ans_difference
-from registry.cards import load_card
+from registry.entries.card import load_card
 from registry.sample import Image, Sample
-from registry.verdicts import verdict
-from registry.where import parse
+from registry.where.evaluate import verdict
+from registry.where.parse import parse
 
 NAME = "VizWiz_train_{:012d}.jpg"
 

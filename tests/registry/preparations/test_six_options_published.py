@@ -13,11 +13,11 @@ from PIL import Image
 from registry.adapters import AdapterContext
 from registry.adapters.mmbench import mmbench
 from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
+from registry.formats.unpickle import read_pickle
+from registry.formats.vub_layout import APPENDED
 from registry.preparations import PreparationContext, PreparationError
 from registry.preparations.six_options_published import COUNTS, six_options_published
 from registry.sample import Sample
-from registry.unpickle import read_pickle
-from registry.vub_layout import APPENDED
 
 FIXTURES = Path(__file__).resolve().parents[4] / "shared/fixtures/vlm_uncertainty_bench/output/Qwen-VL-Chat"
 released = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"the authors' released outputs are not at {FIXTURES}")

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.recordings import Fault, How, Part, Record
+from registry.formats.faults import Fault
+from registry.recordings.parts import Part
+from registry.recordings.record import How, Record
 from registry.recordings.signals import COLUMNS
 from registry.sample import GENERATIONS
 from tests.hostile import changed, places

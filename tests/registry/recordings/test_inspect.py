@@ -6,9 +6,11 @@ import zipfile
 
 import pytest
 
-from registry.recordings import Fault, How, RecordingError, find_parts
+from registry.formats.faults import Fault
 from registry.recordings.archive import Archive, ArchiveError
 from registry.recordings.inspect import names, read
+from registry.recordings.parts import find_parts
+from registry.recordings.record import How, RecordingError
 from tests.recordings import b64, inspect_eval, inspect_json, inspect_sample, png
 
 SAMPLES = [
@@ -87,7 +89,8 @@ def test_a_bomb_is_refused_and_the_rest_is_read(tmp_path, monkeypatch):
         archive.writestr("samples/bomb_epoch_1.json", b" " * 10**6)
         archive.writestr("../../escape.json", b"{}")
         archive.writestr("samples/bad_epoch_1.json", b"{not json")
-    good, bomb, bad = read(path, How())
+    good, bomb, stranger, bad = read(path, How())
+    assert stranger.reason == "a member that no log has" and stranger.harmless
     assert good.id == "peru" and bomb.reason == bad.reason == "a damaged member"
     assert "unpacks to 1,000,000 bytes" in bomb.what and bomb.where == "x.eval samples/bomb_epoch_1.json"
     assert not (tmp_path.parent.parent / "escape.json").exists()

@@ -2,8 +2,10 @@
 
 import pytest
 
-from registry.recordings import Fault, How, Record, find_parts
+from registry.formats.faults import Fault
 from registry.recordings.lm_eval import names, read
+from registry.recordings.parts import find_parts
+from registry.recordings.record import How, Record
 from tests.recordings import CAPITALS, leh, leh_choice, leh_open, lines
 
 

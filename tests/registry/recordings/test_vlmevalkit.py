@@ -5,9 +5,10 @@ import zipfile
 
 import pytest
 
-from registry.recordings import Fault, How, RecordingError
+from registry.formats.faults import Fault
+from registry.recordings.record import How, RecordingError
 from registry.recordings.tables import excel_escape, excel_unescape
-from registry.recordings.vlmevalkit import input_table, names, pictures, read
+from registry.recordings.vlmevalkit import input_tables, names, pictures, read
 from tests.recordings import b64, png, tsv, vek_row, xlsx
 
 openpyxl = pytest.importorskip("openpyxl", reason="Excel tables are read by openpyxl, an extra")
@@ -90,7 +91,7 @@ def test_pictures_and_pointers(tmp_path):
     found = list(pictures(path))
     assert found[0].data == png(side=64) and found[1].pointer == "0"
     assert "not base64" in found[2].fault and "several pictures" in found[3].fault and found[4].data is None
-    assert input_table(tmp_path, "d") == path and input_table(tmp_path, "e") is None
+    assert input_tables(tmp_path) == {"d": path}
     assert names(path) is None
 
 

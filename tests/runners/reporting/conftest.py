@@ -13,9 +13,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 from registry.sample import CONFORMAL_THRESHOLDS, GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
-from runners.records import write_table
-from runners.settings import Settings
-from runners.stage import Stage
+from runners.runtime.records import write_table
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage
 
 COLOURS = ("red", "green", "blue", "gray", "purple", "cyan")
 PROVENANCE = {"stage": "small/score", "seed": 7, "libraries": {"python": "3.11.9", "torch": "2.13.0"}}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from registry.sample import CLEAN
-from runners.cells import Tables, read_cells
-from runners.frames import read_samples
-from runners.reporting import figures
+from registry.sample import CLEAN, JUDGEMENTS
+from runners.data.aligned import read_samples
+from runners.reporting.charts import figures
 from runners.reporting.load import read_results
+from runners.reporting.sections.answers import read_judgements
+from runners.runtime.records import write_table
+from runners.scoring.cells import Tables, read_cells
 
 
 def test_answers_are_those_that_were_scored(fabricate: Callable[..., Any]) -> None:
@@ -58,3 +61,14 @@ def test_a_curve_by_confidence_has_no_number_of_an_estimator_beside_it(fabricate
     assert [p.note for p in without.panels] == ["", ""]
     fabric.scores += [row | {"metric": "risk_coverage", "value": 0.125}]
     assert [p.note for p in figures.risk_coverage(read_results(fabric.stage()), "open").panels] == ["AURC 0.125", ""]
+
+
+def test_options_in_words_are_shown_as_the_judge_of_options_rated_them(tmp_path: Path) -> None:
+    """Two judges rated one answer; scores are by the judge of options, and so is the page."""
+    judged = {"model": "m", "dataset": "d", "sample_id": "s", "variant": "clean", "draw": 0, "pred_is_idk": False, "parse_ok": True}
+    rows = [judged | {"judge": "rules", "rating": 1.0}, judged | {"judge": "first_character", "rating": 0.0}]
+    write_table(tmp_path / "j.parquet", rows, JUDGEMENTS)
+    samples = {"d": pl.DataFrame({"sample_id": ["s"], "choices": [["x", "y"]]})}
+    for of_choices, rating in (({"d": "first_character"}, 0.0), ({}, 1.0)):
+        frame, name = read_judgements(str(tmp_path / "j.parquet"), "rules", {}, of_choices, samples)
+        assert (frame["rating"][0], name) == (rating, "rules")

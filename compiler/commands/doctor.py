@@ -1,0 +1,195 @@
+"""`qualm doctor model`: is a model's port right? Finds the model and the pictures, runs the checks, shows what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from compiler.commands.options import JsonOption
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from compiler.spec.plugin_ref import DATA, artifact_path, slug
+from compiler.terminal import completion
+from registry.formats import textfiles
+
+if TYPE_CHECKING:
+    from runners.tools.doctor.cases import Case
+    from runners.tools.doctor.patient import Finding
+    from runners.tools.doctor.visit import Wish
+
+app = typer.Typer(no_args_is_help=True, help="Examine what a benchmark stands on, before it is run.")
+
+_SIGNS = {"ok": "[green]ok[/]", "warn": "[bold yellow]warn[/]", "fail": "[bold red]fail[/]", "skip": "[dim]skip[/]"}
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `model` a command of its own, beside those to come."""
+
+
+@app.command()
+def model(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A folder, an entry of registry/data/, SPEC:MODEL, or a hub name.", autocompletion=completion.doctored
+        ),
+    ],
+    revision: Annotated[str | None, typer.Option("--revision", help="Commit of a hub model, 40 hexadecimal digits.")] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float16; faults show best in float32.")] = "float32",
+    quantization: Annotated[str | None, typer.Option("--quantization", help="int8, int4 or nf4, as the parameter of hf_vlm.")] = None,
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            "--spec", help="Ask the questions of this spec's data sets instead of made-up scenes.", autocompletion=completion.specs
+        ),
+    ] = None,
+    template: Annotated[Path | None, typer.Option("--template", help="A file with a Jinja chat template, for a model without one.")] = None,
+    adapter: Annotated[str | None, typer.Option("--adapter", help="A peft adapter to be merged into it.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a hub model.")] = False,
+    samples: Annotated[int, typer.Option("--samples", min=3, max=100, help="How many questions are asked.")] = 5,
+    drift: Annotated[bool, typer.Option("--drift", help="Also load it as bfloat16 and count answers that change with the batch.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a model's log-probabilities, prompts, padding, cache, draws and more against a plain forward pass of its own.
+
+    Exit code 1 if a check fails. What each check means is in docs/models.md.
+
+    [bold]Examples[/]
+
+      qualm doctor model scene-vlm-base
+      qualm doctor model quickstart:sft --spec quickstart
+      qualm doctor model ~/models/Qwen2-VL-2B-Instruct --drift
+      qualm doctor model Qwen/Qwen2-VL-2B-Instruct --revision COMMIT
+    """
+    if adapter is not None:
+        adapter = str(Path(adapter).resolve()) if Path(adapter).is_dir() else artifact_path(adapter)
+    given: dict[str, Any] = {
+        "dtype": dtype,
+        "quantization": quantization,
+        "adapter": adapter,
+        "trust_remote_code": trust_remote_code or None,
+    }
+    if template is not None:
+        given["template"] = _read(template)
+    project = Project()
+    wish = find(project, name, revision, {k: v for k, v in given.items() if v is not None}, drift)
+    findings = []
+    for finding in _examined(wish, project, spec, samples):
+        findings.append(finding)
+        if not as_json:
+            _show(finding)
+    verdict = next((v for v in ("fail", "warn") if any(f.verdict == v for f in findings)), "ok")
+    if as_json:
+        from registry.text import print_json
+
+        print_json({"model": name, "dtype": dtype, "verdict": verdict, "findings": [f.as_json() for f in findings]})
+    else:
+        from compiler.terminal.views import console
+
+        counts = ", ".join(f"{sum(f.verdict == v for f in findings)} {v}" for v in ("ok", "warn", "fail"))
+        console().print(f"[bold]{name}[/] as {dtype}: {_SIGNS[verdict]} ({counts})")
+    if verdict == "fail":
+        raise typer.Exit(1)
+
+
+def find(project: Project, name: str, revision: str | None, given: dict[str, Any], drift: bool = False) -> Wish:
+    """The model that a name means.
+
+    Args:
+        project: whose entries and specs are searched.
+        name: a folder, an entry of registry/data/, `SPEC:MODEL`, or a hub name.
+        revision: of a hub model.
+        given: further parameters of the plugin.
+        drift: see `Wish`.
+
+    Raises:
+        ProjectError: it means nothing here.
+    """
+    from runners.runtime.settings import read_settings
+    from runners.tools.doctor.visit import Wish
+
+    device = read_settings().device
+    before, _, after = name.partition(":")
+    if revision is not None:
+        return Wish(name, "hf_vlm", {"hub": name, "revision": revision, **given}, None, device, drift)
+    for folder in (Path(name).expanduser().resolve(), project.root / DATA / name):
+        if folder.is_dir():
+            return Wish(name, "hf_vlm", given, folder, device, drift)
+    if (project.root / DATA / f"{name}.dvc").is_file():
+        raise ProjectError(f"{DATA}/{name} is not here yet; `dvc pull {DATA}/{name}.dvc` brings it")
+    if after and before in project.specs():
+        return _of_spec(project, before, after, Wish(name, "hf_vlm", given, None, device, drift))
+    if "/" in name:
+        raise ProjectError(
+            f"{name}: there is no such folder; for the model of that name on the hub give `--revision`, a commit of 40 digits"
+        )
+    raise ProjectError(f"{name}: expected a folder, an entry of {DATA}/, SPEC:MODEL, or OWNER/NAME of the hub with `--revision`")
+
+
+def _of_spec(project: Project, spec: str, label: str, wish: Wish) -> Wish:
+    from dataclasses import replace
+
+    from compiler.spec.errors import nearest
+
+    uses = {m.ref.label: m for m in project.resolve(spec).models}
+    use = uses.get(label) or next((m for m in uses.values() if slug(m.ref.label) == label), None)
+    if use is None:
+        raise ProjectError(f"{spec} has no model '{label}'; {nearest(label, uses)}")
+    unknown = set(wish.args) - {p.name for p in use.ref.plugin.parameters}
+    if unknown:
+        raise ProjectError(
+            f"{spec}:{label} is a model of {use.ref.plugin.name}, which has no {', '.join(sorted(unknown))}: "
+            "the doctor is for models whose weights are read here, those of hf_vlm"
+        )
+    folder = project.root / use.source if use.source else None
+    if folder is not None and not folder.exists():
+        raise ProjectError(f"{use.source} is not here yet; `dvc pull` or `dvc repro` brings it")
+    return replace(wish, plugin=use.ref.plugin.name, args={**use.ref.args, **wish.args}, folder=folder)
+
+
+def _examined(wish: Wish, project: Project, spec: str | None, samples: int) -> Iterator[Finding]:
+    from runners.tools.doctor.visit import visit
+
+    cases = _cases(project, spec, samples)
+    with chdir(project.root):  # where a spec's paths begin
+        yield from visit(wish, cases)
+
+
+def _cases(project: Project, spec: str | None, samples: int) -> list[Case]:
+    from runners.runtime.stage import StageError
+    from runners.tools.doctor.cases import dataset_cases, scene_cases
+
+    if spec is None:
+        return scene_cases(samples)
+    folders = [project.root / f"results/{spec}/data" / slug(d.label) for d in project.resolve(spec).evaluated]
+    built = [folder for folder in folders if (folder / "samples.parquet").is_file()]
+    if not built:
+        raise ProjectError(f"{spec}: none of its data sets is built; `qualm run {spec}` or `dvc pull` brings them")
+    try:
+        return dataset_cases(built[0], samples)
+    except StageError as error:
+        raise ProjectError(str(error)) from error
+
+
+def _read(path: Path) -> str:
+    try:
+        return textfiles.read_text(path)
+    except textfiles.TextFileError as error:
+        raise ProjectError(f"{path}: expected a Jinja chat template: {error}") from error
+
+
+def _show(finding: Finding) -> None:
+    from rich.markup import escape
+
+    from compiler.terminal.views import console
+
+    out = console()
+    right = f"  [dim](right: {escape(finding.tolerance)})[/]" if finding.tolerance else ""
+    out.print(f"{_SIGNS[finding.verdict]:>4}  [bold]{escape(finding.check)}[/]: {escape(finding.found)}{right}")
+    if finding.advice and (finding.verdict != "ok" or finding.check == "prompt"):
+        out.print(f"      {escape(finding.advice)}")

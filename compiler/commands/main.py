@@ -1,0 +1,178 @@
+"""`qualm`: check specs, compile them, see what would run and why, run it, look at what came out.
+
+Exit codes: 0 well, 1 the answer is no (a check failed, a stage failed), 2 the question was wrong (a bad spec, a bad
+argument, something that is not here), 130 interrupted; docs/command_line.md. Heavy imports stay inside commands:
+`qualm validate` and `qualm plan` answer in well under a second.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from compiler.commands import origins, people, pipeline, results, sharing, specs
+from compiler.spec.errors import ProjectError, SpecError
+from registry.dvc.config import DvcStateError
+from registry.entries.card import CardError
+from registry.entries.entries import EntryError
+from registry.formats.textfiles import TextFileError
+from registry.plugins.rule import PluginError
+from registry.terminal.guard import guard
+from runners.runtime.settings import SettingsError
+
+
+class Interruptible(TyperGroup):
+    """Ctrl-C ends a command with 130, as it does in a shell; Typer's own 1 is for the answer no."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(130) from None
+
+
+EPILOG = "Exit codes: 0 well, 1 the answer is no, 2 the command cannot be carried out as typed or as things are here, 130 interrupted."
+
+app = typer.Typer(
+    name="qualm",
+    help="Benchmarks of what vision-language models know that they do not know: declared in YAML, rebuilt by DVC.",
+    epilog=EPILOG,
+    cls=Interruptible,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RUN, LOOK, PEOPLE, FIND, SHARE = (
+    "From a spec to its results",
+    "Look at results",
+    "People decide",
+    "Plugins, data, models",
+    "Hand on, tidy up",
+)
+"""Groups of `qualm --help`."""
+
+COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
+    "new": (RUN, specs.new),
+    "validate": (RUN, pipeline.validate),
+    "plan": (RUN, pipeline.plan),
+    "compile": (RUN, pipeline.compile_),
+    "run": (RUN, pipeline.run),
+    "show": (LOOK, results.show),
+    "compare": (LOOK, results.compare),
+    "diff": (LOOK, results.diff),
+    "experiments": (LOOK, results.experiments),
+    "stats": (LOOK, results.stats),
+    "graph": (LOOK, origins.graph),
+    "lineage": (LOOK, origins.lineage),
+    "verify": (PEOPLE, people.verify),
+    "judges": (PEOPLE, people.judges),
+    "calibrate": (PEOPLE, people.calibrate),
+    "ls": (FIND, specs.ls),
+    "schema": (FIND, specs.schema),
+    "share": (SHARE, sharing.share),
+    "export": (SHARE, sharing.export),
+    "cite": (SHARE, origins.cite),
+    "clean": (SHARE, specs.clean),
+}
+"""Every command with its group, in the order of the help."""
+_FURTHER = {"run": {"allow_extra_args": True, "ignore_unknown_options": True}}
+"""`qualm run` hands what it does not know to DVC."""
+
+for _name, (_panel, _function) in COMMANDS.items():
+    app.command(_name, rich_help_panel=_panel, context_settings=_FURTHER.get(_name))(_function)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"qualm {version('qualm')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+def _filled(help: str) -> str:
+    """A docstring whose paragraphs the terminal breaks; examples, which are indented, stay as they are."""
+    paragraphs = inspect.cleandoc(help).split("\n\n")
+    return "\n\n".join(part if re.search("^ ", part, re.MULTILINE) else " ".join(part.split()) for part in paragraphs)
+
+
+@cache
+def _mount() -> None:
+    from compiler.commands.cache import app as cached
+    from compiler.commands.doctor import app as doctor
+    from registry.commands.cli import app as data
+
+    app.add_typer(data, name="data", rich_help_panel=FIND)
+    app.add_typer(doctor, name="doctor", rich_help_panel=FIND)
+    app.add_typer(cached, name="cache", rich_help_panel=SHARE)
+    for command in (c for group in (app, data, doctor, cached) for c in group.registered_commands):
+        command.help = _filled((command.callback and command.callback.__doc__) or "")
+
+
+def main() -> None:
+    """Entry point: turns the errors we foresee into one clear message and exit 2."""
+    guard()
+    _mount()
+    try:
+        app(standalone_mode=True)
+    except SpecError as error:
+        typer.echo(error.render(), err=True)
+        n = len(error.problems)
+        typer.echo(f"{n} problem{'s' if n > 1 else ''}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
+    except Exception as error:
+        message, code = told(error)
+        if code == 1 and _wants_traceback():
+            raise
+        typer.echo(f"qualm: {message}", err=True)
+        sys.exit(code)
+
+
+def told(error: Exception) -> tuple[str, int]:
+    """What to say of an error that ended a command, and the exit code: 2 where it is of what somebody gave us, 1 where it is ours."""
+    kind = type(error).__name__
+    match error:
+        case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | SettingsError() | TextFileError():
+            return str(error), 2
+        case OSError():
+            return f"{error.filename or kind}: {error.strerror or error}", 2
+        case UnicodeError():
+            return f"expected UTF-8 text: {error}", 2
+        case RecursionError():
+            return "something that was read is nested too deep", 2
+        case MemoryError():
+            return "something that was read takes more memory than there is", 2
+    return f"{kind}: {error}\nThis is a mistake of qualm's own. Please report it with what {TRACEBACK}=1 before the command prints", 1
+
+
+TRACEBACK = "QUALM_TRACEBACK"
+"""The environment variable by which mistakes of our own keep their traceback; `-v` does it too, where a command has it."""
+
+
+def _wants_traceback() -> bool:
+    return bool(os.environ.get(TRACEBACK)) or bool({"-v", "--verbose"} & set(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""What the inference stages of a plan will take: how many answers, which memory, how long. The end of `qualm plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from compiler.forecast.gpus import Card, card
+from compiler.forecast.model_sizes import Size, of_folder, of_hub
+from compiler.forecast.pending_questions import questions
+from compiler.forecast.rebuilds import Forecast
+from compiler.forecast.resources import EFFICIENCY, Memory, Work, largest_batch, measured, memory, seconds
+from compiler.plan.plan import Plan, PlannedStage
+from runners.runtime.settings import Settings
+
+ACTIVE = ("run", "perhaps", "blocked")
+LARGEST = 512
+"""Questions in a batch that is reckoned with at most, whatever fits: more gains nothing."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One stage."""
+
+    stage: str
+    model: str
+    samples: int | None
+    """Questions, under all variants; None where the data sets are not built yet."""
+    batch: int = 0
+    memory: Memory | None = None
+    seconds: float | None = None
+    """Of the whole stage, or of one question where there is no telling how many there are."""
+    by: str = ""
+    """What the time is of: `measured`, or a card's name."""
+    why: str = ""
+    """Why there is no estimate."""
+    arithmetic: tuple[str, ...] = field(default=())
+    """Line by line, for who wants to check."""
+
+    def as_json(self) -> dict[str, Any]:
+        made = asdict(self)
+        if self.memory is not None:
+            made["memory"]["total"] = self.memory.total
+        return made
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Questions of a stage."""
+
+    opened: int
+    chosen: int
+    """Multiple choice: one prefill, no decoding."""
+
+    @property
+    def all(self) -> int:
+        return self.opened + self.chosen
+
+
+def foresee(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[Estimate]:
+    """An estimate for each stage of inference with a model of hf_vlm that would run.
+
+    Args:
+        plan: of a spec.
+        forecasts: of its stages.
+        root: of the checkout.
+        settings: `batch_size` and `gpu` are read.
+        gpu: a card, in the place of the settings'.
+
+    Raises:
+        ProjectError: no such card.
+    """
+    name = gpu or settings.gpu
+    on = card(name) if name else None
+    active = {f.stage for f in forecasts if f.action in ACTIVE}
+    for stage in plan.stages:
+        if stage.kind == "infer" and stage.name in active and stage.params["model"]["plugin"] == "hf_vlm":
+            yield _estimate(plan, stage, root, settings, on)
+
+
+def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, on: Card | None) -> Estimate:
+    chosen = stage.params["model"]
+    counted = _count(stage, root)
+    samples = None if counted is None else counted.all
+    size = _size(chosen["args"], stage.inputs, root, plan)
+    if isinstance(size, str):
+        return Estimate(stage.name, chosen["label"], samples, why=size)
+    needs = frozenset(stage.params["needs"])
+    work = Work(needs, stage.params.get("draws", 0), stage.params["max_new_tokens"], size.image_tokens)
+    dtype, quantised = chosen["args"].get("dtype") or "float32", chosen["args"].get("quantization") or "none"
+    room = on.memory if on else 0.0
+    fits = min(max(1, largest_batch(size, work, room, dtype, quantised)), LARGEST) if on else settings.batch
+    batch = settings.batch_size or fits
+    batch = min(batch, samples or batch)
+    taken = memory(size, work, batch, dtype, quantised)
+    lines = list(_memory_lines(size, work, batch, dtype, quantised, taken))
+    if on is not None and taken.total > on.memory:
+        way = "take a smaller batch, quantise, or spread it over devices (docs/scale.md)"
+        lines.append(f"more than the {_gib(on.memory)} of {on.name}: {way}")
+    spent, by = None, ""
+    rate = measured(root, plan.spec, stage.name)
+    if rate is not None:
+        spent, by = rate * (samples or 1), "measured"
+        lines.append(f"time: {rate:.3g} s a question when this machine last ran this stage")
+    elif on is not None:
+        spent, by = _time(size, work, batch, dtype, quantised, on, counted, lines), on.name
+    return Estimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines))
+
+
+def _time(size: Size, work: Work, batch: int, dtype: str, quantised: str, on: Card, counted: Counted | None, lines: list[str]) -> float:
+    open_ended = seconds(size, work, batch, dtype, on, quantised)
+    choice = seconds(size, Work(frozenset(), 0, 1, work.image_tokens), batch, dtype, on, quantised)
+    lines.append(
+        f"time of an open-ended question on {on.name}: prefill {open_ended.prefill:.3g} s, decoding {open_ended.decode:.3g} s = "
+        f"{open_ended.operations:.3g} operations at {EFFICIENCY:.0%} of {on.rate(dtype):.3g}/s, "
+        f"{open_ended.traffic:.3g} bytes at {on.traffic:.3g}/s; launches {open_ended.launches:.3g} s"
+    )
+    lines.append(f"time of a multiple-choice question: {choice.total:.3g} s, without decoding")
+    if counted is None:
+        return open_ended.total
+    return counted.opened * open_ended.total + counted.chosen * choice.total
+
+
+def _memory_lines(size: Size, work: Work, batch: int, dtype: str, quantised: str, taken: Memory) -> Iterator[str]:
+    form = dtype if quantised == "none" else f"{quantised}, else {dtype}"
+    yield f"size: {size.language / 1e9:.3g} + {size.vision / 1e9:.3g} billion parameters ({size.source})"
+    yield f"weights: {_gib(taken.weights)} as {form}"
+    entries = f"({work.prompt} prompt + {work.answers} answers x {work.max_new_tokens})" + (" and a copy" if work.follow else "")
+    yield (
+        f"cache: {size.cache_bytes(dtype) / 1024:.4g} KiB a token = 2 x {size.layers} layers x {size.key_width} wide; "
+        f"batch {batch} x {entries} = {_gib(taken.cache)}"
+    )
+    yield f"activations {_gib(taken.activations)}, logits {_gib(taken.logits)}; with a tenth of slack {_gib(taken.total)}"
+
+
+def _gib(count: float) -> str:
+    return f"{count / 2**30:.3g} GiB"
+
+
+def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: Plan) -> Size | str:
+    """The size of a stage's model; of a tuned one that is not made yet, that of what it is tuned from."""
+    if args.get("hub"):
+        return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/published/models.yaml)"
+    made = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.stages if stage.kind == "finetune"}
+    places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
+    why = f"{places[0]} is not here yet" if places else "no files of it are known"
+    for place in places:  # grows by what each is tuned from
+        places += [base for base in made.get(place, {}).values() if base not in places]
+        if (root / place / "config.json").is_file():
+            found = of_folder(root / place)
+            if isinstance(found, Size):
+                return replace(found, source=found.source.replace(f"{root}/", ""))
+            why = found
+    return why
+
+
+def _count(stage: PlannedStage, root: Path) -> Counted | None:
+    """The questions that a stage asks, from the tables of its data sets; None where one is not built."""
+    tables = questions(stage, root, ["choices"])
+    if tables is None:
+        return None
+    import pyarrow.compute as pc
+
+    chosen = sum(int(pc.sum(pc.greater(pc.fill_null(pc.list_value_length(t["choices"]), 0), 0)).as_py() or 0) for t in tables)
+    opened = sum(t.num_rows for t in tables) - chosen
+    variants = len(stage.params["variants"])
+    return Counted(opened * variants, chosen * variants)

@@ -1,0 +1,151 @@
+"""How large a model is: parameters, and what its key-value cache is made of. From its own files, or the table of published models.
+
+Reads config.json and the headers of safetensors files, a few kilobytes of each; imports no torch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from registry.formats import textfiles
+from registry.published.models import Published, published
+
+BYTES = {"float64": 8.0, "float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
+"""Of one weight."""
+QUANTISED = {"int8": 1.0, "int4": 0.5625, "nf4": 0.5625}
+"""Bytes of a weight of a linear layer; 4 bits with a 16-bit scale for every 32 weights are 4.5."""
+SIGHT = ("vision", "visual", "projector", "connector", "image_newline", "image_to_text")
+"""What stands in the names of weights that read pictures."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A model's numbers."""
+
+    language: float
+    """Parameters of the language model with its output layer."""
+    vision: float
+    """Parameters of all that reads pictures."""
+    layers: int
+    hidden: int
+    query_width: int
+    """Heads times their width."""
+    key_width: int
+    """Heads of keys times their width: so many keys and so many values a token leaves in every layer's cache."""
+    vocabulary: int
+    image_tokens: int
+    """Of one picture, as far as is known."""
+    source: str
+    """Where the numbers are from."""
+    tied: bool = False
+    """The output layer is the input embedding."""
+
+    def weight_bytes(self, dtype: str, quantisation: str = "none") -> float:
+        """Bytes of the weights in memory.
+
+        Quantised are the linear layers of the language model; embedding, output layer and vision tower stay as `dtype`.
+        """
+        whole = BYTES[dtype]
+        if quantisation == "none":
+            return (self.language + self.vision) * whole
+        apart = self.vocabulary * self.hidden * (1 if self.tied else 2)
+        return (apart + self.vision) * whole + max(self.language - apart, 0) * QUANTISED[quantisation]
+
+    def cache_bytes(self, dtype: str) -> float:
+        """Bytes of keys and values of one token: 2 x layers x width of the keys x bytes of a number."""
+        return 2 * self.layers * self.key_width * BYTES[dtype]
+
+    @property
+    def body(self) -> float:
+        """Parameters that every token goes through: without the embedding, which is looked up, and the output layer."""
+        return max(self.language - self.vocabulary * self.hidden * (1 if self.tied else 2), 0)
+
+
+def of_published(model: Published) -> Size | None:
+    """The size of a model of the table; None where its language model is not described."""
+    if model.text is None:
+        return None
+    t = model.text
+    parts = model.parameters
+    vision = (parts.vision or 0) * 1e9
+    return Size(
+        parts.total * 1e9 - vision, vision, t.layers, t.hidden, t.heads * t.head_dim, t.kv_heads * t.head_dim,
+        t.vocabulary, model.image_tokens or 576, f"table of published models, {model.name}", _tied(model.config or {}),
+    )  # fmt: skip
+
+
+def of_hub(name: str) -> Size | None:
+    """The size of a model of the hub, where the table has it."""
+    return of_published(published()[name]) if name in published() else None
+
+
+def of_folder(folder: Path) -> Size | str:
+    """The size of a model's folder, from the shapes of its weights, or why it cannot be told."""
+    try:
+        config = json.loads(textfiles.read_text(folder / "config.json"))
+        found = shapes(folder)
+    except (OSError, textfiles.TextFileError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return f"{folder}: {error}"
+    sight = {name for name in found if any(s in name for s in SIGHT)}
+    text = {name: shape for name, shape in found.items() if name not in sight}
+    keys, queries = ([s for name, s in text.items() if name.endswith(f"self_attn.{kind}_proj.weight")] for kind in "kq")
+    embedding = next((shape for name, shape in text.items() if name.endswith("embed_tokens.weight")), None)
+    if not keys or not queries or embedding is None:
+        return f"{folder}: its weights have no self_attn.k_proj and embed_tokens from which a cache could be told"
+    image_tokens, how = _image_tokens(config)
+    return Size(
+        sum(map(math.prod, text.values())), sum(math.prod(found[name]) for name in sight), len(keys), embedding[1], queries[0][0],
+        keys[0][0], embedding[0], image_tokens, f"{folder}, {how}", not any(name.endswith("lm_head.weight") for name in text),
+    )  # fmt: skip
+
+
+def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of every weight, from the headers of the safetensors files.
+
+    Raises:
+        ValueError: a file is damaged.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > _HEADER:
+                raise ValueError(f"{path.name} is not a safetensors file")
+            header = json.loads(file.read(length))
+        found.update({name: tuple(about["shape"]) for name, about in header.items() if name != "__metadata__"})
+    return found
+
+
+_HEADER = 100 * 2**20
+"""Bytes that no header exceeds."""
+
+
+def _tied(config: Mapping[str, Any]) -> bool:
+    """Where a table's configuration is silent, its class's default: tied for these families, not for the others."""
+    text = config.get("text_config") or {}
+    return bool(config.get("tie_word_embeddings", text.get("tie_word_embeddings", config.get("model_type") in _TIED)))
+
+
+_TIED = ("gemma3", "paligemma", "kosmos-2")
+
+
+def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
+    """Tokens of a picture of 640 x 480: of a published model of the same class, or patches of the vision tower."""
+    family = next(iter(config.get("architectures") or []), "")
+    same = sorted(m.image_tokens for m in published().values() if m.family == family and m.image_tokens)
+    vision = config.get("vision_config") or {}
+    side, patch = (max(v) if isinstance(v := vision.get(name) or 0, list) else v for name in ("image_size", "patch_size"))
+    if same and (not side or side >= _SMALLEST):
+        return same[len(same) // 2], "picture tokens as of published models of its class"
+    if side and patch:
+        return (side // patch) ** 2, "picture tokens as many as patches"
+    return 576, "576 picture tokens assumed"
+
+
+_SMALLEST = 224
+"""Pixels that no published vision tower is narrower than."""

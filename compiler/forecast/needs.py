@@ -1,0 +1,164 @@
+"""What a spec needs that no stage can make: data to be added, models to be downloaded, keys to be set, readers to be written.
+
+`qualm plan` ends with it, so that a night's run does not stop at its first hour for want of a key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.forecast.rebuilds import Forecast
+from compiler.plan.plan import Plan, PlannedStage, leaves
+from compiler.resolve.resolved import Resolved
+from compiler.spec.plugin_ref import DATA, Ref
+from compiler.spec.references_in import nested_uses
+from registry.entries.card import card_names, load_card
+from registry.entries.entries import Entry, entries
+from registry.plugins.rule import SERVER
+from runners.runtime.settings import Settings
+
+_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+ACTIVE = ("run", "perhaps", "blocked")
+_TITLES = {
+    "data": "data and models to add",
+    "spec": "models that other specs make",
+    "value": "values of the spec to fill in",
+    "hub": "downloads from the Hugging Face hub, when first run",
+    "environment": "environment variables to set",
+    "adapter": "data that nothing here reads yet",
+}
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that only a person can see to."""
+
+    kind: str
+    """A key of the headings: data, spec, value, hub, environment, adapter."""
+    what: str
+    how: str
+    stages: tuple[str, ...] = ()
+    """Stages that wait for it."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "what": self.what, "how": self.how, "stages": list(self.stages)}
+
+
+def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
+    """Everything that is missing for the stages that would run, each thing once, by kind and name.
+
+    Raises:
+        SettingsError: the settings of a server that is asked contradict themselves.
+    """
+    active = {f.stage for f in forecasts if f.action in ACTIVE}
+    stages = [s for s in plan.stages if s.name in active]
+    blocked = {f.stage for f in forecasts if f.action == "blocked"}
+    tracked = {e.name: e for e in entries(root)}
+    found: dict[tuple[str, str], tuple[dict[str, None], set[str]]] = {}
+    for stage in stages:
+        for need in (
+            *_inputs(stage, tracked, root),
+            *(_named_elsewhere(stage.params) if stage.kind != "report" else ()),  # which lists the models and loads none
+            *_variables(stage, resolved, settings),
+            *_adapter(stage),
+        ):
+            if need.kind == "spec" and stage.name not in blocked:
+                continue  # `dvc repro` makes it first
+            ways, names = found.setdefault((need.kind, need.what), ({}, set()))
+            ways[need.how] = None
+            names.add(stage.name)
+    order = sorted(found.items(), key=lambda item: (list(_TITLES).index(item[0][0]), item[0]))
+    return [Need(kind, what, "; ".join(ways), tuple(sorted(names))) for (kind, what), (ways, names) in order]
+
+
+def lines(found: Sequence[Need]) -> Iterator[str]:
+    """As `qualm plan` prints them: a heading per kind, a line per thing, with the number of stages that wait for it."""
+    for kind, title in _TITLES.items():
+        mine = [n for n in found if n.kind == kind]
+        if mine:
+            yield f"  {title}:"
+        width = max((len(n.what) for n in mine), default=0)
+        for need in mine:
+            many = f"{len(need.stages)} stages" if len(need.stages) > 1 else "1 stage"
+            yield f"    {need.what:<{width}}  {need.how} ({many})"
+
+
+def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> Iterator[Need]:
+    for path in leaves(stage.inputs):
+        if (root / path).exists():
+            continue
+        parts = path.split("/")
+        if path.startswith(f"{DATA}/"):
+            entry = tracked.get(parts[2])
+            if entry is not None and entry.where in ("cache", "remote"):
+                continue  # `qualm run` fetches it
+            yield Need("data", parts[2], _how_to_add(stage, parts[2], entry, "reviews" in stage.inputs))
+        elif path.startswith("results/") and parts[1] != _spec(stage) and parts[2] == "models":
+            yield Need("spec", "/".join(parts[3:]), f"`qualm plan {parts[1]}` says what it lacks; or `dvc pull` where it has run")
+
+
+def _spec(stage: PlannedStage) -> str:
+    return next(iter(leaves(stage.outputs))).split("/")[1]
+
+
+def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: bool) -> str:
+    if entry is not None and entry.md5 is not None:
+        return f"`{entry.get}`" if entry.get else "its files"
+    if name in card_names():
+        card = load_card(name)
+        return f"`qualm data add {name} --from PATH`; {card.title}: {card.source}"
+    if reviewed:
+        return f"`qualm verify {_spec(stage)} {stage.params['dataset']}`, by which people decide on its questions"
+    return f"`qualm data add {name} --from PATH --card {'CARD' if stage.kind == 'data' else 'transformers_model'}`"
+
+
+def _named_elsewhere(params: Any) -> Iterator[Need]:
+    """Whatever in a stage's parameters names a repository of the hub, or a checksum that is none."""
+    if isinstance(params, Mapping):
+        if isinstance(params.get("hub"), str):
+            at = f"at revision {params['revision']}" if params.get("revision") else "at a revision that the spec must name"
+            yield Need("hub", params["hub"], at)
+        digest = params.get("sha256")
+        if isinstance(digest, str) and not _SHA256.fullmatch(digest):
+            yield Need("value", "sha256", f"'{digest}' is no SHA-256; the spec must name that of {params.get('artifact', 'the file')}")
+        for value in params.values():
+            yield from _named_elsewhere(value)
+    elif isinstance(params, list):
+        for value in params:
+            yield from _named_elsewhere(value)
+
+
+def _variables(stage: PlannedStage, resolved: Resolved, settings: Settings) -> Iterator[Need]:
+    for plugin, args in (use for ref in _refs(stage, resolved) for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]):
+        if SERVER in plugin.declares:
+            url = str(args[plugin.declares[SERVER]])
+            key = settings.server(url, str(args["model"])).key
+            if key and not os.environ.get(key):
+                yield Need("environment", key, f"the key of {url}")
+
+
+def _refs(stage: PlannedStage, resolved: Resolved) -> list[Ref]:
+    if stage.kind == "judge":
+        return list(resolved.judges)
+    if stage.kind == "estimate":
+        return list(resolved.estimators)
+    if stage.kind == "perturb":
+        return [p for p in resolved.perturbations if p.label == stage.params["variant"]]
+    if stage.kind == "pair":
+        recipes = [recipe.ref for s in resolved.pairs for recipe in s.recipes]
+        return [r for r in recipes if r.as_json().items() <= stage.params.items()]
+    if stage.kind == "infer":
+        return [m.ref for m in resolved.models if m.ref.label == stage.params["model"]["label"]]
+    if stage.kind == "finetune":
+        return [f.ref for f in resolved.finetunes if f.ref.label == stage.params["name"]]
+    return []
+
+
+def _adapter(stage: PlannedStage) -> Iterator[Need]:
+    if stage.kind == "data" and stage.params.get("missing"):
+        yield Need("adapter", stage.params["card"], f"missing: {stage.params['missing']}")

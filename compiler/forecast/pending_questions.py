@@ -1,0 +1,33 @@
+"""The questions that a stage of inference will ask, as far as its data sets are built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compiler.plan.plan import PlannedStage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
+    """These columns of SAMPLES, a table for each data set, of the rows that models are asked; None where a data set is not built."""
+    folders = {name: root / folder / "samples.parquet" for name, folder in stage.inputs["datasets"].items()}
+    if not all(path.is_file() for path in folders.values()):
+        return None
+    import pyarrow.parquet as pq
+
+    from runners.data.splits import rule
+    from runners.runtime.parameters import to_lists
+    from runners.runtime.stage import StageError
+
+    found = []
+    for name, path in folders.items():
+        table = pq.read_table(path, columns=[*dict.fromkeys(["split", *columns])])
+        try:
+            found.append(table.filter(rule(to_lists(stage.params), name).asked(name, table["split"])))
+        except StageError:
+            return None
+    return found

@@ -1,0 +1,253 @@
+"""What servers will be asked and what that costs, by stated arithmetic, before anything is sent: answers, and questions written anew.
+
+A token is taken to be four bytes of text. Nothing is subtracted for what the store already holds, and every answer is taken to be
+as long as it may be, so a run costs less, never more; but for prompts in scripts whose tokens are shorter, and for servers that do not
+take `n`, which are sent the prompt again for each draw.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.forecast.pending_questions import questions
+from compiler.forecast.rebuilds import Forecast
+from compiler.plan.plan import Plan, PlannedStage
+from compiler.resolve.resolved import Resolved
+from compiler.spec.plugin_ref import Ref
+from compiler.spec.references_in import nested_uses
+from registry.plugins.rule import SERVER, Plugin
+from runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
+from runners.prompts.templates import read_prompt
+from runners.runtime.settings import Settings
+from runners.servers.client import AT_ONCE
+from runners.servers.config import Server
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ACTIVE = ("run", "perhaps", "blocked")
+IMAGE_TOKENS, LOW_DETAIL_TOKENS = 765, 85
+"""What a picture counts where qualm.toml has no `image_tokens`: OpenAI's rule for 1024 x 1024 pixels (85 and 170 for each of four tiles of
+512), and for `detail: low`. Other servers count otherwise: Qwen2-VL one for each 28 x 28 pixels."""
+TURN = 16
+"""Tokens that a template writes around a turn."""
+UNKNOWN_QUESTION = 60
+"""Bytes of a question of a data set that is not built yet."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is sent and received."""
+
+    requests: int = 0
+    sent: int = 0
+    received: int = 0
+
+    def __add__(self, other: Load) -> Load:
+        return Load(self.requests + other.requests, self.sent + other.sent, self.received + other.received)
+
+    def times(self, n: int) -> Load:
+        return Load(n * self.requests, n * self.sent, n * self.received)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One stage."""
+
+    stage: str
+    model: str
+    """As the spec names it; or the perturbation that a server writes."""
+    server: str
+    questions: int | None
+    """Under all variants; None where the data sets are not built yet, and the load is that of one question."""
+    load: Load
+    dollars: float | None
+    """None where qualm.toml names no price."""
+    cap: float
+    """Of one run; 0 = none."""
+    arithmetic: tuple[str, ...] = field(default=())
+    reads: str = ""
+    """The stage whose replies it reads; then it asks for nothing itself."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked about one question."""
+
+    needs: frozenset[str]
+    draws: int
+    longest: int
+    image: int
+    """Tokens of a picture."""
+    system: int
+    """Tokens of a system message."""
+    together: bool
+    """All draws in one request."""
+
+    def open(self, text: int, image: bool) -> Load:
+        """Of an open question of so many tokens, with a picture or without."""
+        seen = self.image if image else 0
+        prompt = self.system + TURN + text + seen
+        total = Load(1, prompt, self.longest)
+        if self.draws:
+            asked = -(-self.draws // AT_ONCE) if self.together else self.draws
+            total += Load(asked, asked * prompt, self.draws * self.longest)
+        after = prompt + self.longest + 2 * TURN
+        for name, load in {
+            "p_yes": Load(1, after + tokens(VERIFY), 1),
+            "p_true": Load(1, prompt + self.longest + tokens(p_true("", "")), 1),
+            "said_confidence": Load(1, after + tokens(CONFIDENCE), CONFIDENCE_TOKENS),
+            "logprobs_without_image": Load(1, after - seen, 1),
+            "logprobs_without_question": Load(1, after - text, 1),
+            "logprobs_without_both": Load(1, after - text - seen, 1),
+        }.items():
+            if name in self.needs:
+                total += load
+        return total
+
+    def choice(self, text: int, image: bool) -> Load:
+        """Of a multiple-choice question, options included."""
+        return Load(1, self.system + TURN + text + (self.image if image else 0), 1)
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What is asked about one question that is to be written anew."""
+
+    prompt: int
+    """Tokens of the prompt without the question."""
+    longest: int
+    tries: int
+    """At most, where replies cannot be used."""
+    image: int
+    """Tokens of a picture; 0 where it is not shown."""
+
+    def of(self, text: int) -> Load:
+        return Load(1, TURN + self.prompt + text + self.image, self.longest).times(self.tries)
+
+
+def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[Cost]:
+    """The cost of each stage that would run in which a server answers questions or writes them anew.
+
+    Raises:
+        SettingsError: a server's settings contradict themselves.
+    """
+    models = {m.ref.label: m.ref.plugin for m in resolved.models}
+    written = {p.label: p for p in resolved.perturbations}
+    active = {f.stage for f in forecasts if f.action in ACTIVE}
+    asked: dict[str, str] = {}
+    for stage in plan.stages:
+        if stage.name not in active:
+            continue
+        if stage.kind == "infer":
+            plugin = models[stage.params["model"]["label"]]
+            if SERVER in plugin.declares:
+                yield _answering(stage, plugin, root, settings)
+        elif stage.kind == "perturb":
+            ref = written[stage.params["variant"]]
+            for plugin, args in nested_uses(ref.plugin, ref.args):
+                if SERVER in plugin.declares:
+                    yield _rewriting(stage, ref, plugin, args, root, settings, asked)
+
+
+def _rewriting(
+    stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, asked: dict[str, str]
+) -> Cost:
+    """Of a perturbation; `asked` grows by what its server is asked: perturbations of one prompt and one way to ask share replies."""
+    url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
+    server = settings.server(url, name)
+    prompts = _prompts(ref, root)
+    same = json.dumps([list(map(str, prompts)), ref.args], sort_keys=True)
+    where = f"{name} at {url}"
+    if (before := asked.setdefault(same, stage.name)) != stage.name:
+        return Cost(stage.name, ref.label, where, 0, Load(), 0.0, server.max_spend, reads=before)
+    sees = ref.plugin.declares.get("MODALITY") == "cross"
+    way = Rewriting(
+        sum(tokens(read_prompt("", str(prompt))) for prompt in prompts if prompt.is_file()),
+        int(ref.args.get("max_new_tokens", 0)),
+        1 + int(ref.args.get("retries", 0)),
+        (server.image_tokens or IMAGE_TOKENS) if sees else 0,
+    )
+    tables = questions(stage, root, ["question", "image_id"])
+    if tables is None:
+        count, load = None, way.of(-(-UNKNOWN_QUESTION // 4))
+    else:
+        rows = [row for table in tables for row in table.to_pylist() if not sees or row["image_id"] is not None]
+        count, load = len(rows), sum((way.of(tokens(row["question"])) for row in rows), Load())
+    dollars = server.price.of(load.sent, load.received) if server.price else None
+    lines = (
+        f"a question: {way.tries} tries at most, of which one is enough where the first reply can be used",
+        f"the prompt counts {way.prompt} tokens, a picture {way.image or 'none: it is not shown'}, a reply its whole {way.longest}",
+        *_money(server, dollars),
+    )
+    return Cost(stage.name, ref.label, where, count, load, dollars, server.max_spend, lines)
+
+
+def _prompts(ref: Ref, root: Path) -> list[Path]:
+    """The prompt that a perturbation is given, or its own."""
+    if ref.args.get("prompt"):
+        return [root / str(ref.args["prompt"])]
+    own = (asset for asset in ref.plugin.declares.get("ASSETS", ()) if str(asset).endswith(".md"))
+    return [(ref.plugin.path.parent / asset).resolve() for asset in own]
+
+
+def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settings) -> Cost:
+    chosen = stage.params["model"]
+    args: Mapping[str, Any] = chosen["args"]
+    url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
+    server = settings.server(url, name)
+    system = args.get("system")
+    wish = Wish(
+        frozenset(stage.params["needs"]),
+        int(stage.params.get("draws", 0)),
+        int(stage.params["max_new_tokens"]),
+        server.image_tokens or (LOW_DETAIL_TOKENS if args.get("detail") == "low" else IMAGE_TOKENS),
+        TURN + tokens(system) if system else 0,
+        bool(args.get("n", False)),
+    )
+    tables = questions(stage, root, ["question", "choices", "image_id"])
+    variants = len(stage.params["variants"])
+    if tables is None:
+        count, load = None, wish.open(-(-UNKNOWN_QUESTION // 4), image=True)
+    else:
+        each = [one for table in tables for one in _loads(table, wish)]
+        count, load = len(each) * variants, sum(each, Load()).times(variants)
+    dollars = server.price.of(load.sent, load.received) if server.price else None
+    lines = tuple(_lines(wish, server, dollars))
+    return Cost(stage.name, chosen["label"], f"{name} at {url}", count, load, dollars, server.max_spend, lines)
+
+
+def _loads(table: pa.Table, wish: Wish) -> Iterator[Load]:
+    for row in table.select(["question", "choices", "image_id"]).to_pylist():
+        image = row["image_id"] is not None
+        if row["choices"]:
+            text = "\n".join([row["question"], *(f"A. {choice}" for choice in row["choices"]), INSTRUCTION])
+            yield wish.choice(tokens(text), image)
+        else:
+            yield wish.open(tokens(row["question"]), image)
+
+
+def _lines(wish: Wish, server: Server, dollars: float | None) -> Iterator[str]:
+    how = "in one request" if wish.together else "in a request each"
+    yield f"an open question: the answer, {wish.draws} draws {how}, signals: {', '.join(sorted(wish.needs)) or 'none'}"
+    yield f"a picture counts {wish.image} tokens, text a token for four bytes, an answer its whole length of {wish.longest}"
+    yield from _money(server, dollars)
+
+
+def _money(server: Server, dollars: float | None) -> Iterator[str]:
+    if server.price:
+        yield f"${server.price.input:g} for a million tokens sent, ${server.price.output:g} for a million received (qualm.toml)"
+    if dollars is not None and server.max_spend and dollars > server.max_spend:
+        yield f"more than max_spend (${server.max_spend:g}): the run stops there, and goes on when it is started again"
+
+
+def tokens(text: str) -> int:
+    """Of a text, at four bytes each."""
+    return -(-len(text.encode()) // 4)

@@ -1,0 +1,230 @@
+"""What `dvc repro` would do and why, foretold from the compiled plan, dvc.lock and hashes.
+
+Not from `dvc repro --dry`, which calls a stage unchanged that the real run then executes. A stage whose inputs come
+from a stage that runs is only `perhaps` executed: if those inputs come out the same bytes, DVC leaves it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from compiler.plan.emit import pipeline, pipeline_path
+from compiler.plan.plan import Plan, PlannedStage
+from registry.dvc.state import Checkout, read_lock
+
+Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a stage is not left alone."""
+
+    kind: Literal["new", "command", "parameter", "input", "code", "output", "missing", "waiting"]
+    what: str
+    old: Any = None
+    new: Any = None
+
+    def __str__(self) -> str:
+        if self.kind == "parameter":
+            return f"parameter {self.what}: {_short(self.old)} -> {_short(self.new)}"
+        return f"{self.kind} {self.what}"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What will happen to one stage."""
+
+    stage: str
+    kind: str
+    action: Action
+    reasons: tuple[Reason, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        reasons = [{"kind": r.kind, "what": r.what, "old": r.old, "new": r.new} for r in self.reasons]
+        return {"stage": self.stage, "kind": self.kind, "action": self.action, "reasons": reasons}
+
+
+@dataclass
+class _World:
+    checkout: Checkout
+    made: dict[str, str | None] = field(default_factory=dict)
+    """Output path -> the hash it will have; None = not known before its stage has run."""
+    blocked: dict[str, str] = field(default_factory=dict)
+    """Output path -> the stage that cannot make it."""
+
+
+def foretell(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
+    """A forecast for every stage of the plan, in its order.
+
+    Args:
+        plan: of the spec that is asked about.
+        root: of the checkout.
+        default: name of the default spec.
+        before: plans of the specs whose models this one reads, each after what it reads itself; `dvc repro` builds those first.
+    """
+    with Checkout(root) as checkout:
+        world = _World(checkout)
+        for other in before:
+            _plan(other, root, default, world)
+        return _plan(plan, root, default, world)
+
+
+def foretell_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
+    """What `dvc repro` would run in a fresh clone with all outputs as the locks have them: spec -> stages that are not left alone.
+
+    Outputs in this checkout are not looked at, so it costs no more than hashing code. Clones that could not pull do worse.
+    """
+    plans = list(plans)
+    with Checkout(root) as checkout:
+        world, found = _World(checkout), dict[str, list[Forecast]]()
+        locks = {p.spec: read_lock((root / pipeline_path(p.spec, default)).with_suffix(".lock")) for p in plans}
+        for lock in locks.values():
+            world.made.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
+        for path in {path for plan in plans for stage in plan.stages for path in stage.deps if path.startswith("registry/data/")}:
+            tracker = checkout.tracker(path)
+            if tracker is not None and tracker[0] == f"{path}.dvc":
+                world.made[path] = tracker[1]
+        for plan in plans:
+            found[plan.spec] = []
+            compiled = pipeline(plan)["stages"]
+            for stage in plan.stages:
+                reasons = _in_clone(stage, compiled[stage.name]["cmd"], plan.spec, locks[plan.spec].get(stage.name), world)
+                if reasons:
+                    found[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
+        return found
+
+
+def _in_clone(stage: PlannedStage, cmd: str, spec: str, entry: Mapping[str, Any] | None, world: _World) -> tuple[Reason, ...]:
+    if entry is None:
+        return (Reason("new", "never run here"),)
+    deps, _, missing = _deps(stage, world)
+    return (*missing, *_against_lock(stage, cmd, f"specs/{spec}/stages/{stage.name}.json", entry, deps))
+
+
+def _plan(plan: Plan, root: Path, default: str, world: _World) -> list[Forecast]:
+    lock = read_lock((root / pipeline_path(plan.spec, default)).with_suffix(".lock"))
+    compiled = pipeline(plan)["stages"]
+    return [_stage(s, compiled[s.name], f"specs/{plan.spec}/stages/{s.name}.json", lock.get(s.name), world) for s in plan.stages]
+
+
+def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:
+    reasons: list[Reason] = []
+    deps, unknown, missing = _deps(stage, world)
+    if missing:
+        world.blocked.update(dict.fromkeys(stage.outs, stage.name))
+        return Forecast(stage.name, stage.kind, "blocked", tuple(dict.fromkeys(missing)))
+    if entry is None:
+        reasons.append(Reason("new", "never run here"))
+    else:
+        reasons += _against_lock(stage, compiled["cmd"], params_file, entry, deps)
+    certain = [r for r in reasons if r.kind != "output"]
+    if unknown:
+        world.made.update(dict.fromkeys(stage.outs))
+        perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
+        return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
+    past = entry if entry is not None and not certain and world.checkout.restorable(entry) else None
+    if entry is not None and not certain:
+        lost = _outputs(entry, world)
+        if not lost:
+            world.made.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
+            return Forecast(stage.name, stage.kind, "unchanged")
+        reasons += lost
+    if past is None:
+        known = [d for d in deps.values() if d is not None]
+        past = world.checkout.run_cache_hit(compiled["cmd"], known, {params_file: stage.tracked}, stage.outs)
+    if past is not None:
+        world.made.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
+        return Forecast(stage.name, stage.kind, "restore", tuple(reasons))
+    world.made.update(dict.fromkeys(stage.outs))
+    return Forecast(stage.name, stage.kind, "run", tuple(reasons))
+
+
+def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
+    """Lock entries of all dependencies as they will be; those not known yet; those that are nowhere."""
+    found: dict[str, dict[str, Any] | None] = {}
+    unknown, missing = [], []
+    for path in stage.deps:
+        if path in world.blocked:
+            missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something"))
+            continue
+        if path in world.made:
+            md5 = world.made[path]
+            if md5 is None:
+                unknown.append(path)
+            found[path] = world.checkout.dep(path, md5) if md5 else None
+            continue
+        entry = world.checkout.dep(path) or _tracked(path, world.checkout)
+        if entry is None:
+            missing.append(Reason("missing", _how_to_get(path, path == stage.inputs.get("reviews"))))
+        found[path] = entry
+    return found, unknown, missing
+
+
+def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
+    """The entry of data that a .dvc file tracks and that is not checked out yet."""
+    tracker = checkout.tracker(path)
+    if tracker is None:
+        return None
+    pointer, md5 = tracker
+    return checkout.dep(path, (md5 if pointer == f"{path}.dvc" else None) or "pulled")
+
+
+def _how_to_get(path: str, reviewed: bool) -> str:
+    parts = Path(path).parts
+    if reviewed:
+        return f"{path}: people decide on the test split by `qualm verify`, and it is there"
+    if path.startswith("registry/data/") and len(parts) > 2:
+        return f"registry/data/{parts[2]}: add it by `qualm data add {parts[2]} --from PATH`"
+    return f"{path}: not found"
+
+
+def _against_lock(
+    stage: PlannedStage, cmd: str, params_file: str, entry: Mapping[str, Any], deps: Mapping[str, dict[str, Any] | None]
+) -> Iterator[Reason]:
+    if entry.get("cmd") != cmd:
+        yield Reason("command", f"{entry.get('cmd')} -> {cmd}")
+    old = entry.get("params", {}).get(params_file)
+    if old != stage.tracked:
+        yield from differences(old or {}, stage.tracked)
+    before = {d["path"]: d for d in entry.get("deps", [])}
+    for path, now in deps.items():
+        kind: Literal["code", "input"] = "code" if path in stage.code else "input"
+        if path not in before:
+            yield Reason(kind, f"{path} is new to this stage")
+        elif now is not None and (now.get("md5"), now.get("isexec")) != (before[path].get("md5"), before[path].get("isexec")):
+            yield Reason(kind, f"{path} changed")
+    for path in before.keys() - deps.keys():
+        yield Reason("input", f"{path} is no longer read")
+    gone = {o["path"] for o in entry.get("outs", [])} ^ set(stage.outs)
+    for path in sorted(gone):
+        yield Reason("new", f"output {path}" if path in stage.outs else f"output {path} is no longer made")
+
+
+def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
+    found = []
+    for out in entry.get("outs", []):
+        now = world.checkout.path_md5(out["path"])
+        if now is None:
+            found.append(Reason("output", f"{out['path']} is not in the workspace"))
+        elif now != out.get("md5"):
+            found.append(Reason("output", f"{out['path']} was changed by hand"))
+    return found
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
+    """Leaves that differ; a thing that is new or gone is one difference."""
+    if isinstance(old, dict) and isinstance(new, dict) and (old and new):
+        for key in sorted(old.keys() | new.keys()):
+            yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+    elif old != new or type(old) is not type(new):
+        yield Reason("parameter", path.removeprefix("params."), old, new)
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

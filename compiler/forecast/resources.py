@@ -1,0 +1,163 @@
+"""What an inference stage takes: memory of the card and time, by stated arithmetic, before anything is run.
+
+Memory = weights + cache + activations + logits, and a tenth for the allocator. Time is what this machine took for such a stage
+last time, where `.qualm/runs` has that; else operations and bytes by the card's peak rates. All of it is an estimate: it says
+whether a model fits and whether a run takes minutes or days.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.forecast.gpus import Card
+from compiler.forecast.model_sizes import BYTES, Size
+from registry import SHOWN_DRAWS
+from registry.formats import textfiles
+
+PROMPT = 64
+"""Tokens of a question with what the template writes around it."""
+FOLLOWED = 48
+"""Tokens of a question about an answer: asked again with the answer in it."""
+SLACK, CONTEXT = 1.1, 0.5 * 2**30
+"""Of the allocator, and bytes of the device's own."""
+ACTIVATIONS = 16
+"""Numbers of the hidden width that a layer holds for each token: residual, queries, keys, values and two of the four-fold wider MLP."""
+PATCHES = 4
+"""Patches that become one picture token: families differ between 1 and 16."""
+EFFICIENCY = 0.4
+"""Share of a card's peak operations that is counted on."""
+LAUNCH = 0.7e-3
+"""Seconds that launching a layer's kernels takes in PyTorch, whatever they compute: what a small model's time is made of."""
+PRIORS = ("logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence")
+ASKED = ("p_yes", "p_true", "p_true_sampling", "said_confidence")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked of a model for each question."""
+
+    needs: frozenset[str]
+    draws: int
+    max_new_tokens: int
+    image_tokens: int
+
+    @property
+    def prompt(self) -> int:
+        return self.image_tokens + PROMPT
+
+    @property
+    def answers(self) -> int:
+        """Answers that are decoded side by side: the greedy one and the draws; a multiple-choice question needs none."""
+        return 1 + self.draws
+
+    @property
+    def priors(self) -> int:
+        return sum(name in self.needs for name in PRIORS)
+
+    @property
+    def asked(self) -> int:
+        return sum(name in self.needs for name in ASKED)
+
+    @property
+    def follow(self) -> int:
+        """Tokens that are read after the prompt, for signals about the answer."""
+        return self.priors * (self.max_new_tokens + PROMPT) + self.asked * (self.max_new_tokens + FOLLOWED) + self.shown
+
+    @property
+    def shown(self) -> int:
+        """Tokens of the sampled answers, where a question about the answer shows them."""
+        return self.draws * self.max_new_tokens if SHOWN_DRAWS & self.needs else 0
+
+    @property
+    def passes(self) -> int:
+        """Times that a batch goes through the layers."""
+        return self.max_new_tokens + self.priors + self.asked
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on the device for one batch."""
+
+    weights: float
+    cache: float
+    activations: float
+    logits: float
+
+    @property
+    def total(self) -> float:
+        return (self.weights + self.cache + self.activations + self.logits) * SLACK + CONTEXT
+
+
+def memory(size: Size, work: Work, batch: int, dtype: str, quantisation: str = "none") -> Memory:
+    """Bytes for a batch of so many questions.
+
+    cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
+    about the answer is read from a copy of it; activations = batch x prompt x 16 x hidden width; logits = batch x answers x vocabulary
+    x 3 at float32.
+    """
+    copies = 2 if work.follow else 1
+    row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens + work.shown if work.follow else 0)
+    return Memory(
+        size.weight_bytes(dtype, quantisation),
+        copies * batch * row * size.cache_bytes(dtype),
+        batch * work.prompt * ACTIVATIONS * size.hidden * BYTES[dtype],
+        batch * work.answers * size.vocabulary * 3 * 4.0,
+    )
+
+
+def largest_batch(size: Size, work: Work, room: float, dtype: str, quantisation: str = "none") -> int:
+    """The largest power of two of questions whose batch fits; 0 where not even one does."""
+    batch = 0
+    while batch < 4096 and memory(size, work, max(1, 2 * batch), dtype, quantisation).total <= room:
+        batch = max(1, 2 * batch)
+    return batch
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Time of one question on a card."""
+
+    prefill: float
+    decode: float
+    launches: float
+    operations: float
+    traffic: float
+
+    @property
+    def total(self) -> float:
+        return self.prefill + self.decode + self.launches
+
+
+def seconds(size: Size, work: Work, batch: int, dtype: str, card: Card, quantisation: str = "none") -> Seconds:
+    """Seconds a question, in batches of `batch`.
+
+    prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for 4 patches
+    to a picture token) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
+    reads all weights once for the whole batch and the cache of its own row once; or computes 2 x parameters for every answer, if that
+    takes longer. launches: 0.7 ms x layers x passes, for the whole batch.
+    """
+    rate = EFFICIENCY * card.rate(dtype)
+    reads = work.prompt + work.follow
+    operations = 2 * size.body * reads + 2 * size.vision * PATCHES * work.image_tokens
+    operations += 2 * size.layers * size.query_width * work.prompt**2
+    steps = work.max_new_tokens - 1
+    row = (work.prompt + work.answers * work.max_new_tokens / 2) * size.cache_bytes(dtype)
+    language = size.weight_bytes(dtype, quantisation) - size.vision * BYTES[dtype]
+    traffic = steps * (language / batch + row)
+    computed = 2 * (size.body + size.vocabulary * size.hidden) * work.answers * steps
+    launches = LAUNCH * size.layers * work.passes / batch
+    return Seconds(operations / rate, max(traffic / card.traffic, computed / rate), launches, operations + computed, traffic)
+
+
+def measured(root: Path, spec: str, stage: str) -> float | None:
+    """Seconds a question when this stage last answered some on this machine, with all its signals; None where that is not known."""
+    try:
+        record: Mapping[str, Any] = json.loads(textfiles.read_text(root / ".qualm" / "runs" / spec / f"{stage}.json"))
+    except (textfiles.TextFileError, ValueError, RecursionError):
+        return None
+    computed = record.get("counters", {}).get("answers computed", 0)
+    return float(record["seconds"]) / computed if computed and "seconds" in record else None

@@ -1,0 +1,158 @@
+"""The spec language as JSON Schema, for editors: completes sections, plugin names, parameters and their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from compiler.resolve.pairsets import NAME_KEY
+from compiler.spec.canonical_json import canonical
+from compiler.spec.language import NAME_PATTERN, About, Spec
+from compiler.spec.plugin_ref import OWN, PREPARE
+from compiler.spec.references_in import chosen_kind, takes_none
+from compiler.spec.validate import field_type, takes_list
+from registry.entries import card as cards
+from registry.plugins import rule
+from registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
+
+LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
+_LEAVE_OUT = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Estimators of this spec that this model is not asked for: names, or labels of single variants.",
+}
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of a spec, with every installed plugin's signature in it."""
+    result = Spec.model_json_schema()
+    result["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    result["title"] = "Qualm benchmark spec"
+    properties = result["properties"]
+    properties["extends"] = {"type": "string", "description": "Another spec that this one is a variant of: mappings merge, null removes."}
+    definitions = result["$defs"]
+    for kind in (k for k in KINDS if k not in COMMANDS):
+        definitions[f"{kind}_plugins"] = {"oneOf": [_named(plugin) for plugin in rule.every(kind)]} if rule.every(kind) else {}
+    for section in LIST_SECTIONS:
+        names = [{"const": p.name, "description": p.summary} for p in rule.every(section)]
+        properties[section]["items"] = {"oneOf": [*names, {"$ref": f"#/$defs/{section}_plugins"}]} if names else {}
+    names = [{"const": p.name, "description": p.summary} for p in rule.every("conformal")]
+    definitions["Conformal"]["properties"]["scores"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/conformal_plugins"}]}
+    properties["abstentions"]["patternProperties"] = {NAME_PATTERN: _abstention(definitions.pop("Abstention"))}
+    properties["abstentions"].pop("additionalProperties", None)
+    definitions["About"] = About.model_json_schema()
+    definitions["PairSet"]["properties"]["recipes"]["items"] = _recipe()
+    for section in ("models", "finetunes"):
+        properties[section]["patternProperties"] = {NAME_PATTERN: _entry(section)}
+    properties["datasets"]["patternProperties"] = {NAME_PATTERN: _datasets(definitions["Dataset"])}
+    definitions.pop("Dataset", None)
+    definitions.pop("datasets_plugins", None)
+    _require_nothing_inherited(result)
+    _allow_removal(properties)
+    return result
+
+
+def schema_text() -> str:
+    return canonical(schema())
+
+
+def _require_nothing_inherited(result: dict[str, Any]) -> None:
+    """A spec that extends another may leave out what it inherits."""
+    required = result.pop("required")
+    result["if"] = {"not": {"required": ["extends"]}}
+    result["then"] = {"required": required}
+    result["required"] = [r for r in required if r in ("name",)]
+
+
+def _allow_removal(properties: dict[str, Any]) -> None:
+    """A spec that extends another may set to null what it does not want of it: a section, or what has a name there."""
+    for section in properties.keys() - {"qualm", "name", "extends"}:
+        one = properties[section]
+        for pattern, entry in one.get("patternProperties", {}).items():
+            one["patternProperties"][pattern] = _or_null(entry)
+        properties[section] = _or_null(one)
+
+
+def _or_null(one: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [one, {"type": "null"}]}
+
+
+def _named(plugin: Plugin) -> dict[str, Any]:
+    """`{name: {parameters}}`."""
+    parameters = _object((*plugin.parameters, *OWN.get(plugin.kind, ())), plugin.doc)
+    value = parameters if parameters.get("required") else {"anyOf": [parameters, {"type": "null"}]}
+    return {"type": "object", "properties": {plugin.name: value}, "required": [plugin.name], "additionalProperties": False}
+
+
+def _recipe() -> dict[str, Any]:
+    """A pair recipe: its name, or the plugin with parameters and perhaps a name of its own beside it."""
+    own = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
+    found: list[dict[str, Any]] = []
+    for plugin in rule.every("pairs"):
+        one = _named(plugin)
+        one["properties"][NAME_KEY] = own
+        found += [{"const": plugin.name, "description": plugin.summary}, one]
+    return {"oneOf": found} if found else {}
+
+
+def _entry(section: str) -> dict[str, Any]:
+    """A model or finetune: exactly one plugin; a model may have `about` and `leave_out` beside it."""
+    found = []
+    for plugin in rule.every(section):
+        one = _named(plugin)
+        if section == "models":
+            one["properties"]["about"] = {"$ref": "#/$defs/About"}
+            one["properties"]["leave_out"] = _LEAVE_OUT
+        found.append(one)
+    return {"oneOf": found} if found else {}
+
+
+def _abstention(base: dict[str, Any]) -> dict[str, Any]:
+    """Exactly one plugin, beside it the keys of every abstention."""
+    found = []
+    for plugin in rule.every("abstentions"):
+        one = _named(plugin)
+        found.append({**one, "properties": {**base["properties"], **one["properties"]}})
+    return {"oneOf": found} if found else {}
+
+
+def _datasets(base: dict[str, Any]) -> dict[str, Any]:
+    """A card's name chooses the parameters beside it."""
+    found = []
+    one = _value(PREPARE.annotation)
+    prepare = {**base["properties"][PREPARE.name], "anyOf": [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]}
+    adapters = {plugin.name: plugin.parameters for plugin in rule.every("datasets")}
+    for card in cards.every_card():
+        if card.kind != "dataset" or (card.adapter and card.adapter not in adapters):
+            continue
+        parameters = _object(adapters[card.adapter] if card.adapter else (), card.description)
+        own = {**base["properties"], "card": {"const": card.name, "description": card.title}, PREPARE.name: prepare}
+        required = [r for r in parameters.get("required", []) if r not in card.args]
+        one = {**parameters, "properties": {**own, **parameters["properties"]}, "required": ["card", *required]}
+        found.append(one)
+    return {"oneOf": found} if found else {}
+
+
+def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    for parameter in parameters:
+        one = _value(parameter.annotation)
+        if not takes_list(parameter.annotation):
+            one = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1, "description": "A sweep: one variant per value."}]}
+        if parameter.default is not REQUIRED:
+            one["default"] = parameter.default
+        properties[parameter.name] = one
+    required = [p.name for p in parameters if p.default is REQUIRED]
+    result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False, "description": description}
+    return {**result, "required": required} if required else result
+
+
+def _value(annotation: Any) -> dict[str, Any]:
+    """The schema of one value; that of a nested plugin is its name, or its name with parameters."""
+    kind = chosen_kind(annotation)
+    if kind is None:
+        return TypeAdapter(field_type(annotation)).json_schema()
+    names = [{"const": p.name, "description": p.summary} for p in rule.every(kind)]
+    found: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
+    return {"anyOf": [*found, {"type": "null"}] if takes_none(annotation) else found}

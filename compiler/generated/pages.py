@@ -1,0 +1,33 @@
+"""`python -m compiler.generated` writes the pages of docs/ that are made from the code, of our own plugins and cards only.
+
+A maintainer's command (`make docs-reference`): no command of a user's writes there. With `--check` it only says what is out of step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from compiler.generated.dataset_catalogue import catalogue
+from compiler.generated.spec_reference import reference
+from registry.plugins.rule import ROOT
+
+PAGES: Mapping[str, Callable[[], str]] = {"docs/spec.md": reference, "docs/datasets.md": catalogue}
+
+
+def out_of_step(root: Path) -> dict[str, str]:
+    """Pages that are not as they would be written: path from the root -> text."""
+    texts = {path: page() for path, page in PAGES.items()}
+    return {path: text for path, text in texts.items() if not (root / path).is_file() or (root / path).read_text(encoding="utf-8") != text}
+
+
+def main(check: bool) -> int:
+    """Write the pages, or say which are out of step. Returns the exit code."""
+    pages = out_of_step(ROOT)
+    for path, text in pages.items():
+        print(f"{'out of step' if check else 'wrote'}: {path}")
+        if not check:
+            (ROOT / path).write_text(text, encoding="utf-8", newline="\n")
+    if check and pages:
+        print("run `make docs-reference`, and commit what it writes")
+    return int(check and bool(pages))

@@ -1,0 +1,143 @@
+"""docs/spec.md: the reference of the spec language, made from the models and plugins themselves, so that it cannot lie."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from compiler.spec.language import (
+    About,
+    Abstention,
+    Calibration,
+    Category,
+    Compare,
+    Conformal,
+    Dataset,
+    Inference,
+    Interval,
+    Judging,
+    NearDuplicates,
+    PairSet,
+    Report,
+    RunWide,
+    Spec,
+)
+from registry.entries import card
+from registry.plugins import rule
+from registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter
+
+_HEAD = """\
+# The spec language
+
+*Written by `make docs-reference` from the code; CI holds it in step.*
+
+A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors. A value of `name` or `name: {parameters}` names a
+plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters. Where a parameter
+takes one value, **a list of values is a sweep**: one variant per value, named `blur@radius=2`.
+
+`extends: other.yaml` begins from another spec: mappings merge key by key, everything else replaces, `null` removes.
+"""
+
+_SECTIONS: list[tuple[str, type[BaseModel], str]] = [
+    ("Top level", Spec, ""),
+    ("`taxonomy.MAIN.CATEGORY`", Category, ""),
+    ("`datasets.NAME`", Dataset, "Beside these keys stand the parameters of the card's adapter."),
+    (
+        "`pairs.NAME`",
+        PairSet,
+        "A set's name can stand wherever that of a data set can: it is answered, trained on, or made into pairs again.",
+    ),
+    ("`pairs.NAME.near_duplicates`", NearDuplicates, ""),
+    (
+        "`models.NAME.about`",
+        About,
+        "Beside `about` stand exactly one plugin of `runners/plugins/models/` and, where that model cannot give what some estimators read, "
+        "`leave_out: [ESTIMATOR, ...]`: by name, or one variant by its label.",
+    ),
+    ("`inference`", Inference, ""),
+    ("`judging`", Judging, ""),
+    ("`conformal.NAME`", Conformal, ""),
+    ("`conformal.NAME.calibration`", Calibration, ""),
+    ("`abstentions.NAME`", Abstention, "Beside these keys stands exactly one plugin of `runners/plugins/abstentions/`."),
+    ("`compare`", Compare, ""),
+    ("`compare.interval`", Interval, ""),
+    ("`report`", Report, ""),
+    ("params.yaml", RunWide, "What every spec falls back to where it is silent; resolved when a spec is compiled."),
+]
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [_HEAD]
+    for title, model, note in _SECTIONS:
+        parts.append(f"## {title}\n")
+        if note:
+            parts.append(f"{note}\n")
+        rows = [(name, _type(field), _default(field), field.description or "") for name, field in model.model_fields.items()]
+        parts.append(table(("key", "type", "default", "meaning"), rows))
+    parts.append("## Cards\n")
+    known = card.every_card()
+    rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in known]
+    parts.append(table(("card", "kind", "adapter", "what it is"), rows))
+    for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
+        found = [rule.get(kind, name) for name in _own(kind)]
+        if found:
+            parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")
+            described = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in found]
+            parts.append(table(("name", "parameters", "meaning"), described))
+    return "\n".join(parts)
+
+
+def _own(kind: str) -> list[str]:
+    """The plugins of a kind that are ours, whatever packages are installed."""
+    return [p.name for p in rule.every(kind) if p.path.is_relative_to(rule.ROOT / KINDS[kind])]
+
+
+def table(head: tuple[str, ...], rows: list[Any]) -> str:
+    """A Markdown table, the first column as code."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(_cell(c, i == 0) for i, c in enumerate(row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str, code: bool) -> str:
+    text = " ".join(text.split()).replace("|", "\\|")
+    return f"`{text}`" if code and text else text
+
+
+def _parameter(parameter: Parameter) -> str:
+    return f"`{parameter.name}`" if parameter.default is REQUIRED else f"`{parameter.name} = {parameter.default!r}`"
+
+
+def _type(field: FieldInfo) -> str:
+    return _name(field.annotation)
+
+
+def _name(annotation: Any) -> str:
+    inner = [a for a in get_args(annotation) if a is not type(None)]
+    origin = getattr(annotation, "__origin__", None)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "mapping"
+    if origin is dict:
+        return "mapping"
+    if origin is list:
+        return "list"
+    if "Literal" in str(origin):
+        return " or ".join(f"`{a}`" for a in inner)
+    if inner and hasattr(annotation, "__metadata__"):
+        return _name(inner[0])
+    if inner:
+        return " or ".join(dict.fromkeys(_name(a) for a in inner))
+    return {"int": "whole number", "float": "number", "str": "text", "bool": "true or false", "Any": "plugin"}.get(
+        getattr(annotation, "__name__", ""), str(annotation)
+    )
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if isinstance(field.default, BaseModel) or field.default in ({}, [], "", None):
+        return ""
+    return f"`{field.default}`"

@@ -1,0 +1,1 @@
+"""The command's side of what people decide: `qualm verify`, and how `qualm calibrate` searches (`runners.tools` has the pages)."""

@@ -1,0 +1,48 @@
+"""`qualm calibrate`: which perturbation of which spec, on which samples, by whom its strength is judged, and where the choice goes."""
+
+from __future__ import annotations
+
+from contextlib import chdir
+from pathlib import Path
+
+from compiler.people import edit_yaml
+from compiler.people.strength_bench import open_bench
+from compiler.people.strength_entry import find_entry
+from compiler.people.strength_page import serve_page
+from compiler.people.strength_search import search_strength
+from compiler.people.strength_wanted import Wanted, goal_of
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+
+
+def calibrate(project: Project, spec: str | None, wanted: Wanted) -> bool:
+    """Search, or serve the page until Ctrl-C. False if a search found nothing.
+
+    Raises:
+        ProjectError: the question was wrong, or something is missing; what to do stands in the message.
+    """
+    from runners.contracts.models import ModelError
+    from runners.runtime.stage import StageError
+    from runners.tools.pages import PageError
+    from runners.tools.strengths.votes import VoteError
+
+    path = project.spec_path(spec)
+    resolved, plan = project.resolve(spec), project.plan(spec)
+    entry = find_entry(path, project.root, resolved, wanted.perturbation)
+    own_file = edit_yaml.holds(path, project.root)
+    goal = goal_of(wanted, entry) if wanted.auto else None
+    if wanted.write and own_file != path:
+        raise ProjectError(_inherited(own_file))
+    try:
+        with chdir(project.root), open_bench(project, resolved, plan, entry, wanted, goal) as (bench, knobs, stage):
+            place = edit_yaml.Place(own_file, entry.index, entry.plugin.name, "")
+            if goal is not None:
+                return search_strength(resolved, entry, bench, knobs[0], goal, wanted, place, stage)
+            serve_page(resolved, bench, knobs, wanted, entry, place, own_file == path)
+            return True
+    except (StageError, ModelError, PageError, VoteError) as error:
+        raise ProjectError(str(error)) from error
+
+
+def _inherited(file: Path) -> str:
+    return f"the perturbations stand in {file.name}, which this spec extends and others may; calibrate that one, or write them here"

@@ -1,0 +1,194 @@
+"""Writing a chosen strength into a spec: the value changes, and every other byte of the file stays.
+
+YAML writers that keep comments still lay lines out anew, so nothing is written by one: the parser says where the value stands, the
+text is spliced there, and what comes out must parse to what was meant, or nothing is written.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from compiler.spec.errors import ProjectError
+from compiler.spec.yaml_positions import load, parse
+from registry.formats import textfiles
+from runners.tools.strengths.knobs import written
+
+SECTION = "perturbations"
+Mode = Literal["replace", "add"]
+MARK = "# calibrated: "
+"""How a comment begins that is ours to replace."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One entry of `perturbations:` and a parameter of it."""
+
+    file: Path
+    index: int
+    plugin: str
+    parameter: str
+    point: float | None = None
+    """The value of a sweep that is meant, None for all of them."""
+
+
+def holds(path: Path, root: Path) -> Path:
+    """The file that a spec's `perturbations:` stand in: itself, or what it extends."""
+    document = load(path, root)
+    name = document.mark((SECTION,)).file
+    return next(f for f in document.files if _shown(f, root) == name)
+
+
+def _shown(path: Path, root: Path) -> str:
+    try:
+        return str(path.resolve().relative_to(root.resolve()))
+    except ValueError:
+        return str(path)
+
+
+def write(place: Place, value: float, mode: Mode, comment: str = "") -> str:
+    """Change the file; gives a line that says what was done.
+
+    Args:
+        place: what is set.
+        value: the strength.
+        mode: `replace` what is there, or `add` the value to a sweep.
+        comment: how the value was found, put above the entry in the place of an older one; none if empty.
+
+    Raises:
+        ProjectError: the value stands there already, or the text cannot be changed without changing more. The file is as it was.
+    """
+    raw = textfiles.read_bytes(place.file)
+    before = raw.decode("utf-8-sig")
+    after = respelled(before, place, value, mode, comment)
+    temporary = place.file.with_name(f".{place.file.name}.{os.getpid()}.partial")
+    try:
+        temporary.write_bytes((b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b"") + after.encode())
+        temporary.chmod(place.file.stat().st_mode)
+        temporary.replace(place.file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ProjectError(f"{place.file}: cannot be written: {error.strerror or error}") from error
+    what = "added" if mode == "add" else "set"
+    return f"{place.file.name}: {place.plugin}: {place.parameter}: {what} {written(value)}"
+
+
+def respelled(text: str, place: Place, value: float, mode: Mode, comment: str = "") -> str:
+    """The file's text with the new value; see `write`."""
+    name = place.file.name
+    wanted = _wanted(parse(text, name).data, place, value, mode)
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    section = _child(root, SECTION)
+    entry = section.value[place.index]
+    start, end, new = _edit(text, entry, place, wanted)
+    made = text[:start] + new + text[end:]
+    if comment:
+        line_of = section if section.flow_style else entry
+        made = _commented(made, line_of.start_mark.line if not section.flow_style else _key_line(root), place, comment)
+    if parse(made, name).data[SECTION] != _meant(parse(text, name).data, place, wanted)[SECTION]:
+        raise ProjectError(
+            f"{name}: {place.plugin}: cannot be changed here alone; write it yourself: {place.parameter}: {_spelled(wanted)}"
+        )
+    return made
+
+
+def _wanted(data: Any, place: Place, value: float, mode: Mode) -> Any:
+    """What the parameter shall be: a number or a list of them."""
+    entry = data[SECTION][place.index]
+    given = (entry[place.plugin] or {}).get(place.parameter) if isinstance(entry, dict) else None
+    new = int(value) if value == int(value) else value
+    if mode == "add":
+        old = given if isinstance(given, list) else [] if given is None else [given]
+        if new in old:
+            raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already")
+        return [*old, new] if old else new
+    if isinstance(given, list) and place.point is not None:
+        if new in given and new != place.point:
+            raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already")
+        return [new if x == place.point else x for x in given]
+    return new
+
+
+def _meant(data: Any, place: Place, wanted: Any) -> Any:
+    data = copy.deepcopy(data)
+    entry = data[SECTION][place.index]
+    args = dict(entry[place.plugin] or {}) if isinstance(entry, dict) else {}
+    data[SECTION][place.index] = {place.plugin: {**args, place.parameter: wanted}}
+    return data
+
+
+def _edit(text: str, entry: yaml.Node, place: Place, wanted: Any) -> tuple[int, int, str]:
+    """Which characters give way to which."""
+    pair = f"{place.parameter}: {_spelled(wanted)}"
+    if isinstance(entry, yaml.ScalarNode):
+        bare = text[entry.start_mark.index : entry.end_mark.index]
+        return entry.start_mark.index, entry.end_mark.index, f"{bare}: {{{pair}}}"
+    key, args = entry.value[0]
+    if isinstance(args, yaml.ScalarNode):  # `blur:` and nothing, or null
+        colon = text.index(":", key.end_mark.index) + 1
+        return colon, max(colon, args.end_mark.index), f" {{{pair}}}"
+    value = next((v for k, v in args.value if k.value == place.parameter), None)
+    if value is None:
+        if not args.value:
+            return args.start_mark.index, args.end_mark.index, f"{{{pair}}}"
+        last = args.value[-1][1].end_mark.index
+        if args.flow_style:
+            return last, last, f", {pair}"
+        first = args.value[0][0].start_mark
+        return first.index, first.index, f"{pair}{_newline(text)}{' ' * first.column}"
+    return _change(text, value, wanted)
+
+
+def _change(text: str, value: yaml.Node, wanted: Any) -> tuple[int, int, str]:
+    start, end = value.start_mark.index, value.end_mark.index
+    if isinstance(value, yaml.SequenceNode) and isinstance(wanted, list):
+        items = value.value
+        if len(wanted) > len(items):  # one more, behind the last
+            last = items[-1]
+            between = ", " if value.flow_style else f"{_newline(text)}{' ' * (value.start_mark.column)}- "
+            return last.end_mark.index, last.end_mark.index, f"{between}{_spelled(wanted[-1])}"
+        old = [float(i.value) if isinstance(i, yaml.ScalarNode) else None for i in items]
+        changed = [i for i, x in enumerate(old) if x != wanted[i]]
+        if not changed:
+            return start, start, ""
+        node = items[changed[0]]
+        return node.start_mark.index, node.end_mark.index, _spelled(wanted[changed[0]])
+    if isinstance(value, yaml.SequenceNode) and not value.flow_style:
+        last = value.value[-1].end_mark.index
+        colon = text.rindex(":", 0, start)
+        return colon + 1, last, f" {_spelled(wanted)}"
+    return start, end, _spelled(wanted)
+
+
+def _commented(text: str, line: int, place: Place, comment: str) -> str:
+    """A comment above a line, at its indentation; the one that an earlier calibration of the parameter left gives way."""
+    lines = text.splitlines(keepends=True)
+    indent = lines[line][: len(lines[line]) - len(lines[line].lstrip(" "))]
+    head = f"{indent}{MARK}{place.plugin}.{place.parameter} "
+    first = line
+    while first and lines[first - 1].startswith(f"{indent}{MARK}"):
+        first -= 1
+    others = [old for old in lines[first:line] if not old.startswith(head)]
+    lines[first:line] = [*others, f"{head}{' '.join(comment.split())}{_newline(text)}"]
+    return "".join(lines)
+
+
+def _key_line(root: Any) -> int:
+    return next(int(k.start_mark.line) for k, _ in root.value if k.value == SECTION)
+
+
+def _child(node: Any, name: str) -> Any:
+    return next(v for k, v in node.value if k.value == name)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _spelled(value: Any) -> str:
+    return f"[{', '.join(map(written, value))}]" if isinstance(value, list) else written(value)

@@ -1,0 +1,87 @@
+"""On which samples a strength is judged, and by whose answers: data set and model as the benchmark itself has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.people.strength_entry import Entry, knobs_of
+from compiler.people.strength_wanted import Wanted
+from compiler.plan.plan import Plan
+from compiler.project.checkout import Project
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import ProjectError, nearest
+from compiler.spec.plugin_ref import Ref
+from registry.plugins.column_names import CONTEXT
+
+if TYPE_CHECKING:
+    from runners.runtime.stage import Stage
+    from runners.tools.strengths.bench import Asked, Bench
+    from runners.tools.strengths.effects import Goal
+    from runners.tools.strengths.knobs import Knob
+
+FALLBACK = "max_sequence_probability"
+"""The uncertainty that is shown where the spec has no estimator that reads a greedy answer alone."""
+
+
+@contextmanager
+def open_bench(
+    project: Project, resolved: Resolved, plan: Plan, entry: Entry, wanted: Wanted, goal: Goal | None
+) -> Iterator[tuple[Bench, list[Knob], Stage]]:
+    """Samples, perturbation and model, as the benchmark itself has them. Held by one process at a time."""
+    from runners.runtime.stage import Stage, only_writer
+    from runners.tools.strengths.bench import Bench, Subject, open_dataset
+    from runners.tools.strengths.live import Workshop
+
+    name = resolved.spec.name
+    knobs = knobs_of(name, entry, wanted.parameter, goal is not None)
+    use = _named([d for d in resolved.evaluated], wanted.dataset, "data set", lambda d: d.label, first=True)
+    folder = next(s.outputs["dataset"] for s in plan.stages if s.params.get("dataset") == use.label and "dataset" in s.outputs)
+    if not (project.root / folder / "samples.parquet").is_file():
+        made = next(s.name for s in plan.stages if s.outputs.get("dataset") == folder)
+        raise ProjectError(f"the data set '{use.label}' is not made yet; make it: dvc repro --pull specs/{name}/dvc.yaml:{made}")
+    params = {"max_new_tokens": resolved.spec.inference.max_new_tokens}
+    stage = Stage(f"{name}/strength", name, "strength", "infer", params, {}, {}, resolved.seed, project.settings)
+    modality = str(entry.plugin.declares.get("MODALITY"))
+    dataset = open_dataset(use.label, Path(folder), use.splits, modality, wanted.samples, resolved.seed)
+    asks = entry.plugin.reads[:1] == (CONTEXT,)
+    for path in Ref(entry.label, entry.plugin, dict(entry.args)).artifacts if asks else ():
+        if not (project.root / path).exists():
+            raise ProjectError(f"{entry.label}: {path} is not on this disk; `qualm plan {name}` says how to get it")
+    workshop = Workshop(dataset, project.settings, resolved.seed) if asks else None
+    main = knobs[0].name if knobs else ""
+    subject = Subject(entry.plugin, entry.args, lambda args: entry.name(main, args), workshop)
+    with only_writer(stage):
+        asked = None
+        if wanted.model is not None or (goal is not None and goal.name == "share"):
+            asked = _asked(project, resolved, stage, wanted.model)
+        yield Bench(dataset, subject, resolved.seed, asked), knobs, stage
+
+
+def _asked(project: Project, resolved: Resolved, stage: Stage, wanted: str | None) -> Asked:
+    from runners.tools.strengths.bench import Asked
+
+    use = _named(list(resolved.models), wanted, "model", lambda m: m.ref.label)
+    for source in [*([use.source] if use.source else []), *use.beneath]:
+        if not (project.root / source).exists():
+            raise ProjectError(
+                f"model '{use.ref.label}': {source} is not on this disk; `qualm run {resolved.spec.name}` makes it or gets it"
+            )
+    readable = [e for e in resolved.estimators if e.plugin.reads and set(e.plugin.reads) <= {"token_logprobs", "token_entropies"}]
+    estimator = readable[0].as_json() if readable else {"label": FALLBACK, "plugin": FALLBACK, "args": {}}
+    return Asked(stage, use.ref.as_json(), Path(use.source) if use.source else None, estimator)
+
+
+def _named(uses: list[Any], wanted: str | None, what: str, label: Any, first: bool = False) -> Any:
+    names = [label(u) for u in uses]
+    if not uses:
+        raise ProjectError(f"the spec has no {what} to calibrate with")
+    if wanted is None and (len(uses) == 1 or first):
+        return uses[0]
+    if wanted is None:
+        raise ProjectError(f"the spec has several: say which {what} with --{what.replace(' ', '')}: {', '.join(names)}")
+    if wanted not in names:
+        raise ProjectError(f"the spec has no {what} '{wanted}'; {nearest(wanted, names) or 'there are: ' + ', '.join(names)}")
+    return uses[names.index(wanted)]

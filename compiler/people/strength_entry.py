@@ -1,0 +1,94 @@
+"""Which perturbation of the spec is meant, at which point of its sweep, and what of it can be turned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.people import edit_yaml
+from compiler.resolve.resolved import Resolved
+from compiler.spec import validate
+from compiler.spec.errors import Problem, ProjectError, nearest
+from compiler.spec.plugin_ref import located
+from compiler.spec.yaml_positions import load
+from registry.plugins.rule import Plugin, get
+
+if TYPE_CHECKING:
+    from runners.tools.strengths.knobs import Knob
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of `perturbations:` at one point of its sweep."""
+
+    index: int
+    plugin: Plugin
+    label: str
+    args: Mapping[str, Any]
+    given: frozenset[str]
+    """Parameters that the spec names."""
+    pointed: bool
+    """Whether a single point of a sweep was asked for."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What the spec says of those parameters, as its label has them: names, not paths."""
+
+    def name(self, main: str, args: Mapping[str, Any]) -> str:
+        """What the variant would be called once `main` and whatever else was turned stand in the spec."""
+        shown = {k: v for k, v in args.items() if k in self.given or k == main or v != self.args[k]}
+        return validate.label(self.plugin.name, {k: self.told.get(k, v) if v == self.args[k] else v for k, v in shown.items()})
+
+
+def find_entry(path: Path, root: Path, resolved: Resolved, wanted: str | None) -> Entry:
+    """The perturbation that is asked for, by the name of its plugin or of a variant, or the only one.
+
+    Raises:
+        ProjectError: the spec has none, several, or not that one.
+    """
+    document = load(path, root)
+    problems: list[Problem] = []
+    found: list[Entry] = []
+    for index, item in enumerate(document.data.get(edit_yaml.SECTION) or []):
+        name, given = (item, {}) if isinstance(item, str) else next(iter(item.items()))
+        plugin = get("perturbations", name)
+        own = {k: v for k, v in (given or {}).items() if k in {p.name for p in plugin.parameters}}
+        at = (edit_yaml.SECTION, index) if isinstance(item, str) else (edit_yaml.SECTION, index, name)
+        nested = {k: v for k, v in own.items() if isinstance(v, Mapping)}
+        for swept, args in validate.combinations(plugin.parameters, own, document, at, problems, name):
+            told = {k: v for k, v in {**args, **nested, **swept}.items() if k in own}
+            label = validate.label(name, told)
+            found.append(Entry(index, plugin, label, located(plugin, args), frozenset(own), wanted == label != name, told))
+    if not found:
+        raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; they stand under `perturbations:`")
+    matching = found if wanted is None else [e for e in found if wanted in (e.label, e.plugin.name)]
+    names = sorted({e.plugin.name for e in found}) + sorted({e.label for e in found} - {e.plugin.name for e in found})
+    if not matching:
+        hint = nearest(str(wanted), names)
+        raise ProjectError(f"{resolved.spec.name} has no perturbation '{wanted}'; {hint or 'there are: ' + ', '.join(names)}")
+    if len({e.index for e in matching}) > 1:
+        several = sorted({e.plugin.name if wanted is None else e.label for e in matching})
+        raise ProjectError(f"{resolved.spec.name} has several perturbations; say which with --perturbation: {', '.join(several)}")
+    return next((e for e in matching if e.label == wanted), matching[0])
+
+
+def knobs_of(spec: str, entry: Entry, parameter: str | None, auto: bool) -> list[Knob]:
+    """The strengths, the one to search first; none of a perturbation that only is or is not, which is then looked at as it is.
+
+    Raises:
+        ProjectError: it has no strength, and one is to be searched or is named; or not that one.
+    """
+    from runners.tools.strengths.knobs import numeric
+
+    name, knobs = entry.plugin.name, numeric(entry.plugin, entry.args)
+    names = [k.name for k in knobs]
+    if not knobs and (auto or parameter is not None):
+        ways = [p.name for p in entry.plugin.parameters if p.name in ("generator", "prompt", "temperature")]
+        told = f"; what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec" if ways else ""
+        raise ProjectError(
+            f"{name} has no strength to search for: there is no more or less of it{told}. "
+            f"Without --auto, `qualm calibrate {spec} -p {name}` shows what it makes, to be voted on"
+        )
+    if parameter is not None and parameter not in names:
+        raise ProjectError(f"{entry.plugin.name} has no numeric parameter '{parameter}'; there are: {', '.join(names)}")
+    return sorted(knobs, key=lambda k: k.name != parameter)

@@ -1,0 +1,49 @@
+"""`qualm calibrate`: the page on which a person turns the strength, votes, and writes a value into the spec."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compiler.people import edit_yaml
+from compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
+from compiler.people.strength_entry import Entry
+from compiler.people.strength_wanted import OUTPUT, Wanted
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import ProjectError, SpecError
+
+if TYPE_CHECKING:
+    from runners.tools.strengths.bench import Bench
+    from runners.tools.strengths.knobs import Knob
+
+
+def serve_page(
+    resolved: Resolved, bench: Bench, knobs: list[Knob], wanted: Wanted, entry: Entry, place: edit_yaml.Place, own: bool
+) -> None:
+    """Serves the page until Ctrl-C; values are written only into the spec's `own` file."""
+    from runners.tools.strengths.page import serve
+    from runners.tools.strengths.session import Session, WriteError
+    from runners.tools.strengths.votes import Votes
+
+    points = {k: entry.args[k] for k in entry.given} if entry.pointed else {}
+
+    def write(parameter: str, value: float, add: bool, how: str) -> str:
+        where = replace(place, parameter=parameter, point=points.get(parameter))
+        try:
+            done = edit_yaml.write(where, value, "add" if add else "replace", how)
+        except (ProjectError, SpecError) as error:
+            raise WriteError(str(error)) from error
+        if parameter in points and not add:
+            points[parameter] = value
+        return f"{done}; next: qualm compile {place.file.stem}"
+
+    reviewer = wanted.reviewer or own_name()
+    votes = Votes(Path(OUTPUT) / resolved.spec.name / "votes.csv")
+    session = Session(bench, knobs, votes, reviewer, write if own else None)
+    title = f"{entry.plugin.name} in {resolved.spec.name}"
+    until_stopped(
+        lambda: serve(session, title, wanted.port),
+        lambda url: f"{reviewer} calibrates {title} at {url}\n{ADVICE}\nCtrl-C here ends it; votes are in {votes.path}",
+        Path(OPENING) if wanted.browse else None,
+    )

@@ -1,0 +1,89 @@
+"""What the user of `qualm calibrate` asked for, and what of it must be looked at twice: the effect and the range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compiler.people.strength_entry import Entry
+from compiler.spec.errors import ProjectError
+
+if TYPE_CHECKING:
+    from runners.tools.strengths.effects import Goal
+    from runners.tools.strengths.knobs import Knob
+
+
+OUTPUT = ".qualm/calibrations"
+"""Where votes go, and curves unless the user says otherwise."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asked for on the command line."""
+
+    perturbation: str | None = None
+    parameter: str | None = None
+    model: str | None = None
+    dataset: str | None = None
+    samples: int = 200
+    auto: bool = False
+    share: float | None = None
+    distance: str | None = None
+    range: str | None = None
+    scale: str = "auto"
+    write: bool = False
+    add: bool = False
+    output: Path | None = None
+    reviewer: str | None = None
+    port: int | None = None
+    browse: bool = True
+
+
+def goal_of(wanted: Wanted, entry: Entry) -> Goal:
+    """The effect that is searched for.
+
+    Raises:
+        ProjectError: two are named, or one that there is not or that this perturbation cannot have.
+    """
+    from runners.tools.strengths.effects import DISTANCES, distance_goal, share_goal
+
+    if wanted.share is not None and wanted.distance is not None:
+        raise ProjectError("give either --share or --distance")
+    if wanted.distance is None:
+        share = 0.2 if wanted.share is None else wanted.share
+        if not 0 < share < 1:
+            raise ProjectError(f"--share: expected a share in (0, 1), got {share:g}")
+        return share_goal(share)
+    metric, _, value = wanted.distance.partition("=")
+    if entry.plugin.declares.get("MODALITY") == "text":
+        raise ProjectError(f"{entry.plugin.name} edits questions, and --distance is of pictures; use --share")
+    try:
+        return distance_goal(metric.strip().lower(), float(value))
+    except ValueError as error:
+        raise ProjectError(f"--distance: {error}; write METRIC=VALUE, METRIC one of {', '.join(DISTANCES)}") from error
+
+
+def range_of(wanted: Wanted, knob: Knob) -> tuple[float, float] | None:
+    """Where to search; None where that is left open.
+
+    Raises:
+        ProjectError: it is no range, or none of this strength.
+    """
+    given = _pair(wanted.range)
+    if given is not None and (given[0] < knob.low or (given[1] > knob.high and not knob.open_above)):
+        most = "any" if knob.open_above else f"{knob.high:g}"
+        raise ProjectError(f"--range: {knob.name} is from {knob.low:g} to {most}, got {given[0]:g}:{given[1]:g}")
+    return given
+
+
+def _pair(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise ProjectError(f"--range: expected LOW:HIGH, two numbers, got '{text}'") from None
+    if not low < high:
+        raise ProjectError(f"--range: expected LOW below HIGH, got '{text}'")
+    return low, high

@@ -1,0 +1,185 @@
+"""`qualm verify`: which questions of which spec, whose decisions, and where they go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
+from compiler.plan.plan import Plan, PlannedStage, leaves
+from compiler.project.checkout import Project
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import ProjectError, nearest
+from runners.data.splits import Rule
+
+if TYPE_CHECKING:
+    from runners.tools.review.pool import Pool
+    from runners.tools.review.session import Session
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the reviewer asked for on the command line."""
+
+    name: str | None = None
+    reviewer: str | None = None
+    category: str | None = None
+    sample: int | None = None
+    skipped: bool = False
+    page: bool = False
+    port: int | None = None
+    browse: bool = True
+
+
+@dataclass(frozen=True)
+class Target:
+    """A data set or pair set of a spec, and the entry that its decisions go to."""
+
+    spec: str
+    section: str
+    """`datasets` or `pairs`, where it stands in the spec."""
+    name: str
+    entry: str
+    curated: bool
+    """Whether the spec names the entry already."""
+    makers: tuple[PlannedStage, ...]
+    """The stages whose outputs are reviewed: of a pair set its recipes, else the data set's own."""
+    sources: tuple[Path, ...] = ()
+    """Folders of the data sets that a pair set was made of."""
+    rule: Rule = field(default_factory=Rule)
+    """Which splits of a data set are scored."""
+    subsets: Mapping[str, str] = field(default_factory=dict)
+    """Of a data set's card: name -> expression."""
+
+
+def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
+    """Review until the reviewer stops, then put what they decided into the registry.
+
+    Raises:
+        ProjectError: there is nothing to review, or decisions cannot be kept; what to do stands in the message.
+    """
+    from registry.entries.adding import AddError
+    from registry.entries.entries import EntryError
+    from runners.data.reviews.curation import CurationError
+    from runners.tools.pages import PageError
+    from runners.tools.review.journal import Journal, JournalError, publish
+    from runners.tools.review.pool import PoolError
+    from runners.tools.review.session import Session
+    from runners.tools.review.terminal import NoTerminal
+
+    target = find_target(project.resolve(spec), project.plan(spec), wanted.name, project.root)
+    try:
+        publish(project.root, target.entry)  # what a killed session left
+        pool = _pool(project, target, wanted)
+        journal = Journal(project.root, target.entry, wanted.reviewer or own_name())
+        try:
+            _review(Session(pool, journal, wanted.skipped), f"{target.name} ({target.spec})", wanted, project.root)
+        finally:
+            journal.close()
+        _finish(project.root, target)
+    except AddError as error:
+        left = f"decisions are safe in .qualm/reviews/{target.entry}; the next `qualm verify` publishes them"
+        raise ProjectError(f"{error}\n{left}") from error
+    except (PoolError, JournalError, PageError, CurationError, EntryError, NoTerminal) as error:
+        raise ProjectError(str(error)) from error
+
+
+def merge(project: Project, spec: str | None, name: str | None, tables: list[Path]) -> str:
+    """Take other reviewers' tables in; gives the line to print.
+
+    Raises:
+        ProjectError: a table is not one, or contradicts itself.
+    """
+    from registry.entries.adding import AddError
+    from registry.entries.entries import EntryError
+    from runners.data.reviews.curation import CurationError, read_decisions
+    from runners.tools.review.journal import JournalError, publish
+
+    target = find_target(project.resolve(spec), project.plan(spec), name, project.root)
+    try:
+        for table in tables:
+            if not table.is_file():
+                raise ProjectError(f"{table}: no such file; --merge takes a decisions.csv of another reviewer")
+        added = publish(project.root, target.entry, [d for table in tables for d in read_decisions(table)])
+    except (AddError, JournalError, CurationError, EntryError) as error:
+        raise ProjectError(str(error)) from error
+    return f"registry/data/{target.entry}: {'nothing new' if added is None else f'{added.outcome}, version {added.entry.version}'}"
+
+
+def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> Target:
+    """The data set or pair set that is asked for; if none is, the only pair set, or the only data set of a spec without.
+
+    Raises:
+        ProjectError: the spec has several, or not that one.
+    """
+    spec, datasets = resolved.spec, {d.label: d for d in resolved.datasets}
+    known = [*spec.pairs, *datasets]
+    if name is None:
+        likely = list(spec.pairs) or list(datasets)
+        if len(likely) != 1:
+            told = f"several data sets; say which: {', '.join(known)}" if known else "no data to verify; it stands under `datasets:`"
+            raise ProjectError(f"{spec.name} has {told}")
+        name = likely[0]
+    if name not in known:
+        hint = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+        raise ProjectError(f"{spec.name} has no data set '{name}'; {hint}")
+    own = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
+    if name in datasets:
+        d = datasets[name]
+        curated = spec.datasets[name.partition("@")[0]].curated
+        maker = next(s for s in plan.stages if s.kind == "data" and s.params["dataset"] == name)
+        return Target(spec.name, "datasets", name, curated or own, curated is not None, (maker,), (), Rule(d.splits), d.subsets)
+    curated = spec.pairs[name].curated
+    stage = next(s for s in plan.stages if s.kind == "assemble" and s.params["dataset"] == name)
+    folders = set(leaves(stage.inputs["recipes"]))
+    recipes = tuple(s for s in plan.stages if s.kind == "pair" and set(leaves(s.outputs)) & folders)
+    sources = tuple(root / p for p in leaves(stage.inputs["datasets"]))
+    return Target(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
+
+
+def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
+    from runners.tools.review.pool import read_pool, read_whole
+
+    folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
+    if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
+        command = " ".join(f"specs/{target.spec}/dvc.yaml:{n}" for n in missing)
+        what = "pairs" if target.section == "pairs" else "questions"
+        raise ProjectError(f"the {what} of '{target.name}' are not made yet; make them: dvc repro --pull {command}")
+    if target.section == "pairs":
+        pool = read_pool(list(folders.values()), target.sources)
+    else:
+        pool = read_whole(target.name, next(iter(folders.values())), target.rule, target.subsets)
+    return pool.only(wanted.category, wanted.sample, 0)
+
+
+def _review(session: Session, title: str, wanted: Wanted, root: Path) -> None:
+    if not wanted.page:
+        from runners.tools.review.terminal import run
+
+        run(session)
+        return
+    from runners.tools.review.page import serve
+
+    until_stopped(
+        lambda: serve(session, title, wanted.port),
+        lambda url: f"{session.journal.reviewer} reviews {title} at {url}\n{ADVICE}\nCtrl-C here ends the review and publishes it",
+        root / OPENING if wanted.browse else None,
+    )
+
+
+def _finish(root: Path, target: Target) -> None:
+    from registry.commands.printing import commit_command
+    from runners.tools.review.journal import publish
+
+    added = publish(root, target.entry)
+    if added is None:
+        print(f"registry/data/{target.entry}: nothing new")
+        return
+    print(f"registry/data/{target.entry}: {added.outcome}, version {added.entry.version}")
+    print(f"next: {commit_command(added.entry)}")
+    if not target.curated:
+        where = f"{target.section}.{target.name.partition('@')[0]}"
+        print(f"to filter what is scored by it, write `curated: {target.entry}` under {where} of the spec")

@@ -1,0 +1,103 @@
+"""The stages that say something of every answer: judged, how uncertain, which set of options, whether to decline."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+from compiler.plan.layout import Layout, splits
+from compiler.plan.plan import PlannedStage
+from compiler.spec.plugin_ref import artifact_path
+from registry.plugins.column_names import DRAWN, QUESTION
+from registry.plugins.columns import reads_choices, reads_open
+
+
+def judge(layout: Layout) -> PlannedStage:
+    """Ratings of open answers."""
+    r = layout.resolved
+    params: dict[str, Any] = {"judges": [j.as_json() for j in r.judges]}
+    if only := {d.label: r.judges_of(d) for d in layout.evaluated if d.judges is not None}:
+        params["only"] = only
+    inputs, outputs = layout.answered, _judged(layout)
+    if r.spec.judging.labels:
+        inputs["labels"] = artifact_path(r.spec.judging.labels)
+    kept = frozenset(outputs.keys() & {"judging"})
+    return layout.stage("judge", "judge", "Judge open answers", params, inputs, outputs, r.judges, kept)
+
+
+def _judged(layout: Layout) -> dict[str, str]:
+    """The ratings, and how far their judges are to be trusted where people judged the same answers."""
+    found = {"judgements": f"{layout.place()}/judgements.parquet"}
+    return found | ({"judging": f"{layout.place()}/judging.json"} if layout.resolved.spec.judging.labels else {})
+
+
+def estimate(layout: Layout) -> PlannedStage:
+    """Uncertainties."""
+    r, tables = layout.resolved, layout.answered
+    params: dict[str, Any] = {"estimators": [e.as_json() for e in r.estimators]}
+    inputs = {"generations": tables["generations"]}
+    read = {column for e in r.estimators for column in e.reads}
+    if read & DRAWN.keys():
+        params["draws"] = r.spec.inference.draws
+    left_out = {m.ref.label: [e.label for e in r.estimators if not m.asked_for(e)] for m in r.models}
+    if any(left_out.values()):
+        params["left_out"] = {model: labels for model, labels in left_out.items() if labels}
+    if QUESTION in read:
+        inputs["datasets"] = tables["datasets"]
+    outputs = {"uncertainties": f"{layout.place()}/uncertainties.parquet"}
+    return layout.stage("estimate", "estimate", "Estimate uncertainty", params, inputs, outputs, r.estimators)
+
+
+def calibrate(layout: Layout) -> PlannedStage:
+    """Conformal sets."""
+    place = layout.place()
+    params = {"settings": settings(layout), **splits(layout.evaluated)}
+    outputs = {"sets": f"{place}/conformal_sets.parquet", "thresholds": f"{place}/conformal_thresholds.parquet"}
+    used = [score for c in layout.resolved.conformal for score in c.scores]
+    return layout.stage("calibrate", "calibrate", "Calibrate conformal sets", params, layout.answered, outputs, used)
+
+
+def abstain(layout: Layout) -> PlannedStage:
+    """Answers that models decline, by what was judged right."""
+    r, place = layout.resolved, layout.place()
+    params = {
+        "abstentions": [a.as_json() for a in r.abstentions],
+        **scoring_judges(layout),
+        "confidence": r.spec.inference.confidence,
+        **splits(layout.evaluated),
+    }
+    of = {model for a in r.abstentions for model in a.of}
+    inputs = {**layout.answered, **_judged(layout), "generations": {m: files for m, files in layout.generations.items() if m in of}}
+    outputs = {"abstentions": f"{place}/abstentions.parquet", "abstention_rules": f"{place}/abstention_rules.parquet"}
+    return layout.stage("abstain", "abstain", "Choose when to decline", params, inputs, outputs, [a.plugin for a in r.abstentions])
+
+
+def settings(layout: Layout) -> list[dict[str, Any]]:
+    """The conformal settings, as stages are told of them; of double precision they are told nothing, as before there was a choice."""
+    usual = ("precision", "double")
+    own = [{key: value for key, value in c.args.items() if (key, value) != usual} for c in layout.resolved.conformal]
+    return [
+        {"label": c.label, "scores": [s.as_json() for s in c.scores], **args}
+        for c, args in zip(layout.resolved.conformal, own, strict=True)
+    ]
+
+
+def scoring_judges(layout: Layout) -> dict[str, Any]:
+    """Whose ratings are scored: the spec's first judge's, but of data sets that name their own, the first of those.
+
+    Of open answers, and likewise of multiple-choice questions that are answered in words: the first judge that is for them.
+    """
+    r = layout.resolved
+    for_choices = {j.label for j in r.judges if reads_choices(j.plugin)}
+    no_open = {j.label for j in r.judges if not reads_open(j.plugin)}
+    own = {d.label: _first(r.judges_of(d), no_open) for d in layout.evaluated if d.judges is not None}
+    found: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": own} if own else {})}
+    of_choices = {d.label: [label for label in r.judges_of(d) if label in for_choices] for d in layout.evaluated}
+    if any(of_choices.values()):
+        found["judge_of_choices"] = {dataset: labels[0] for dataset, labels in of_choices.items() if labels}
+    return found
+
+
+def _first(judges: Sequence[str], no_open: Container[str]) -> str | None:
+    """The first judge that is for open answers; where there is none, the first."""
+    return min(judges, key=lambda label: label in no_open, default=None)

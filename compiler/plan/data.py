@@ -1,0 +1,78 @@
+"""The stages that make what models are asked: data sets, what people kept of them, sets of pairs, perturbed samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.plan.layout import Layout, card, made, splits, variant
+from compiler.plan.plan import PlannedStage
+from compiler.resolve.resolved import DatasetUse, PairSetUse, RecipeUse
+from compiler.spec.plugin_ref import Ref, slug
+from registry.entries.card import load_card
+
+VALIDATION = "val"
+"""The split on which thresholds are chosen: answered, not scored."""
+
+
+def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
+    """A data set, read by its card's adapter."""
+    params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}
+    params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
+    params |= d.select
+    params |= {"prepare": {"plugin": d.prepare.plugin.name, "args": d.prepare.args}} if d.prepare else {}
+    about = load_card(d.card)
+    params["about"] = {"title": about.title, "licence": about.licence, "citation": about.citation, "source": about.source}
+    inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
+    inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
+    outputs = made(layout.whole.get(d.label, layout.data[d.label]))
+    used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *([d.prepare] if d.prepare else [])]
+    return layout.stage(f"data-{slug(d.label)}", "data", f"Samples of {d.label}", params, inputs, outputs, used)
+
+
+def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
+    """What people kept of a data set."""
+    params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, **splits([d])}
+    params |= {"subsets": dict(d.subsets)} if d.subsets else {}
+    inputs = {**made(layout.whole[d.label]), "reviews": d.reviews}
+    outputs = made(layout.data[d.label])
+    return layout.stage(f"curate-{slug(d.label)}", "curate", f"What people kept of {d.label}", params, inputs, outputs)
+
+
+def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
+    """The pairs of one recipe."""
+    ref = recipe.ref
+    params = {**ref.as_json(), "about": recipe.about}
+    inputs = {"datasets": {name: layout.data[name] for name in recipe.datasets}}
+    name = f"pair-{slug(pairs.label)}-{slug(ref.label)}"
+    outputs = {"pairs": layout.place("pairs", pairs.label, ref.label)}
+    return layout.stage(name, "pair", f"Pairs of {pairs.label}: {ref.label}", params, inputs, outputs, [ref])
+
+
+def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
+    """A set of pairs, of what its recipes made."""
+    params: dict[str, Any] = {
+        "dataset": pairs.label,
+        "recipes": [recipe.ref.label for recipe in pairs.recipes],
+        "near_duplicates": pairs.near_duplicates,
+    }
+    inputs: dict[str, Any] = {
+        "recipes": {recipe.ref.label: layout.place("pairs", pairs.label, recipe.ref.label) for recipe in pairs.recipes},
+        "datasets": {name: layout.data[name] for name in pairs.sources},
+    }
+    if pairs.reviews is not None:
+        inputs["reviews"] = pairs.reviews
+        params["unreviewed"] = pairs.unreviewed
+    inputs["cards"] = {name: card(layout.data[name]) for name in pairs.sources}
+    outputs = made(layout.data[pairs.label])
+    return layout.stage(f"data-{slug(pairs.label)}", "assemble", f"Assemble the pairs of {pairs.label}", params, inputs, outputs)
+
+
+def perturb(layout: Layout, p: Ref) -> PlannedStage:
+    """What a perturbation makes of every data set, written down."""
+    params: dict[str, Any] = {**variant(p), **splits(layout.evaluated)}
+    if any(a.options["fit"] == VALIDATION for a in layout.resolved.abstentions):
+        params["also"] = [VALIDATION]
+    inputs = {"datasets": {d.label: layout.data[d.label] for d in layout.evaluated}}
+    inputs["cards"] = {name: card(path) for name, path in inputs["datasets"].items()}
+    outputs = {"perturbed": layout.perturbed[p.label], "cards": {name: card(path) for name, path in layout.perturbed[p.label].items()}}
+    return layout.stage(f"perturb-{slug(p.label)}", "perturb", f"Perturb by {p.label}", params, inputs, outputs, [p])

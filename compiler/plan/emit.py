@@ -1,0 +1,252 @@
+"""Plan -> text of dvc.yaml, stages/*.json and ignore blocks; and writing them, only where they changed.
+
+The text is a pure function of the plan, sorted and stable byte for byte, so that a compiled benchmark can be reviewed
+in a diff and `compile --check` can hold it in step with its spec.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from compiler.plan.header import HEADER, owner
+from compiler.plan.leftovers import Leftover
+from compiler.plan.plan import Plan, PlannedStage
+from compiler.spec.canonical_json import canonical
+
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+PLOTS: dict[str, dict[str, Any]] = {
+    "reliability": {
+        "x": "confidence",
+        "y": "accuracy",
+        "x_label": "mean confidence of the bin",
+        "y_label": "accuracy",
+        "title": "Reliability: accuracy against confidence",
+        "template": "qualm_reliability",
+    },
+    "risk_coverage": {
+        "x": "coverage",
+        "y": "risk",
+        "x_label": "share answered",
+        "y_label": "error among them",
+        "title": "Risk against coverage",
+        "template": "qualm_risk_coverage",
+    },
+    "set_sizes": {
+        "x": "size",
+        "y": "count",
+        "x_label": "options in the set",
+        "y_label": "test questions",
+        "title": "Sizes of the conformal sets",
+        "template": "qualm_set_sizes",
+    },
+    "metric_study": {
+        "x": "value",
+        "y": "confidence_weighted_accuracy",
+        "x_label": "the other metric",
+        "y_label": "confidence-weighted accuracy",
+        "title": "Confidence-weighted accuracy against other metrics",
+        "template": "qualm_metric_study",
+    },
+    "sweeps": {
+        "x": "strength",
+        "y": "value",
+        "x_label": "strength",
+        "y_label": "value",
+        "title": "Strength sweeps of perturbations",
+        "template": "qualm_sweeps",
+    },
+    "urr": {
+        "x": "variant",
+        "y": "estimator",
+        "x_label": "perturbation",
+        "y_label": "estimator",
+        "title": "Uncertainty reflection rate",
+        "template": "qualm_urr",
+    },
+    "hcc": {
+        "x": "variant",
+        "y": "estimator",
+        "x_label": "perturbation",
+        "y_label": "estimator",
+        "title": "Hallucination consistency coefficient",
+        "template": "qualm_hcc",
+    },
+    "log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"},
+}
+"""How `dvc plots show` draws an output of that key; templates of ours lie in compiler/plots/."""
+
+
+def plot_templates() -> dict[str, str]:
+    """Our templates where DVC looks for them: path from a project's root -> text."""
+    return {f".dvc/plots/{p.name}": p.read_text(encoding="utf-8") for p in sorted((Path(__file__).parents[1] / "plots").glob("*.json"))}
+
+
+def pipeline_path(spec: str, default: str) -> str:
+    """Where a spec's dvc.yaml lies: the default's in the root, so that a bare `dvc repro` does the main job."""
+    return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
+
+
+def texts(plan: Plan, default: str) -> dict[str, str]:
+    """Every file that a plan compiles to: path from the root -> text."""
+    found = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
+    place = pipeline_path(plan.spec, default)
+    found[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
+    found[f"results/{plan.spec}/.gitignore"] = _ignore_block(plan)
+    return found
+
+
+def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
+    """dvc.yaml as data. `up` leads from the folder of dvc.yaml to the root."""
+    content: dict[str, Any] = {"stages": {s.name: _stage(plan, s, up) for s in plan.stages}}
+    if plan.artifacts:
+        content["artifacts"] = {
+            re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-"): {
+                "path": f"{up}{path}",
+                "type": "model",
+                "desc": f"{name}, trained by {plan.spec}",
+            }
+            for name, path in sorted(plan.artifacts.items())
+        }
+    return content
+
+
+def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
+    content: dict[str, Any] = {"cmd": f"python3 -m runners {plan.spec}/{stage.name}"}
+    if up:
+        content["wdir"] = up.rstrip("/")
+    content["desc"] = stage.desc
+    content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": list(stage.tracked)}]
+    content["deps"] = list(stage.deps)
+    kept = {stage.outputs[key] for key in stage.kept_in_git}
+    content["outs"] = [p for p in stage.outs if p not in kept]
+    # Not among `outs`: a plain output with `cache: false` would switch off the run cache for the whole stage.
+    metrics = sorted(p for p in kept if p.endswith(".json"))
+    if metrics:
+        content["metrics"] = [{p: {"cache": False}} for p in metrics]
+    plots = {p: PLOTS[k] for k, p in sorted(stage.outputs.items()) if k in stage.kept_in_git and k in PLOTS}
+    if plots:
+        content["plots"] = [{p: {"cache": False, **style}} for p, style in plots.items()]
+    content["meta"] = {"qualm": {"kind": stage.kind, "spec": plan.spec}}
+    return content
+
+
+def _dump(content: dict[str, Any]) -> str:
+    text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True, default_flow_style=False)
+    return text
+
+
+def _ignore_block(plan: Plan) -> str:
+    """What git leaves to DVC. Written here since DVC forgets its own entries when a later stage fails."""
+    base = f"results/{plan.spec}/"
+    kept = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
+    cached = {o.removeprefix(base) for s in plan.stages for o in s.outs if o not in kept}
+    return HEADER.format(spec=plan.spec) + "".join(f"/{line}\n" for line in sorted({c.split("/")[0] for c in cached}))
+
+
+@dataclass
+class Changes:
+    """What writing (or `--check`) found out of step, as paths from the root."""
+
+    written: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    moved: list[tuple[str, str]] = field(default_factory=list)
+    pruned: dict[str, list[str]] = field(default_factory=dict)
+    """Lock file -> entries of stages that are gone."""
+    kept: int = 0
+    leftovers: list[Leftover] = field(default_factory=list)
+    """Of specs that are gone: for the user to remove."""
+
+    def __bool__(self) -> bool:
+        return bool(self.written or self.removed or self.moved or self.pruned)
+
+
+def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False) -> Changes:
+    """Bring the compiled files of these plans in step; touch nothing that already is. `dry` only tells."""
+    changes = Changes()
+    for plan in plans:
+        wanted = texts(plan, default)
+        _move_pipeline(root, plan, default, changes, dry)
+        for path, text in wanted.items():
+            _write(root, path, text, changes, dry)
+        for stale in sorted((root / f"specs/{plan.spec}/stages").glob("*.json")):
+            path = stale.relative_to(root).as_posix()
+            if path not in wanted:
+                changes.removed.append(path)
+                if not dry:
+                    stale.unlink()
+        _prune_lock(root, plan, default, changes, dry)
+    for path, text in (extra or {}).items():
+        _write(root, path, text, changes, dry)
+    return changes
+
+
+def _write(root: Path, path: str, text: str, changes: Changes, dry: bool) -> None:
+    target = root / path
+    if target.is_file() and target.read_bytes() == text.encode():
+        changes.kept += 1
+        return
+    changes.written.append(path)
+    if dry:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.partial")
+    partial.write_text(text, encoding="utf-8", newline="\n")
+    partial.replace(target)
+
+
+def _move_pipeline(root: Path, plan: Plan, default: str, changes: Changes, dry: bool) -> None:
+    """When the default changed: carry the lock along (its paths are the same), and remove the pipeline left behind."""
+    here = root / pipeline_path(plan.spec, default)
+    for there in (root / "dvc.yaml", root / f"specs/{plan.spec}/dvc.yaml"):
+        if there == here or owner(there) != plan.spec:
+            continue
+        changes.removed.append(there.relative_to(root).as_posix())
+        locks = (there.with_suffix(".lock"), here.with_suffix(".lock"))
+        if locks[0].is_file():
+            changes.moved.append((locks[0].relative_to(root).as_posix(), locks[1].relative_to(root).as_posix()))
+        if not dry:
+            here.parent.mkdir(parents=True, exist_ok=True)
+            if here.name == "dvc.yaml" and here.parent == root and (other := owner(here)) and other != plan.spec:
+                _evict(root, here, other)
+            if locks[0].is_file():
+                locks[0].replace(locks[1])
+            there.unlink()
+
+
+def _evict(root: Path, here: Path, other: str) -> None:
+    """The root's pipeline goes back to its spec's own folder before another takes its place."""
+    home = root / "specs" / other
+    home.mkdir(parents=True, exist_ok=True)
+    for suffix in (".yaml", ".lock"):
+        if here.with_suffix(suffix).is_file():
+            here.with_suffix(suffix).replace(home / f"dvc{suffix}")
+
+
+def _prune_lock(root: Path, plan: Plan, default: str, changes: Changes, dry: bool) -> None:
+    """Drop lock entries of stages that are gone; every other byte stays."""
+    path = (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
+    if not path.is_file():
+        return
+    known = {s.name for s in plan.stages}
+    kept, gone, keep = [], [], True
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        entry = re.match(r"^  ([^\s:#][^:]*):\s*$", line)
+        if entry:
+            keep = entry.group(1).strip("'\"") in known
+            if not keep:
+                gone.append(entry.group(1))
+        elif not line.startswith(" "):
+            keep = True
+        if keep:
+            kept.append(line)
+    if gone:
+        changes.pruned[path.relative_to(root).as_posix()] = gone
+        if not dry:
+            path.write_text("".join(kept), encoding="utf-8")

@@ -1,0 +1,134 @@
+"""What the stages of one plan share: where each thing that a spec makes will lie, and how a stage comes by its code and seed.
+
+No stage names a path of its own: what one writes and the next reads is the same only because both take it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from compiler.plan.import_closure import closure, content_digest
+from compiler.plan.order import clash
+from compiler.plan.plan import PlannedStage, leaves
+from compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
+from compiler.spec.errors import SpecError
+from compiler.spec.plugin_ref import DATA, Ref, slug
+from registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
+
+MAX_STAGES = 100
+"""Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
+
+LATER_STAGES = 6
+"""judge, estimate, calibrate, abstain, score, report."""
+
+SEEDED = ("data", "pair", "perturb", "finetune", "infer", "score", "report")
+
+
+def card(folder: str) -> str:
+    """Where the card of a data set lies: beside its folder."""
+    return f"{folder}.md"
+
+
+def made(folder: str) -> dict[str, Any]:
+    """A data set and its card."""
+    return {"dataset": folder, "card": card(folder)}
+
+
+class Layout:
+    """A resolved spec and the place of everything that its stages make."""
+
+    def __init__(self, resolved: Resolved, root: Path) -> None:
+        self.resolved, self.root = resolved, root
+        self.code_root = root if (root / "runners").is_dir() else ROOT
+        self.evaluated = resolved.evaluated
+        self.data = {d.label: self.place("data", d.label) for d in resolved.data}
+        """What models are asked, by data set."""
+        curated = [d for d in resolved.datasets if d.reviews is not None]
+        self.whole = {d.label: self.data[d.label] for d in curated}
+        """Data sets that people reviewed, before anything is left out of them."""
+        self.data |= {d.label: self.place("curated", d.label) for d in curated}
+        self.generations = {
+            m.ref.label: {d.label: f"{self.place('generations', m.ref.label, d.label)}.parquet" for d in self.evaluated}
+            for m in resolved.models
+        }
+        """Answers, by model and data set."""
+        self.perturbed = {
+            p.label: {d.label: self.place("perturbed", p.label, d.label) for d in self.evaluated}
+            for p in resolved.perturbations
+            if p.is_stage
+        }
+        """Perturbed data sets that stages make, by variant and data set."""
+        self.perturbing = [p for p in resolved.perturbations if p.label not in self.perturbed]
+        """Perturbations that are made anew wherever samples are read."""
+        self.coarse = self._stages_by_data_set() > MAX_STAGES
+        places = {self.place("generations", m.ref.label) for m in resolved.models}
+        self.folders = frozenset(places if self.coarse else ())
+
+    def _stages_by_data_set(self) -> int:
+        """How many stages there would be, were every data set answered in one of its own."""
+        r = self.resolved
+        makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in r.pairs) + len(r.finetunes) + len(self.perturbed)
+        return makes + len(r.models) * len(self.evaluated) + LATER_STAGES
+
+    @property
+    def answered(self) -> dict[str, Any]:
+        """What models were asked and what they answered, as inputs."""
+        return {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
+
+    def place(self, *parts: str) -> str:
+        """A path below the spec's results."""
+        return "/".join(("results", self.resolved.spec.name, *(slug(p) for p in parts)))
+
+    def stage(
+        self,
+        name: str,
+        kind: str,
+        desc: str,
+        params: dict[str, Any],
+        inputs: dict[str, Any],
+        outputs: dict[str, Any],
+        used: Any = (),
+        kept_in_git: frozenset[str] = frozenset(),
+    ) -> PlannedStage:
+        """A stage with the code that implements it: its runner's and that of the plugins and references it `used`.
+
+        Raises:
+            SpecError: a key has a name that DVC's run cache does not see.
+        """
+        plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
+        known = set(leaves(inputs))
+        artifacts = {path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in known}
+        if artifacts:
+            inputs = {**inputs, "artifacts": artifacts}
+        files = closure([f"runners.stages.{kind}", *(p.module for p in plugins)], self.code_root)
+        code = {name: path for name, path in files.items() if path.is_relative_to(self.root)}
+        elsewhere = {name: path for name, path in files.items() if name not in code}
+        package = content_digest(elsewhere) if elsewhere else ""
+        for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
+            raise SpecError([clash(self.resolved, f"the name '{key}' is one that DVC's run cache does not see")])
+        seed = self.resolved.seed if kind in SEEDED else 0
+        return PlannedStage(name, kind, desc, params, inputs, outputs, seed, tuple(sorted(code)), kept_in_git, package, self.folders)
+
+
+def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
+    """The splits that the spec names; nothing for data sets where it leaves the choice to `runners.data.splits`."""
+    found = {d.label: list(d.splits) for d in datasets if d.splits is not None}
+    return {"splits": found} if found else {}
+
+
+def variant(p: Ref) -> dict[str, Any]:
+    """A perturbation, as stages are told of it."""
+    return {"variant": p.label, "plugin": p.plugin.name, "modality": p.plugin.declares.get("MODALITY"), "args": p.args}
+
+
+def variants(layout: Layout) -> list[dict[str, Any]]:
+    """All perturbations; `made` are those that stages of their own have made."""
+    return [{**variant(p), **({"made": True} if p.label in layout.perturbed else {})} for p in layout.resolved.perturbations]
+
+
+def _keys(tree: Any) -> set[str]:
+    if isinstance(tree, Mapping):
+        return set(tree) | _keys(list(tree.values()))
+    return set().union(*map(_keys, tree)) if isinstance(tree, list) else set()

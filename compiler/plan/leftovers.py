@@ -1,0 +1,63 @@
+"""What specs that are gone leave behind: compiled files and results, which nobody removes without being told to."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from compiler.plan.header import owner
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A spec that is gone, and what of it is still there."""
+
+    spec: str
+    compiled: tuple[Path, ...]
+    """Files, from the project's root."""
+    results: tuple[Path, ...]
+    """Folders: results, records of runs."""
+
+    @property
+    def places(self) -> list[str]:
+        """As they are shown: few, however many files."""
+        folder = Path("specs", self.spec)
+        files = [p for p in self.compiled if not p.is_relative_to(folder)]
+        folders = [*([folder] if len(files) < len(self.compiled) else []), *self.results]
+        return [*map(str, files), *(f"{p}/" for p in folders)]
+
+
+def leftovers(root: Path, specs: Collection[str]) -> list[Leftover]:
+    """Of every spec that is not among these."""
+    owners = {p.parent.parent.name for p in (root / "specs").glob("*/stages/*.json")}
+    owners |= {name for name in map(owner, (*(root / "results").glob("*/.gitignore"), *(root / "specs").glob("*/dvc.yaml"))) if name}
+    return [left_of(root, name) for name in sorted(owners - set(specs))]
+
+
+def left_of(root: Path, spec: str) -> Leftover:
+    """What is there of a spec, beside its own file."""
+    compiled = [p.relative_to(root) for p in _compiled(root, spec) if p.is_file()]
+    results = [Path("results", spec), Path(".qualm/runs", spec), Path(".qualm/calibrations", spec)]
+    return Leftover(spec, tuple(compiled), tuple(p for p in results if (root / p).is_dir()))
+
+
+def _compiled(root: Path, spec: str) -> Iterator[Path]:
+    folder = root / "specs" / spec
+    yield from sorted((folder / "stages").glob("*.json"))
+    for pipeline in (folder / "dvc.yaml", root / "dvc.yaml"):
+        if owner(pipeline) == spec:
+            yield from (pipeline, pipeline.with_suffix(".lock"))
+
+
+def remove(root: Path, left: Leftover) -> None:
+    """Remove it; files that were not compiled stay, and so do their folders."""
+    for path in left.compiled:
+        (root / path).unlink(missing_ok=True)
+    for folder in (root / "specs" / left.spec / "stages", root / "specs" / left.spec):
+        (folder / ".gitignore").unlink(missing_ok=True)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    for path in left.results:
+        shutil.rmtree(root / path)

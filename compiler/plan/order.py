@@ -1,0 +1,52 @@
+"""All stages together: no two write one path or have one name, and each stands after what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.plan.plan import PlannedStage
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import Mark, Problem, SpecError
+
+
+def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
+    """
+    Raises:
+        SpecError: two stages would have one name, or write one path.
+    """
+    problems, owner = [], dict[str, str]()
+    names: dict[str, str] = {}
+    for stage in stages:
+        if names.setdefault(stage.name.lower(), stage.name) != stage.name or sum(s.name == stage.name for s in stages) > 1:
+            problems.append(clash(resolved, f"two stages would be called '{stage.name}'"))
+        for out in stage.outs:
+            other = owner.setdefault(out.lower(), stage.name)
+            if other != stage.name:
+                problems.append(clash(resolved, f"stages '{other}' and '{stage.name}' would both write {out}"))
+    if problems:
+        raise SpecError(problems)
+
+
+def clash(resolved: Resolved, message: str) -> Problem:
+    """What another name in the spec would put right."""
+    return Problem(Mark(str(resolved.files[0])), "", message, "rename a dataset or model")
+
+
+def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
+    """Stages after what they read, otherwise in the order they were made.
+
+    Raises:
+        SpecError: stages wait for each other.
+    """
+    owner = {out: s.name for s in stages for out in s.outs}
+    waiting = {s.name: {owner[d] for d in s.deps if d in owner} for s in stages}
+    done: list[PlannedStage] = []
+    left = list(stages)
+    while left:
+        ready = [s for s in left if not waiting[s.name] - {d.name for d in done}]
+        if not ready:
+            names = ", ".join(s.name for s in left)
+            raise SpecError([Problem(Mark(str(resolved.files[0])), "", f"stages wait for each other in a circle: {names}")])
+        done += ready
+        left = [s for s in left if s not in ready]
+    return done

@@ -1,0 +1,81 @@
+"""What a plan is: the stages of one spec, each with what it is told, what it reads, what it writes and the files that implement it.
+
+Everything that shows, runs, prices or compiles a benchmark reads this; only `compiler.plan` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runners.runtime.parameters import to_mappings
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """One stage: what it is told, what it reads, what it writes, and which files implement it."""
+
+    name: str
+    kind: str
+    desc: str
+    params: dict[str, Any]
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    seed: int
+    code: tuple[str, ...]
+    kept_in_git: frozenset[str] = frozenset()
+    """Keys of `outputs` that are small and readable: in git, not in the DVC cache."""
+    package: str = ""
+    """SHA-256 of the files that implement it as far as they are installed packages': a parameter. Where all are, `code` is empty."""
+    folders: frozenset[str] = frozenset()
+    """Folders that stand for the paths within them, so that a stage of two hundred files is one line to DVC."""
+
+    @property
+    def deps(self) -> tuple[str, ...]:
+        return tuple(sorted({*map(self._shown, leaves(self.inputs)), *self.code}))
+
+    @property
+    def outs(self) -> tuple[str, ...]:
+        return tuple(sorted({*map(self._shown, leaves(self.outputs))}))
+
+    def _shown(self, path: str) -> str:
+        folder = path.rpartition("/")[0]
+        return folder if folder in self.folders else path
+
+    @property
+    def tracked(self) -> dict[str, Any]:
+        """What of the stage's JSON DVC compares; the paths beside it stand in dvc.yaml already."""
+        return {"params": to_mappings(self.params), "seed": self.seed, **({"package": self.package} if self.package else {})}
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "inputs": self.inputs, "outputs": self.outputs, **self.tracked}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All stages of one spec, in an order in which they can run."""
+
+    spec: str
+    title: str
+    stages: tuple[PlannedStage, ...]
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """Models made here: name -> path."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Names of the other specs whose models it reads."""
+        parts = (path.split("/") for stage in self.stages for path in stage.deps)
+        return frozenset(p[1] for p in parts if p[0] == "results" and p[1] != self.spec)
+
+    def stage(self, name: str) -> PlannedStage:
+        return next(s for s in self.stages if s.name == name)
+
+
+def leaves(tree: Any) -> Iterator[str]:
+    """The paths in nested mappings of paths."""
+    if isinstance(tree, Mapping):
+        for value in tree.values():
+            yield from leaves(value)
+    else:
+        yield str(tree)

@@ -1,0 +1,135 @@
+"""The last two stages: everything scored, and the report of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.plan.answers import scoring_judges, settings
+from compiler.plan.layout import Layout, splits, variants
+from compiler.plan.plan import PlannedStage
+from compiler.spec.canonical_json import canonical
+from registry import CLEAN, MODALITIES
+
+
+def score(layout: Layout, tables: Mapping[str, str]) -> PlannedStage:
+    """Scores with intervals, of the answers and of the `tables` of what was said of each."""
+    r, place = layout.resolved, layout.place()
+    interval = r.spec.compare.interval
+    params: dict[str, Any] = {
+        "metrics": [m.as_json() for m in r.metrics],
+        "slices": sorted(set(r.spec.slices)),
+        "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
+        **scoring_judges(layout),
+        "confidence": r.spec.inference.confidence,
+        **splits(layout.evaluated),
+    }
+    params |= _unscored(layout)
+    if r.spec.compare.baseline or r.spec.compare.pairs:
+        params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
+    inputs = {**layout.answered, **{k: v for k, v in tables.items() if k not in ("thresholds", "abstention_rules", "judging")}}
+    plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
+    outputs = {"scores": f"{place}/scores.parquet", "metrics": f"{place}/metrics.json", **plots}
+    if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
+        params["tests"] = _tests(layout)
+        outputs["effects"] = f"{place}/effects.parquet"
+        params |= _about_perturbations(layout)
+        plots |= {k: f"{place}/plots/{k}.csv" for k in ("sweeps", "urr", "hcc")}
+        outputs |= plots
+        outputs |= {k: f"{place}/{k}.parquet" for k in ("modality_scores", "rank_stability", "attributions", "blames")}
+    if "compare" in params:
+        outputs["comparisons"] = f"{place}/comparisons.parquet"
+    if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:
+        plots["metric_study"] = f"{place}/plots/metric_study.csv"
+        outputs |= {"metric_study": plots["metric_study"], "correlations": f"{place}/correlations.parquet"}
+    kept = frozenset({"metrics", *plots})
+    return layout.stage("score", "score", "Score everything, with intervals", params, inputs, outputs, r.metrics, kept)
+
+
+def report(layout: Layout, tables: Mapping[str, Any], before: Sequence[PlannedStage]) -> PlannedStage:
+    """The page that tells of all `tables`, signed with a digest of all stages `before` it."""
+    r = layout.resolved
+    inputs = {k: v for k, v in tables.items() if k != "metrics"}
+    params: dict[str, Any] = {
+        "title": r.spec.title or r.spec.name,
+        "description": r.spec.description,
+        "about": {m.ref.label: m.about for m in r.models if m.about},
+        "examples": r.spec.report.examples,
+        "metrics": [m.as_json() for m in r.metrics],
+        "settings": settings(layout),
+        "published": None,
+        **(scoring_judges(layout) if len(r.judges) > 1 else {}),
+        **splits(layout.evaluated),
+        **_about_idk(layout),
+        **(_about_perturbations(layout) if r.perturbations else {}),
+        **_unscored(layout),
+        **({"tests": _tests(layout)} if "effects" in tables else {}),
+        "made": _made(layout, before),
+    }
+    if r.spec.report.published:
+        params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
+    if layout.perturbed:
+        inputs["perturbed"] = layout.perturbed
+    everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
+    params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
+    return layout.stage(
+        "report", "report", "Report", params, inputs, {"report": f"{layout.place()}/report.html"}, [*r.metrics, *layout.perturbing]
+    )
+
+
+def _made(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
+    """What a reader must know to do the same again: of intervals and tests, of decoding, of every model."""
+    spec = layout.resolved.spec
+    answering = [stage for stage in before if stage.kind == "infer"]
+    asked: dict[str, Any] = {}
+    models: dict[str, dict[str, Any]] = {}
+    for stage in answering:
+        model = stage.params["model"]
+        asked |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p") if key in stage.params}
+        files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
+        models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
+    tested = {"compare": spec.compare.model_dump(include={"permutations", "correction", "family"})}
+    return {
+        "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
+        **(tested if spec.compare.baseline or spec.compare.pairs else {}),
+        "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **asked},
+        "confidence": spec.inference.confidence,
+        "models": list(models.values()),
+    }
+
+
+def _tests(layout: Layout) -> dict[str, Any]:
+    """How effects of perturbations are tested."""
+    return layout.resolved.spec.compare.model_dump(include={"permutations", "correction", "family"})
+
+
+def _unscored(layout: Layout) -> dict[str, Any]:
+    """The variants under which the old reference is no yardstick, where there are any."""
+    found = [p.label for p in layout.resolved.perturbations if not p.keeps_answer]
+    return {"unscored": found} if found else {}
+
+
+def _about_perturbations(layout: Layout) -> dict[str, Any]:
+    """What each variant is, and which data sets are known to be uncertain in one modality: the card's subset of that name."""
+    r = layout.resolved
+    found: dict[str, Any] = {"variants": variants(layout)}
+    where = {d.label: r.spec.datasets[d.label.partition("@")[0]].where for d in r.datasets}
+    chosen = {name: subset for name, subset in where.items() if subset in (*MODALITIES, CLEAN)}
+    return found | ({"labelled": chosen} if chosen else {})
+
+
+def _about_idk(layout: Layout) -> dict[str, Any]:
+    """What the report tells of uncertainty and training, where the spec has them."""
+    r, spec, found = layout.resolved, layout.resolved.spec, dict[str, Any]()
+    if spec.taxonomy:
+        found["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}
+    if r.finetunes:
+        found["finetunes"] = {f.ref.label: f.ref.plugin.name for f in r.finetunes}
+    if spec.inference.confidence != "sequence":
+        found["confidence"] = spec.inference.confidence
+    if spec.compare.baseline or spec.compare.pairs:
+        found["correction"] = spec.compare.correction
+    if spec.compare.baseline:
+        found["baseline"] = spec.compare.baseline
+    return found

@@ -1,0 +1,121 @@
+"""A checkout of this project: its root, its specs, and what they compile to."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from compiler.generated.editors import write_schema
+from compiler.plan import emit
+from compiler.plan.leftovers import leftovers
+from compiler.plan.make import make_plan
+from compiler.plan.plan import Plan
+from compiler.resolve.resolve import read_run_wide, resolve_file
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import Mark, Problem, ProjectError, SpecError, nearest
+from compiler.spec.language import NAME_PATTERN, RunWide
+from runners.runtime.settings import FILE, Settings, SettingsError, read_settings
+
+
+class Project:
+    """The checkout that the working directory lies in."""
+
+    def __init__(self, start: Path | None = None) -> None:
+        here = (start or Path.cwd()).resolve()
+        for folder in (here, *here.parents):
+            if (folder / "params.yaml").is_file() and (folder / "specs").is_dir():
+                self.root = folder
+                break
+        else:
+            raise ProjectError(f"{here}: no params.yaml and specs/ here or above; change into a checkout of qualm")
+        self._run_wide: RunWide | None = None
+
+    @property
+    def run_wide(self) -> RunWide:
+        if self._run_wide is None:
+            self._run_wide = read_run_wide(self.root)
+        return self._run_wide
+
+    @property
+    def settings(self) -> Settings:
+        """Local execution settings.
+
+        Raises:
+            ProjectError: they have mistakes.
+        """
+        try:
+            return read_settings(self.root / FILE)
+        except SettingsError as error:
+            raise ProjectError(str(error)) from None
+
+    def specs(self) -> list[str]:
+        """Names of all specs, sorted."""
+        return sorted(p.stem for p in (self.root / "specs").glob("*.yaml"))
+
+    def has_spec(self, word: str | None) -> bool:
+        """Whether a word of the command line names a spec, by name or path."""
+        return word is not None and (word in self.specs() or word.endswith((".yaml", ".yml")))
+
+    def spec_path(self, spec: str | None) -> Path:
+        """The file of a spec, by name or path; the default's where none is named."""
+        if spec is None:
+            spec = self.run_wide.default
+        path = Path(spec)
+        if path.suffix in (".yaml", ".yml"):
+            return path if path.is_absolute() else Path.cwd() / path
+        found = self.root / "specs" / f"{spec}.yaml"
+        if not re.match(NAME_PATTERN, spec) or not (found.exists() or found.is_symlink()):
+            raise SpecError([Problem(Mark(f"specs/{spec}.yaml"), "", "there is no such spec", nearest(spec, self.specs()))])
+        return found
+
+    def resolve(self, spec: str | None = None) -> Resolved:
+        return resolve_file(self.spec_path(spec), self.root, self.run_wide)
+
+    def plan(self, spec: str | None = None) -> Plan:
+        return make_plan(self.resolve(spec), self.root)
+
+    def before(self, plan: Plan) -> list[Plan]:
+        """Plans of the specs whose models a plan reads, and of those that they read, each after what it reads."""
+        found: dict[str, Plan] = {}
+
+        def visit(one: Plan) -> None:
+            for spec in sorted(one.reads - {plan.spec, *found}):
+                made = self.plan(spec)
+                visit(made)
+                found[spec] = made
+
+        visit(plan)
+        return list(found.values())
+
+    def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.Changes:
+        """Compile the given specs, or all of them and the plot templates. With `check` only say what is out of step."""
+        plans = self._plans(specs or self.specs())
+        changes = emit.write(self.root, plans, self.run_wide.default, {} if specs else emit.plot_templates(), dry=check)
+        changes.leftovers = [] if specs else leftovers(self.root, self.specs())
+        if not check and not specs:
+            write_schema(self.root)
+        return changes
+
+    def _plans(self, specs: list[str]) -> list[Plan]:
+        """
+        Raises:
+            SpecError: with the mistakes of all of them.
+        """
+        plans, problems, sources = [], list[Problem](), dict[str, str]()
+        for spec in specs:
+            try:
+                plans.append(self.plan(spec))
+            except SpecError as error:
+                problems += error.problems
+                sources |= error.sources
+        if problems:
+            raise SpecError(problems, sources)
+        return plans
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment for DVC, in which its stages find the Python of this very process."""
+        scripts = Path(sys.executable).parent
+        return {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}", "DVC_NO_ANALYTICS": "true"}

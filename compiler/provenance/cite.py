@@ -1,0 +1,142 @@
+"""`qualm cite`: the BibTeX of everything a benchmark stands on: data, models, methods, and the software itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler.project.checkout import Project
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import ProjectError
+from compiler.spec.plugin_ref import DATA, Ref
+from compiler.spec.references_in import nested_plugins
+from registry.entries import card
+from registry.entries.entries import EntryError, find
+from registry.plugins.rule import Plugin
+from registry.published.models import Published, published
+from registry.published.references import CitationError, cited, entries_of, keys_of_entries
+
+SOFTWARE = "qualm"
+
+
+@dataclass
+class Bibliography:
+    """Who is to be cited for what."""
+
+    entries: dict[str, str] = field(default_factory=dict)
+    """Key -> BibTeX."""
+    cited_for: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    """Key -> section of the spec -> names in it."""
+    without: list[str] = field(default_factory=list)
+    """Data and models of which nothing is known to cite."""
+
+    def add(self, found: Mapping[str, str], section: str, name: str, words: str = "") -> None:
+        """Note entries for one name of a section; that there are none too, and what its card says in `words` instead."""
+        for key, text in found.items():
+            self.entries.setdefault(key, text)
+            self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)
+        if not found:
+            told = " ".join(words.split())
+            self.without.append(f"{section}: {name}" + (f", whose card says: {told}" if told else ""))
+
+    def text(self) -> str:
+        """A .bib file, each entry below what it is cited for."""
+        said = {
+            key: "; ".join(f"{section}: {', '.join(names)}" for section, names in found.items()) for key, found in self.cited_for.items()
+        }
+        parts = [f"% {said[key]}\n{text}\n" for key, text in self.entries.items()]
+        return "\n".join([*parts, *(f"% nothing on record to cite for {what}\n" for what in self.without)])
+
+    def as_json(self) -> dict[str, Any]:
+        found = [{"key": k, "for": self.cited_for[k], "bibtex": text} for k, text in self.entries.items()]
+        return {"entries": found, "without": self.without}
+
+
+def bibliography(project: Project, spec: str | None) -> Bibliography:
+    """What a spec's data, models and plugins are from, in the order of the spec.
+
+    Raises:
+        ProjectError: a plugin cites what is not on record, or BibTeX of one or of a card cannot be read.
+    """
+    resolved = project.resolve(spec)
+    made = Bibliography()
+    names = [path.removeprefix(f"{DATA}/") for ref in _refs(resolved) for path in ref.artifacts if path.startswith(f"{DATA}/")]
+    try:
+        for d in resolved.datasets:
+            citation = card.load_card(d.card).citation
+            made.add(entries_of(citation, f"card '{d.card}': citation"), "datasets", d.label, citation)
+        for name in dict.fromkeys([*names, *(text for ref in _refs(resolved) for text in _texts(ref.args) if _published(text))]):
+            _model(made, project, name)
+        for plugin in {(p.kind, p.name): p for p in _plugins(resolved)}.values():
+            if "CITES" in plugin.declares:
+                made.add(cited(plugin.declares["CITES"], str(plugin.path)), plugin.kind, plugin.name)
+    except CitationError as error:
+        raise ProjectError(str(error)) from None
+    made.add(
+        {SOFTWARE: _software(project)},
+        "software",
+        f"the compiler, its runners, and the benchmark {resolved.spec.name} as declared at that commit",
+    )
+    return made
+
+
+def _model(made: Bibliography, project: Project, name: str) -> None:
+    """An entry of the registry or a model of the hub."""
+    known = _published(name)
+    found = cited([*(known.cites if known else ()), *keys_of_entries().get(name, ())], name)
+    try:
+        details = find(project.root, name).details
+    except EntryError:
+        details = None
+    citation = "" if details is None else details.citation
+    found |= entries_of(citation, f"card '{name}': citation")
+    made.add(found, "models", name, citation)
+
+
+def _published(name: str) -> Published | None:
+    """A model of the table by its whole name or, as entries are called, the part after the slash."""
+    return next((m for m in published().values() if name.lower() in (m.name.lower(), m.name.lower().partition("/")[2])), None)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _refs(value: Any) -> Iterator[Ref]:
+    """Every use of a plugin in a resolved spec, in its order."""
+    if isinstance(value, Ref):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _refs(item)
+    elif dataclasses.is_dataclass(value):
+        for one in dataclasses.fields(value):
+            yield from _refs(getattr(value, one.name))
+
+
+def _plugins(resolved: Resolved) -> Iterator[Plugin]:
+    for d in resolved.datasets:
+        if d.adapter is not None:
+            yield d.adapter
+    for ref in _refs(resolved):
+        yield from ref.plugins
+    for a in resolved.abstentions:
+        yield a.plugin
+        yield from nested_plugins(a.plugin, a.args)
+
+
+def _software(project: Project) -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project.root, capture_output=True, text=True, check=False)
+    note = f",\n  note={{commit {done.stdout.strip()[:12]}}}" if done.returncode == 0 else ""
+    title = "{Qualm}: benchmarks of what vision-language models know that they do not know"
+    return f"@software{{{SOFTWARE},\n  title={{{title}}}{note}\n}}"

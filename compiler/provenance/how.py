@@ -1,0 +1,54 @@
+"""`qualm show --how`: what the report says at its end of how it was made, and at which commit and on what machine that was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from compiler.terminal.views import console
+from registry.terminal.tables import plain_table
+from registry.text import print_json
+
+
+def how(project: Project, spec: str | None) -> dict[str, Any]:
+    """The facts of a spec's report, and those of its last run here (`run`, None where it did not run here).
+
+    Raises:
+        ProjectError: the spec has no report.
+    """
+    from runners.reporting.made import HEADER, facts_of, model_row
+    from runners.runtime.stamp import read_stamp
+
+    plan = project.plan(spec)
+    stage = next((s for s in plan.stages if s.kind == "report"), None)
+    if stage is None:
+        raise ProjectError(f"spec '{plan.spec}' has no report; add a `metrics:` section")
+    told = stage.params["made"]
+    facts = [*facts_of(told), ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
+    models = [dict(zip(HEADER, model_row(about, project.root), strict=True)) for about in told["models"]]
+    return {"spec": plan.spec, "facts": dict(facts), "models": models, "run": read_stamp(plan.spec, project.root)}
+
+
+def show_how(project: Project, spec: str | None, as_json: bool) -> None:
+    """Print them."""
+    from runners.runtime.stamp import told
+
+    found = how(project, spec)
+    if as_json:
+        print_json(found)
+        return
+    out = console()
+    table = plain_table(Text(found["spec"], style="bold"))
+    table.show_header = False
+    table.add_column(overflow="fold", style="dim")
+    table.add_column(overflow="fold")
+    run = told(found["run"]) if found["run"] else [("Git commit", "not known: it was not run here")]
+    for key, value in [*found["facts"].items(), *run]:
+        table.add_row(Text(key), Text(value))
+    for model in found["models"]:
+        about = "\n".join(f"{key}: {value}" for key, value in model.items() if key != "model")
+        table.add_row(Text(model["model"]), Text(about))
+    out.print(table)

@@ -1,0 +1,122 @@
+"""Where an output came from: the stage that made it, what that stage was told and read, and so on down to the sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.tree import Tree
+
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from registry.dvc.state import Checkout, read_lock
+from registry.terminal.console import Console
+
+
+def trace(project: Project, file: str) -> dict[str, Any]:
+    """The ancestry of an output as a tree of {path, md5, state, stage, params, code, inputs}.
+
+    Raises:
+        ProjectError: no stage that ever ran made this file.
+    """
+    path = _relative(project, file)
+    entries = _entries(project.root)
+    with Checkout(project.root) as checkout:
+        if _maker(path, entries) is None and checkout.tracker(path) is None:
+            known = sorted(o["path"] for e in entries.values() for o in e.get("outs", []))
+            raise ProjectError(f"{path}: no stage in dvc.lock made it; outputs are, for example: {', '.join(known[-5:]) or 'none yet'}")
+        return _node(path, entries, checkout, {})
+
+
+def _relative(project: Project, file: str) -> str:
+    try:
+        return (Path.cwd() / file).resolve().relative_to(project.root).as_posix()
+    except ValueError:
+        raise ProjectError(f"{file}: lies outside of {project.root}") from None
+
+
+def _entries(root: Path) -> dict[str, Any]:
+    """Lock entries of all pipelines, by SPEC/STAGE of their command."""
+    found = {}
+    for lock in (root / "dvc.lock", *sorted(root.glob("specs/*/dvc.lock"))):
+        for entry in read_lock(lock).values():
+            found[str(entry.get("cmd", "")).split()[-1]] = entry
+    return found
+
+
+def _maker(path: str, entries: dict[str, Any]) -> str | None:
+    for key, entry in entries.items():
+        for out in entry.get("outs", []):
+            if path == out["path"] or path.startswith(out["path"] + "/"):
+                return key
+    return None
+
+
+def _node(path: str, entries: dict[str, Any], checkout: Checkout, seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    if path in seen:
+        return {"path": path, "md5": seen[path].get("md5"), "see": "above"}
+    node: dict[str, Any] = {"path": path}
+    seen[path] = node
+    now = checkout.path_md5(path)
+    key = _maker(path, entries)
+    if key is None:
+        tracker = checkout.tracker(path)
+        node.update({"md5": now, "state": "present" if now else "missing"})
+        if tracker is not None:
+            node.update(zip(("tracked_by", "tracked_md5"), tracker, strict=True))
+        return node
+    entry = entries[key]
+    locked = next((o.get("md5") for o in entry["outs"] if o["path"] == path), None)
+    state = "missing" if now is None else "as made" if locked in (None, now) else "changed since"
+    code = [d for d in entry.get("deps", []) if d["path"].endswith((".py", ".html", ".css", ".js", ".j2"))]
+    node.update(
+        {
+            "md5": locked or now,
+            "state": state,
+            "stage": key,
+            "params": _params(entry),
+            "code": [{"path": d["path"], "md5": d["md5"]} for d in code],
+            "inputs": [_node(d["path"], entries, checkout, seen) for d in entry.get("deps", []) if d not in code],
+        }
+    )
+    return node
+
+
+def _params(entry: dict[str, Any]) -> dict[str, Any]:
+    for content in entry.get("params", {}).values():
+        found: dict[str, Any] = content.get("params", {})
+        return found
+    return {}
+
+
+def print_lineage(node: dict[str, Any]) -> None:
+    """`qualm lineage FILE` as a tree."""
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out.width = 1000  # a line is one line for those who search it
+    out.print(_tree(node))
+
+
+def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
+    md5 = (node.get("md5") or "")[:8]
+    note = "(see above)" if "see" in node else node.get("state", "")
+    line = f"[bold]{escape(node['path'])}[/]  [dim]{md5}[/]  {note}"
+    tree = Tree(line) if parent is None else parent.add(line)
+    if "tracked_by" in node:
+        tree.add(f"tracked by {node['tracked_by']}  [dim]{(node['tracked_md5'] or '')[:8]}[/]")
+    if "stage" in node:
+        said = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
+        tree.add(f"made by [yellow]{node['stage']}[/], {_files(len(node['code']))}{said}")
+        for child in node["inputs"]:
+            _tree(child, tree)
+    return tree
+
+
+def _files(n: int) -> str:
+    return f"{n:,} code file{'s' if n != 1 else ''}"
+
+
+def _brief(params: dict[str, Any]) -> str:
+    text = ", ".join(f"{k}={v}" for k, v in params.items() if not isinstance(v, dict | list))
+    return text if len(text) <= 100 else text[:97] + "..."

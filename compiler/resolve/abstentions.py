@@ -1,0 +1,42 @@
+"""The `abstentions:` section of a spec, spelled out: which method makes which model decline, and on which rows it is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import AbstentionUse
+from compiler.spec import validate
+from compiler.spec.errors import nearest
+from compiler.spec.yaml_positions import Path_
+
+OPTIONS = ("of", "fit", "per", "confidence", "seed")
+"""Keys that stand beside the plugin."""
+
+
+def resolve(reader: Reader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
+    """Every method with all its parameters.
+
+    Args:
+        reader: of the spec.
+        models: labels of all models of the spec, those made here among them.
+    """
+    found: list[AbstentionUse] = []
+    for name, entry in reader.spec.abstentions.items():
+        path: Path_ = ("abstentions", name)
+        if reader.lacks("judges"):
+            reader.problem(path, "an abstention is chosen on judged answers, and this spec has no judges", "add `judges:`", key=True)
+        options = entry.model_dump(include=set(OPTIONS) - {"of"})
+        of = _models(reader, entry.of, models, (*path, "of"))
+        for plugin, _, swept, args in reader.points(entry.model_extra or {}, "abstentions", path):
+            found.append(AbstentionUse(validate.label(name, swept), plugin, args, of, options))
+    return tuple(sorted(found, key=lambda use: use.label))
+
+
+def _models(reader: Reader, named: list[str] | None, models: Sequence[str], path: Path_) -> tuple[str, ...]:
+    """Labels of the models meant; a name without its sweep means all points of it."""
+    wanted = list(reader.spec.models) if named is None else named
+    for i, name in enumerate(named or ()):
+        if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):
+            reader.problem((*path, i), f"expected a model of this spec, got '{name}'", nearest(name, models))
+    return tuple(m for m in sorted(models) if m in wanted or m.split("@")[0] in wanted)

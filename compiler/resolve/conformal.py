@@ -1,0 +1,43 @@
+"""The `conformal:` section, spelled out: which scores, at which level, calibrated on which rows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from annotated_types import Gt, Lt
+
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import ConformalUse
+from compiler.spec import validate
+from compiler.spec.yaml_positions import Path_
+from registry.plugins.rule import Parameter
+
+Share = Annotated[float, Gt(0), Lt(1)]
+SETTINGS = (
+    Parameter("alpha", Share, 0.1, "float"),
+    Parameter("quantile", Literal["standard", "numpy_higher"], "standard", "str"),
+    Parameter("empty_set", Literal["argmax", "empty"], "argmax", "str"),
+    Parameter("precision", Literal["double", "single"], "double", "str"),
+)
+CALIBRATION = (
+    Parameter("fraction", Share, 0.5, "float"),
+    Parameter("seed", int, 42, "int"),
+    Parameter("split", Literal["groups", "rows"], "groups", "str"),
+)
+
+
+def resolve(reader: Reader) -> tuple[ConformalUse, ...]:
+    """Every setting; its own values and those of its calibration are swept alike."""
+    found: list[ConformalUse] = []
+    document, problems = reader.document, reader.problems
+    for name, entry in reader.spec.conformal.items():
+        path: Path_ = ("conformal", name)
+        scores = reader.refs("conformal", entry.scores, at=(*path, "scores"))
+        own = {k: v for k, v in entry.model_dump().items() if k not in ("scores", "calibration")}
+        inner = entry.calibration.model_dump()
+        for swept, args in validate.combinations(SETTINGS, own, document, path, problems, "conformal"):
+            split = validate.combinations(CALIBRATION, inner, document, (*path, "calibration"), problems, "calibration")
+            for swept_inner, calibration in split:
+                label = validate.label(name, {**swept, **swept_inner})
+                found.append(ConformalUse(label, scores, {**args, "calibration": calibration}))
+    return tuple(sorted(found, key=lambda c: c.label))

@@ -1,0 +1,100 @@
+"""The `datasets:` section, spelled out: which card, read by which adapter, with which parameters, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from compiler.resolve import subsets
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import DatasetUse
+from compiler.spec import validate
+from compiler.spec.language import Dataset
+from compiler.spec.plugin_ref import PREPARE, Ref, artifact_path, located
+from compiler.spec.yaml_positions import Path_
+from registry.entries import card as cards
+from registry.plugins import rule
+from registry.plugins.rule import Plugin
+
+
+def resolve(reader: Reader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
+    """Every data set.
+
+    Args:
+        reader: of the spec.
+        trained_on: names of those that models are made of, which are evaluated only if the spec says so.
+    """
+    spec = reader.spec
+    read = {name: one for name, entry in spec.datasets.items() if (one := _card(reader, entry.card, ("datasets", name, "card")))}
+    selected = {name: subsets.expressions(reader, name, card, adapter) for name, (card, adapter) in read.items()}
+    found: list[DatasetUse] = []
+    for name, entry in spec.datasets.items():
+        apart, ask = subsets.disjoint(reader, name, selected), subsets.asked(reader, name)
+        if name not in read:
+            continue
+        card, adapter = read[name]
+        select: dict[str, Any] = {**selected[name], **({"disjoint": apart} if apart else {}), **ask}
+        if entry.skip_bad:
+            select["skip_bad"] = True
+        evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
+        found += _points(reader, name, card, adapter, select, evaluate)
+    return tuple(sorted(found, key=lambda d: d.label))
+
+
+def _points(
+    reader: Reader, name: str, card: cards.Card, adapter: Plugin | None, select: Mapping[str, Any], evaluate: bool
+) -> Iterator[DatasetUse]:
+    """A data set at every point of its sweep."""
+    entry, path = reader.spec.datasets[name], ("datasets", name)
+    given = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
+    if adapter is None:
+        _no_parameters(reader, given, path)
+    for swept, args, prepare in _prepared(reader, adapter, given, entry, path) if adapter else [({}, {}, None)]:
+        yield DatasetUse(
+            label=validate.label(name, swept),
+            card=card.name,
+            adapter=adapter,
+            args=args,
+            limit=entry.limit if entry.limit is not None else reader.run_wide.limit,
+            source=entry.source or (card.name if card.layout else None),
+            evaluate=evaluate,
+            splits=tuple(sorted(set(entry.splits))) if entry.splits is not None else None,
+            missing=card.missing,
+            select=select,
+            reviews=artifact_path(entry.curated) if entry.curated else None,
+            unreviewed=entry.unreviewed,
+            subsets=subsets.named(card, adapter),
+            prepare=prepare,
+            judges=None if entry.judges is None else tuple(entry.judges),
+        )
+
+
+def _prepared(
+    reader: Reader, adapter: Plugin, given: Mapping[str, Any], entry: Dataset, path: Path_
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None]]:
+    """Every combination of an adapter's parameters and of what is made of its samples."""
+    known = replace(adapter, parameters=(*adapter.parameters, PREPARE))
+    for swept, whole in reader.combinations(known, {**given, PREPARE.name: entry.prepare}, path):
+        one, args = whole[PREPARE.name], {name: value for name, value in whole.items() if name != PREPARE.name}
+        plugin = rule.get("preparations", one["plugin"]) if one else None
+        yield swept, located(adapter, args), Ref(plugin.name, plugin, located(plugin, one["args"])) if plugin else None
+
+
+def _card(reader: Reader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
+    """The card of a data set and its adapter, where something reads it."""
+    try:
+        card = cards.load_card(name)
+    except cards.CardError as error:
+        reader.problem(path, str(error))
+        return None
+    if card.kind != "dataset":
+        reader.problem(path, f"expected the card of a data set, got '{name}', which is a {card.kind}")
+        return None
+    adapter = reader.plugin("datasets", card.adapter, path) if card.adapter else None
+    return (card, adapter) if adapter or not card.adapter else None
+
+
+def _no_parameters(reader: Reader, given: Mapping[str, Any], path: Path_) -> None:
+    for name in given:
+        reader.problem((*path, name), f"unknown key '{name}'", "nothing reads this card's data yet, so it has no parameters", key=True)

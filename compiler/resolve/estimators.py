@@ -1,0 +1,72 @@
+"""Estimators against models, before anything runs: does every model give what every estimator reads?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import ModelUse, Resolved
+from compiler.resolve.tuned import way_out
+from compiler.spec.errors import nearest, shown
+from compiler.spec.plugin_ref import Ref
+from compiler.spec.yaml_positions import Path_
+from registry.plugins import rule
+from registry.plugins.column_names import DRAWN
+from registry.plugins.columns import signals
+from registry.plugins.contracts import unknown_columns
+from registry.plugins.rule import PluginError
+
+Fault = tuple[Path_, str, str]
+"""Where in the spec, what is wrong, what to do."""
+
+
+def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
+    """Every estimator with every model that cannot give what it reads, and estimators of draws where there is one draw; and what a model
+    is said to leave out that there is not."""
+    spec = resolved.spec
+    known = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
+    for name, entry in spec.models.items():
+        told = entry.get("leave_out")
+        for i, unknown in enumerate(told if isinstance(told, list) else ()):
+            if not isinstance(unknown, str) or reader.unknown(unknown, known, "estimators"):
+                yield (
+                    ("models", name, "leave_out", i),
+                    f"expected an estimator of this spec, got {shown(unknown)}",
+                    nearest(str(unknown), known),
+                )
+    places = {name: i for i, given in enumerate(spec.estimators) for name in ([given] if isinstance(given, str) else _keys(given))}
+    for ref in resolved.estimators:
+        place: Path_ = ("estimators", places[ref.plugin.name])
+        try:
+            reads = ref.reads
+        except PluginError as error:
+            yield place, str(error), ""
+            continue
+        if wrong := next(unknown_columns("estimators", ref.plugin.name, reads), ""):
+            yield place, f"{ref.plugin.path}: {wrong}", ""
+            continue
+        for model in (m for m in resolved.models if m.asked_for(ref)):
+            missing = signals(reads) - model.gives
+            if missing:
+                gives = ", ".join(sorted(model.gives)) or "nothing"
+                message = f"{ref.label} needs {', '.join(sorted(missing))}, which the model '{model.ref.label}' cannot give"
+                yield place, f"{message} (it gives {gives})", _way_out(model, missing, ref, spec.models)
+        if DRAWN.keys() & set(reads) and spec.inference.draws < 2:
+            yield ("inference", "draws"), f"{ref.label} compares sampled answers; expected at least 2, got {spec.inference.draws}", ""
+
+
+def _keys(given: Any) -> Iterable[str]:
+    """An entry's name, where it has one: what is no name and no mapping is a problem told elsewhere."""
+    return given if isinstance(given, dict) else ()
+
+
+def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collection[str]) -> str:
+    named = model.ref.label.partition("@")[0] in models  # a model that is made here stands nowhere
+    beside = f"leave it out for this model: `leave_out: [{ref.plugin.name}]` beside {model.ref.plugin.name}" if named else ""
+    if own := way_out(model, missing):
+        return f"{own}; or {beside}" if beside else own
+    known = rule.every("models")
+    others = ", ".join(p.name for p in known if p.name != model.ref.plugin.name and missing <= rule.could_give(p))
+    way = beside or "leave one of the two out"
+    return f"{way}; models of {others} can" if others else way

@@ -1,0 +1,54 @@
+"""What of a spec has mistakes, so that nothing is told as a mistake of its own that only follows from another."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+from compiler.spec.errors import Problem
+from compiler.spec.language import Spec
+from compiler.spec.yaml_positions import Document
+
+
+class Failures:
+    """Which sections, and which names in them, cannot be told."""
+
+    def __init__(self, document: Document, problems: Sequence[Problem]) -> None:
+        """
+        Args:
+            document: the spec as it was read.
+            problems: what is wrong with it, as far as it is known; grows.
+        """
+        self._document, self._problems = document, problems
+        data = document.data if isinstance(document.data, dict) else {}
+        strange = [key for key in data if key not in Spec.model_fields]
+        self._misspelt = {near for key in strange for near in difflib.get_close_matches(key, Spec.model_fields, 1, 0.6)}
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether there may be more in the spec than can be read."""
+        return self._document.open
+
+    def names(self, section: str) -> list[str]:
+        """The keys of a section as it was written."""
+        entries = self._document.data.get(section)
+        return list(entries) if isinstance(entries, dict) else []
+
+    def of(self, section: str, name: str = "") -> bool:
+        """Whether a section as a whole has mistakes, or what it calls `name`; without a name, anything in it."""
+        if self._document.open or section in self._misspelt:
+            return True
+        places = [problem.at for problem in self._problems if problem.at[:1] == (section,)]
+        if not name or (section,) in places:
+            return bool(places)
+        plain = name.split("@")[0]
+        return any(plain in self._names(section, place[1]) for place in places)
+
+    def _names(self, section: str, key: str | int) -> Iterator[str]:
+        """What an entry of a section is called: its key; of a list the plugin, or anything where that cannot be read."""
+        if isinstance(key, str):
+            yield key
+            return
+        entries = self._document.data.get(section)
+        entry = entries[key] if isinstance(entries, list) and key < len(entries) else None
+        yield from [entry] if isinstance(entry, str) else entry if isinstance(entry, dict) else ()

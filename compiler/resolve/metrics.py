@@ -1,0 +1,155 @@
+"""Metrics: those without which another misleads; and metrics and slices against the rest of the spec, before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
+from compiler.spec import validate
+from compiler.spec.errors import nearest
+from compiler.spec.plugin_ref import Ref
+from compiler.spec.yaml_positions import Path_
+from registry import ASKED, UNCERTAIN
+from registry.entries import card as cards
+from registry.plugins import rule
+from registry.plugins.column_names import CODE_OF, GROUP_OF
+from registry.plugins.columns import field_of, judge_of, mark_of
+from registry.plugins.contracts import unknown_columns
+from registry.plugins.rule import Plugin, PluginError, meta_keys
+from registry.where.parse import FIELDS
+
+Fault = tuple[Path_, str, str]
+"""Where in the spec, what is wrong, what to do."""
+SET_COLUMNS = {"covered", "set_size"}
+PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change"}
+"""Of a perturbed variant's rows beside the clean ones."""
+UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}
+LISTS = ("references", "choices")
+"""Columns of samples that expressions cannot ask about, and metrics can."""
+CROSS = "*"
+"""Between the fields of a slice."""
+
+
+def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
+    """And those without which one of them misleads, with its own values of the parameters that both have."""
+    found = {ref.label: ref for ref in metrics}
+    for ref in metrics:
+        for name in ref.plugin.declares.get("COMPANIONS", ()):
+            plugin = rule.get("metrics", name)
+            defaults = {p.name: p.default for p in plugin.parameters}
+            args = {parameter: ref.args.get(parameter, default) for parameter, default in defaults.items()}
+            label = validate.label(name, {k: v for k, v in args.items() if v != defaults[k]})
+            if not any(other.plugin.name == name and other.args == args for other in found.values()):
+                found[label] = Ref(label, plugin, args)
+    return tuple(sorted(found.values(), key=lambda r: r.label))
+
+
+def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
+    """Every metric that reads what this spec does not make, and every field that no sample has."""
+    spec, fields = resolved.spec, _fields(reader, resolved)
+    for i, given in enumerate(spec.metrics):
+        name = given if isinstance(given, str) else next(iter(given), "") if isinstance(given, dict) else ""
+        for ref in (r for r in resolved.metrics if r.plugin.name == name):
+            try:
+                reads = set(ref.reads)
+            except PluginError as error:
+                yield ("metrics", i), str(error), ""
+                continue
+            if wrong := next(unknown_columns("metrics", name, sorted(reads)), ""):
+                yield ("metrics", i), f"{ref.plugin.path}: {wrong}", ""
+                continue
+            for message, hint in (*_sections(reader, name, reads), *_judges(reader, resolved, ref), *_unknown(fields, reads)):
+                yield ("metrics", i), message, hint
+    for i, crossed in enumerate(spec.slices):
+        for field in crossed.split(CROSS):
+            for message, hint in fields.lacks(field):
+                yield ("slices", i), message, hint
+
+
+def _sections(reader: Reader, name: str, reads: Collection[str]) -> Iterator[tuple[str, str]]:
+    if SET_COLUMNS & set(reads) and reader.lacks("conformal"):
+        yield f"{name} reads conformal sets, and this spec has none", "add a `conformal:` section"
+    if PAIRED_COLUMNS & set(reads) and reader.lacks("perturbations"):
+        yield f"{name} compares perturbed inputs with clean ones, and this spec has no perturbations", "add `perturbations:`"
+    if UNCERTAINTY_COLUMNS & set(reads) and reader.lacks("estimators"):
+        yield f"{name} reads an uncertainty, and this spec has no estimators", "add `estimators:`"
+
+
+def _judges(reader: Reader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
+    """Is there every judge whose word the metric reads, and does it measure what is read? The first that fails is told."""
+    if reader.failures.of("judges"):
+        return
+    scoring = {labels[0] for d in resolved.evaluated if (labels := resolved.judges_of(d))}
+    for column in metric.reads:
+        name, mark = judge_of(column), mark_of(column)
+        if name is None:
+            continue
+        asked = [j for j in resolved.judges if (j.label == name if name else j.label in scoring)]
+        if not asked and name:
+            yield f"{metric.plugin.name} reads ratings by the judge '{name}', which this spec has not", f"`judges: [{name}]`"
+            return
+        if mark and not any(mark in _marks(j.plugin) for j in asked):
+            able = [p.name for p in rule.every("judges") if mark in _marks(p)]
+            who = f"the judge '{name}' does not give" if name else "no judge whose ratings are scored gives"
+            message = f"{metric.plugin.name} reads the mark '{mark}', which {who}"
+            yield message, f"these do: {', '.join(able)}; name one first under `judges:`, or as `judge` of the metric"
+            return
+
+
+def _marks(judge: Plugin) -> Collection[str]:
+    """What a judge measures beside its rating."""
+    found: Collection[str] = judge.declares.get("MARKS", ())
+    return found
+
+
+def _unknown(fields: _Fields, reads: Collection[str]) -> Iterator[tuple[str, str]]:
+    for field in sorted(field_of(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))):
+        yield from fields.lacks(field)
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """Columns of samples, and keys of their meta as far as the data sets say which they have."""
+
+    names: frozenset[str]
+    complete: bool
+
+    def lacks(self, field: str) -> Iterator[tuple[str, str]]:
+        """The mistake that naming this field is. Where any key may be there, only what is all but the name of another is one."""
+        near = self.names if self.complete else difflib.get_close_matches(field, self.names, 1, SAME_WORD)
+        if field not in self.names and (self.complete or near):
+            yield f"samples have no field '{field}'", nearest(field, near)
+
+
+SAME_WORD = 0.85
+"""Likeness from which a name is another one misspelt (difflib's ratio)."""
+
+
+def _fields(reader: Reader, resolved: Resolved) -> _Fields:
+    """What samples of the evaluated data sets have."""
+    found = {*FIELDS, *LISTS, UNCERTAIN, ASKED}
+    failing = [name for name in reader.names("datasets") if reader.failures.of("datasets", name)]
+    makers = [_adapter(reader, name) for name in failing]
+    for use in resolved.evaluated:
+        if isinstance(use, DatasetUse):
+            makers.append((use.adapter, use.args) if use.adapter else None)
+            makers += [(use.prepare.plugin, use.prepare.args)] if use.prepare else []
+    keys = [meta_keys(*maker) if maker else None for maker in makers]
+    complete = None not in keys and not reader.failures.incomplete and not any(isinstance(use, PairSetUse) for use in resolved.evaluated)
+    return _Fields(frozenset(found.union(*filter(None, keys))), complete)
+
+
+def _adapter(reader: Reader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
+    """What reads a data set that has mistakes; None where these leave that open."""
+    entry = reader.spec.datasets.get(name)
+    if entry is None or entry.prepare is not None:
+        return None
+    try:
+        card = cards.load_card(entry.card)
+        return (rule.get("datasets", card.adapter), {**card.args, **(entry.model_extra or {})}) if card.adapter else None
+    except (cards.CardError, PluginError):
+        return None

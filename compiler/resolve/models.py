@@ -1,0 +1,68 @@
+"""The `models:` section, spelled out, and the models that the spec's fine-tunes make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import FinetuneUse, ModelUse
+from compiler.resolve.tuned import swept_bases, tuned_models
+from compiler.spec import validate
+from compiler.spec.errors import shown
+from compiler.spec.language import About
+from compiler.spec.plugin_ref import Ref, artifact_path, located
+from compiler.spec.references_in import names_in
+from compiler.spec.yaml_positions import Document, Path_, paths_in
+from registry.plugins import rule
+from registry.plugins.rule import Artifact, Plugin
+
+BESIDE = ("about", "leave_out")
+"""What may stand beside the plugin of a model."""
+
+
+def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
+    """Every model, those that `finetunes` make among them."""
+    found: list[ModelUse] = []
+    for name, entry in reader.spec.models.items():
+        path: Path_ = ("models", name)
+        about = _about(reader, entry, path)
+        left_out = _left_out(reader, entry, path)
+        for plugin, _, swept, args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
+            sources = names_in(plugin, args, Artifact)
+            ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
+            source = artifact_path(sources[0]) if sources else None
+            beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
+            found.append(ModelUse(ref, source, about, rule.gives(plugin, args), beneath, left_out))
+    found += tuned_models(reader.spec.name, finetunes, found, lambda tuned: _loader(reader, tuned))
+    for made, name in swept_bases(finetunes, found):
+        message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
+        reader.problem(("finetunes", made), message, "name each value of the sweep as a model of its own")
+    return tuple(sorted(found, key=lambda m: m.ref.label))
+
+
+def _loader(reader: Reader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
+    """What loads a tuned model, and its parameters where nothing else is known."""
+    loader = reader.plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
+    if loader is None:
+        return None
+    defaults = {p.name: p.default for p in loader.parameters}
+    return loader, defaults | ({"dtype": reader.run_wide.dtype} if "dtype" in defaults else {})
+
+
+def _about(reader: Reader, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
+    if entry.get("about") is None:
+        return {}
+    at = (*path, "about")
+    marks = {place: reader.document.mark((*at, *place)) for place in paths_in(entry["about"])}
+    part = Document(entry["about"], marks, {}, {})
+    found = validate.model(About, part, reader.problems)
+    return found.model_dump(exclude_none=True) if found else {}
+
+
+def _left_out(reader: Reader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
+    given = [] if entry.get("leave_out") is None else entry["leave_out"]
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(given)}")
+        return frozenset()
+    return frozenset(given)

@@ -1,0 +1,137 @@
+"""The `pairs:` section, spelled out: sets of contrastive pairs, their recipes, what each recipe reads and which category it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import PairSetUse, RecipeUse
+from compiler.spec import validate
+from compiler.spec.errors import nearest, shown
+from compiler.spec.language import PairSet, Spec
+from compiler.spec.plugin_ref import DATA, Ref, located
+from compiler.spec.references_in import names_in, names_of
+from compiler.spec.yaml_positions import Path_
+from registry.plugins.rule import DatasetName, Plugin
+
+NAME_KEY = "as"
+"""Beside a recipe's plugin: a name of its own, so that one plugin can be used twice in a set."""
+
+CATEGORY = "category"
+"""The parameter by which every recipe says pairs of which category it makes."""
+
+
+def categories(spec: Spec) -> dict[str, dict[str, Any]]:
+    """The taxonomy by path: `epistemic/knowledge` -> definition, answer, examples."""
+    return {f"{main}/{name}": c.model_dump() for main, inner in spec.taxonomy.items() for name, c in inner.items()}
+
+
+def resolve(reader: Reader) -> tuple[PairSetUse, ...]:
+    """Every set of pairs."""
+    return _Resolver(reader).resolve()
+
+
+class _Resolver:
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.spec = reader, reader.spec
+        self.categories = categories(reader.spec)
+        self.complete = True
+        """Whether every recipe could be read: only then is it known that a category lacks one."""
+
+    def resolve(self) -> tuple[PairSetUse, ...]:
+        found = [self._set(name, entry) for name, entry in self.spec.pairs.items()]
+        self._check_circles(found)
+        self._check_taxonomy(found)
+        return tuple(sorted(found, key=lambda s: s.label))
+
+    def _problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
+        self.complete = False
+        self.reader.problem(path, message, hint, key)
+
+    def _set(self, name: str, entry: PairSet) -> PairSetUse:
+        path = ("pairs", name)
+        recipes: dict[str, RecipeUse] = {}
+        if not entry.recipes:
+            self._problem((*path, "recipes"), "expected at least one recipe, got an empty list")
+        for i, item in enumerate(entry.recipes):
+            made = list(self._recipes(item, (*path, "recipes", i)))
+            self.complete &= bool(made)
+            for recipe in made:
+                label = recipe.ref.label
+                if label in recipes:
+                    hint = f"give one of them a name of its own: `{NAME_KEY}: ...` beside the plugin"
+                    self._problem((*path, "recipes", i), f"'{label}' is named twice", hint)
+                recipes[label] = recipe
+        return PairSetUse(
+            name,
+            tuple(recipes.values()),
+            f"{DATA}/{entry.curated}" if entry.curated else None,
+            entry.unreviewed,
+            entry.near_duplicates.model_dump(),
+            entry.evaluate,
+            tuple(sorted(set(entry.splits))) if entry.splits is not None else None,
+            None if entry.judges is None else tuple(entry.judges),
+        )
+
+    def _recipes(self, item: Any, path: Path_) -> Iterator[RecipeUse]:
+        own = item.get(NAME_KEY) if isinstance(item, dict) else None
+        if own is not None and not (isinstance(own, str) and validate.is_name(own)):
+            self._problem((*path, NAME_KEY), f"expected a name of letters, digits, '_', '-' and '.', at most 64, got {shown(own)}")
+            return
+        plain = (
+            {k: v for k, v in item.items() if k != NAME_KEY} if isinstance(item, dict) else {item: None} if isinstance(item, str) else item
+        )
+        one = self.reader.single(plain, "pairs", path)
+        if one is None:
+            return
+        plugin, given, at = one
+        if not any(p.name == CATEGORY for p in plugin.parameters):
+            self._problem(
+                at, f"{plugin.name} has no parameter '{CATEGORY}', by which a recipe says what it makes; add one to {plugin.path}"
+            )
+            return
+        for swept, args in self.reader.combinations(plugin, given, at):
+            datasets, category = names_in(plugin, args, DatasetName), str(args[CATEGORY])
+            good = self._check_datasets(plugin, args, at)
+            if category not in self.categories and not self.reader.failures.of("taxonomy"):
+                where = given.get(CATEGORY)
+                place = (*at, CATEGORY, where.index(category)) if isinstance(where, list) else (*at, CATEGORY)
+                self._problem(place, f"expected a category of this spec's taxonomy, got '{category}'", nearest(category, self.categories))
+            elif good and category in self.categories:
+                ref = Ref(validate.label(own or plugin.name, swept), plugin, located(plugin, args))
+                yield RecipeUse(ref, tuple(datasets), category, self.categories[category])
+
+    def _check_datasets(self, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> bool:
+        known = {**self.spec.datasets, **self.spec.pairs}
+        read = [(p.name, name) for p in plugin.parameters for name in names_of(p.annotation, args.get(p.name), DatasetName)]
+        for parameter, name in read:
+            if self.reader.unknown(name, known, "datasets", "pairs"):
+                self._problem((*at, parameter), f"expected a dataset or pair set of this spec, got '{name}'", nearest(name, known))
+        if not read:
+            self._problem(at, f"{plugin.name} reads no dataset of this spec", "name one where its parameters take a dataset")
+        return bool(read) and all(name in known for _, name in read)
+
+    def _check_circles(self, found: list[PairSetUse]) -> None:
+        sources = {s.label: [n for n in s.sources if n in self.spec.pairs] for s in found}
+        for name in sources:
+            waiting, seen = list(sources[name]), set[str]()
+            while waiting:
+                other = waiting.pop()
+                if other == name:
+                    self._problem(("pairs", name), f"the pair set '{name}' is made from itself", "name another dataset", key=True)
+                    break
+                if other not in seen:
+                    seen.add(other)
+                    waiting += sources.get(other, [])
+
+    def _check_taxonomy(self, found: list[PairSetUse]) -> None:
+        """Every category has its pairs: a benchmark that silently lacks one of its categories is not the one it says it is."""
+        made = {recipe.category for s in found for recipe in s.recipes}
+        for category in self.categories if made and self.complete and not self.reader.failures.of("pairs") else ():
+            if category not in made:
+                main, name = category.split("/")
+                hint = f"add a recipe with `category: {category}` under `pairs:`, or take it out of the taxonomy"
+                self._problem(
+                    ("taxonomy", main, name), f"a category no pair produces: no recipe makes pairs of '{category}'", hint, key=True
+                )

@@ -1,0 +1,110 @@
+"""The sections of a spec against each other: does each find in the others what it names or needs?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from compiler.resolve import estimators, metrics
+from compiler.resolve.reader import Reader
+from compiler.resolve.resolved import Resolved
+from compiler.resolve.tuned import way_out
+from compiler.spec import validate
+from compiler.spec.errors import SpecError, nearest
+from compiler.spec.plugin_ref import slug
+from compiler.spec.yaml_positions import Path_
+
+SECTIONS = (
+    "datasets", "pairs", "perturbations", "models", "finetunes", "judges", "estimators", "conformal", "abstentions", "metrics", "slices",
+)  # fmt: skip
+"""Those that hold things by the number."""
+
+
+def check_names(reader: Reader) -> None:
+    """No name is given twice among what can be named alike."""
+    spec = reader.spec
+    many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
+    for section, n in many:
+        reader.problem((section,), f"expected at most {validate.MAX_POINTS:,} of them in one spec, got {n:,}", "make several specs of it")
+    if many:
+        raise SpecError(reader.problems)
+    known = Counter(s for section in ("datasets", "pairs", "models", "finetunes") for s in getattr(spec, section))
+    for section in ("pairs", "models", "finetunes"):
+        for name in getattr(spec, section):
+            if known[name] > 1:
+                reader.problem((section, name), f"the name '{name}' is given to two of datasets, pairs, models and finetunes", key=True)
+
+
+def check_references(reader: Reader, resolved: Resolved) -> None:
+    """Puts down everything that a section names or needs and no other has."""
+    spec = resolved.spec
+    _compared(reader, resolved.scored_models)
+    for path, message, hint in estimators.faults(reader, resolved):
+        reader.problem(path, message, hint)
+    _given_by_models(reader, resolved)
+    for path, message, hint in metrics.faults(reader, resolved):
+        reader.problem(path, message, hint)
+    _judged_by(reader, resolved)
+    if spec.judging.labels is not None and reader.lacks("judges"):
+        reader.problem(("judging", "labels"), "expected a judge to hold to these labels, found none", "add `judges:`")
+    if spec.metrics and reader.lacks("models") and reader.lacks("finetunes"):
+        reader.problem(("metrics",), "expected a model to compute metrics of, found none", "add `models:`")
+    _recipes_read_one_dataset_each(reader, resolved)
+    _same_paths(reader, [*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
+
+
+def _compared(reader: Reader, names: Sequence[str]) -> None:
+    compare = reader.spec.compare
+    places: list[tuple[Path_, str]] = [] if compare.baseline is None else [(("compare", "baseline"), compare.baseline)]
+    places += [(("compare", "pairs", i, k), name) for i, pair in enumerate(compare.pairs) for k, name in enumerate(pair)]
+    for path, name in places:
+        base, plus, _ = name.partition("+")
+        failing = (
+            reader.failures.of("models", base) or reader.failures.of("finetunes", base) or (plus and reader.failures.of("abstentions"))
+        )
+        if name not in names and not failing:
+            reader.problem(path, f"expected a model of this spec, got '{name}'", nearest(name, names))
+    for i, pair in enumerate(compare.pairs):
+        if pair[0] == pair[1]:
+            reader.problem(("compare", "pairs", i), f"expected two different models, got '{pair[0]}' twice")
+
+
+def _given_by_models(reader: Reader, resolved: Resolved) -> None:
+    """Numbers that confidence and conformal sets read of every model."""
+    if resolved.spec.inference.confidence == "verify":
+        for model in (m for m in resolved.models if "p_yes" not in m.gives):
+            message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"
+            reader.problem(("inference", "confidence"), message, way_out(model, ["p_yes"]) or "use `sequence`")
+    for name in resolved.spec.conformal:
+        for model in (m for m in resolved.models if "option_logits" not in m.gives):
+            message = f"conformal sets need option_logits, which the model '{model.ref.label}' cannot give"
+            reader.problem(("conformal", name), message, way_out(model, ["option_logits"]), key=True)
+
+
+def _judged_by(reader: Reader, resolved: Resolved) -> None:
+    labels = [judge.label for judge in resolved.judges]
+    known = sorted({*labels, *(label.split("@")[0] for label in labels)})
+    places = [("datasets", name, one.judges) for name, one in reader.spec.datasets.items()]
+    places += [("pairs", name, one.judges) for name, one in reader.spec.pairs.items()]
+    for section, name, judges in places:
+        for i, judge in enumerate(judges or ()):
+            if reader.unknown(judge, known, "judges"):
+                reader.problem((section, name, "judges", i), f"expected a judge of this spec, got '{judge}'", nearest(judge, known))
+
+
+def _recipes_read_one_dataset_each(reader: Reader, resolved: Resolved) -> None:
+    labels = {d.label for d in resolved.data}
+    for pairs in resolved.pairs:
+        for name in (n for n in pairs.sources if n in reader.spec.datasets and n not in labels):
+            if points := sorted(label for label in labels if label.split("@")[0] == name):
+                message = f"recipes read one dataset, and '{name}' is a sweep of {len(points)}: {', '.join(points)}"
+                reader.problem(("pairs", pairs.label), message, "give each of them a name of its own under `datasets:`", key=True)
+
+
+def _same_paths(reader: Reader, named: Iterable[tuple[str, str]]) -> None:
+    seen: dict[tuple[str, str], str] = {}
+    for section, name in named:
+        key = (section, slug(name).lower())
+        if key in seen and seen[key] != name:
+            reader.problem((section,), f"'{seen[key]}' and '{name}' would lie in the same folder", "rename one of them")
+        seen[key] = name

@@ -1,0 +1,89 @@
+"""A checked spec -> everything it names, spelled out: every sweep expanded, every default filled in, every reference tied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compiler.resolve import abstentions, conformal, datasets, finetunes, metrics, models, pairsets
+from compiler.resolve.failures import Failures
+from compiler.resolve.reader import Reader
+from compiler.resolve.references import check_names, check_references
+from compiler.resolve.resolved import Resolved
+from compiler.resolve.tuned import Elsewhere
+from compiler.spec import validate
+from compiler.spec.errors import Problems, SpecError
+from compiler.spec.language import RunWide, Spec
+from compiler.spec.yaml_positions import Document, load, load_leniently
+
+
+def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...] = ()) -> Resolved:
+    """Read, check and spell out a spec.
+
+    Args:
+        path: of the spec.
+        root: of the checkout.
+        run_wide: params.yaml.
+        within: specs that read models of this one, and are being resolved.
+
+    Raises:
+        SpecError: with every problem found.
+    """
+    document = load_leniently(path, root)
+    problems = Problems(document.problems)
+    try:
+        resolved = _sound(document, problems, path, root, run_wide, within)
+    except SpecError as error:
+        raise SpecError(error.problems, document.sources) from None
+    if problems or resolved is None:
+        raise SpecError(problems, document.sources)
+    return resolved
+
+
+def _sound(document: Document, problems: Problems, path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...]) -> Resolved | None:
+    """What is sound of a spec, spelled out; what is not is put down once, and nothing that only follows from it."""
+    spec, sound = validate.sound_part(Spec, document, problems, {"qualm": 1, "name": path.stem, "datasets": {}})
+    if spec is None:
+        return None
+    if spec.name != path.stem:
+        problems.append(document.problem(("name",), f"expected the file's own name '{path.stem}', got '{spec.name}'"))
+    inner = (*within, path.stem)
+    elsewhere = Elsewhere(root / "specs", inner, lambda other: resolve_file(other, root, run_wide, inner))
+    return _resolve(Reader(sound, spec, run_wide, problems, elsewhere, Failures(document, problems)))
+
+
+def read_run_wide(root: Path) -> RunWide:
+    """params.yaml, checked."""
+    document = load(root / "params.yaml", root)
+    problems = Problems()
+    found = validate.model(RunWide, document, problems)
+    if found is None:
+        raise SpecError(problems, document.sources)
+    return found
+
+
+def _resolve(reader: Reader) -> Resolved:
+    spec = reader.spec
+    check_names(reader)
+    made = finetunes.resolve(reader)
+    pairs = pairsets.resolve(reader)
+    asked = datasets.resolve(reader, {d for f in made for d in f.datasets} | {d for s in pairs for d in s.sources})
+    answering = models.resolve(reader, made)
+    resolved = Resolved(
+        spec=spec,
+        seed=spec.seed if spec.seed is not None else reader.run_wide.seed,
+        files=tuple(reader.document.files),
+        datasets=asked,
+        pairs=pairs,
+        models=answering,
+        finetunes=made,
+        perturbations=reader.refs("perturbations", spec.perturbations, always_label=True),
+        judges=reader.refs("judges", spec.judges, in_order=True),
+        estimators=reader.refs("estimators", spec.estimators),
+        conformal=conformal.resolve(reader),
+        abstentions=abstentions.resolve(reader, [m.ref.label for m in answering]),
+        metrics=metrics.with_companions(reader.refs("metrics", spec.metrics)),
+    )
+    if (cells := len(resolved.models) * len(resolved.evaluated)) > 2 * validate.MAX_POINTS:
+        reader.problem(("models",), f"expected at most {2 * validate.MAX_POINTS:,} models x data sets, got {cells:,}", "make several specs")
+    check_references(reader, resolved)
+    return resolved

@@ -1,0 +1,177 @@
+"""What a resolved spec is: everything it names, spelled out.
+
+It holds no positions, comments, orders of keys or ways to write a number, so that two specs that mean the same give the
+same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compiler.spec.language import Spec
+from compiler.spec.plugin_ref import Ref
+from registry import abstaining, method_name
+from registry.plugins.rule import Plugin
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A spec, spelled out."""
+
+    spec: Spec
+    seed: int
+    files: tuple[Path, ...]
+    datasets: tuple[DatasetUse, ...]
+    pairs: tuple[PairSetUse, ...]
+    models: tuple[ModelUse, ...]
+    finetunes: tuple[FinetuneUse, ...]
+    perturbations: tuple[Ref, ...]
+    judges: tuple[Ref, ...]
+    estimators: tuple[Ref, ...]
+    conformal: tuple[ConformalUse, ...]
+    abstentions: tuple[AbstentionUse, ...]
+    metrics: tuple[Ref, ...]
+
+    @property
+    def data(self) -> list[DatasetUse | PairSetUse]:
+        """Data sets and pair sets."""
+        return [*self.datasets, *self.pairs]
+
+    @property
+    def evaluated(self) -> list[DatasetUse | PairSetUse]:
+        """What models answer, sorted by label."""
+        return sorted((d for d in self.data if d.evaluate), key=lambda d: d.label)
+
+    @property
+    def scored_models(self) -> list[str]:
+        """Every name that scores have: models, and models that abstain."""
+        return [*(m.ref.label for m in self.models), *(name for a in self.abstentions for name in a.models)]
+
+    def judges_of(self, dataset: DatasetUse | PairSetUse) -> list[str]:
+        """Labels of the judges of a data set's answers, the one that scores use first. A name without its sweep means all points of it."""
+        labels = [judge.label for judge in self.judges]
+        if dataset.judges is None:
+            return labels
+        return [label for name in dataset.judges for label in labels if name in (label, label.split("@")[0])]
+
+    def cells(self) -> int:
+        """Models x data sets x variants x estimators (at least one of each)."""
+        return len(self.models) * len(self.evaluated) * (1 + len(self.perturbations)) * max(1, len(self.estimators))
+
+
+@dataclass(frozen=True)
+class AbstentionUse:
+    """One method (one point of its sweep) on the models that it makes decline."""
+
+    label: str
+    plugin: Plugin
+    args: dict[str, Any]
+    of: tuple[str, ...]
+    options: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"label": self.label, "plugin": self.plugin.name, "args": self.args, "of": list(self.of), **self.options}
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the models that it makes decline are called."""
+        return tuple(abstaining(model, method_name(self.label, self.options["fit"])) for model in self.of)
+
+
+@dataclass(frozen=True)
+class ConformalUse:
+    """One conformal setting (one point of its sweep)."""
+
+    label: str
+    scores: tuple[Ref, ...]
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DatasetUse:
+    """One data set of the spec (one point of its sweep)."""
+
+    label: str
+    card: str
+    adapter: Plugin | None
+    """None where nothing reads the card's data yet."""
+    args: dict[str, Any]
+    limit: int | None
+    source: str | None
+    evaluate: bool
+    splits: tuple[str, ...] | None
+    missing: str = ""
+    """What will read it, where nothing does yet."""
+    select: Mapping[str, Any] = field(default_factory=dict)
+    """`where`, `uncertain`, `disjoint`, `ask` and `skip_bad` as the data stage is told, where the spec has them."""
+    reviews: str | None = None
+    """Path of people's decisions."""
+    unreviewed: str = "drop"
+    subsets: Mapping[str, str] = field(default_factory=dict)
+    """The card's subsets as expressions, by name."""
+    prepare: Ref | None = None
+    """What is made of its samples."""
+    judges: tuple[str, ...] | None = None
+    """Names of those of the spec's judges that judge its answers; None = all."""
+
+
+@dataclass(frozen=True)
+class RecipeUse:
+    """One recipe (one point of its sweep)."""
+
+    ref: Ref
+    datasets: tuple[str, ...]
+    """Data sets and other pair sets it reads, by the spec's names."""
+    category: str
+    about: dict[str, Any]
+    """The category as the taxonomy describes it."""
+
+
+@dataclass(frozen=True)
+class PairSetUse:
+    """A data set made of pairs."""
+
+    label: str
+    recipes: tuple[RecipeUse, ...]
+    reviews: str | None
+    """Path of people's decisions."""
+    unreviewed: str
+    near_duplicates: dict[str, Any]
+    evaluate: bool
+    splits: tuple[str, ...] | None
+    judges: tuple[str, ...] | None = None
+    """Names of those of the spec's judges that judge its answers; None = all."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What its recipes read, each name once."""
+        return tuple(dict.fromkeys(name for recipe in self.recipes for name in recipe.datasets))
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """One model that answers, and what it is read from."""
+
+    ref: Ref
+    source: str | None
+    about: dict[str, Any]
+    gives: frozenset[str]
+    beneath: tuple[str, ...] = ()
+    """What else lies under an adapter: paths of the models it was tuned from."""
+    left_out: frozenset[str] = frozenset()
+    """Estimators that it is not asked for: names, each of all its variants, and labels of single ones."""
+
+    def asked_for(self, estimator: Ref) -> bool:
+        return self.left_out.isdisjoint((estimator.label, estimator.plugin.name))
+
+
+@dataclass(frozen=True)
+class FinetuneUse:
+    """One model that is made here."""
+
+    ref: Ref
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]

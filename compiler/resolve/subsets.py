@@ -1,0 +1,91 @@
+"""`where:`, `uncertain:` and `disjoint:` of a data set: read, checked against what there is, spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compiler.resolve.reader import Reader
+from compiler.spec.errors import Problem, nearest
+from compiler.spec.offsets import mark_within
+from compiler.spec.plugin_ref import prompt_path, prompts_folder
+from compiler.spec.yaml_positions import Path_, dotted
+from registry import UNCERTAIN
+from registry.entries.card import Card
+from registry.plugins.rule import PROMPTS, Plugin, meta_keys
+from registry.where.parse import WhereError, parse
+from runners.prompts.templates import PromptError, fill, read_prompt
+
+
+def expressions(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
+    """A data set's expressions in their fixed spelling, by key; those with mistakes are put down and left out."""
+    declared = _meta(reader, name, card, adapter)
+    found: dict[str, str] = {}
+    for key in ("where", UNCERTAIN):
+        text: str | None = getattr(reader.spec.datasets[name], key)
+        if text is None:
+            continue
+        try:
+            found[key] = str(parse(text, declared, card.subsets))
+        except WhereError as error:
+            at: Path_ = ("datasets", name, key)
+            mark = mark_within(reader.document, at, error.at)
+            reader.problems.append(Problem(mark, dotted(at), error.message, error.hint))
+    return found
+
+
+def _meta(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
+    """Keys of its samples' meta, as its adapter has them with the arguments of card and spec; None where that is not known."""
+    given = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
+    return meta_keys(adapter, given) if adapter else None
+
+
+def named(card: Card, adapter: Plugin | None) -> dict[str, str]:
+    """The card's subsets in the fixed spelling, each without the names of others."""
+    declared = meta_keys(adapter, card.args) if adapter else None
+    return {name: str(parse(name, declared, card.subsets)) for name in sorted(card.subsets)}
+
+
+def asked(reader: Reader, name: str) -> dict[str, str]:
+    """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
+    ask, path = reader.spec.datasets[name].ask, ("datasets", name, "ask")
+    if ask is None:
+        return {}
+    place = prompt_path(ask)
+    folder = prompts_folder()
+    there = {file.stem for file in folder.glob("*.md")}
+    if ask not in there:
+        reader.problem(path, f"expected the name of a file {PROMPTS}/NAME.md, got '{ask}'", nearest(ask, there))
+        return {}
+    try:
+        fill(read_prompt("", str(folder / f"{ask}.md")), {"question": ""}, place)
+    except PromptError as error:
+        reader.problem(path, str(error))
+        return {}
+    return {"ask": place}
+
+
+def disjoint(reader: Reader, name: str, known: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What the data sets select that this one may share no sample with, by name.
+
+    Only data sets of one source are compared: elsewhere equal ids say nothing.
+    """
+    datasets, found = reader.spec.datasets, dict[str, str]()
+    entry = datasets[name]
+    for i, other in enumerate(entry.disjoint or ()):
+        path: Path_ = ("datasets", name, "disjoint", i)
+        theirs = datasets.get(other)
+        if theirs is None and reader.failures.of("datasets", other):
+            continue
+        if theirs is None or other == name:
+            reader.problem(path, f"expected another data set of this spec, got '{other}'", nearest(other, set(datasets) - {name}))
+        elif (theirs.card, theirs.source, theirs.model_extra) != (entry.card, entry.source, entry.model_extra):
+            reader.problem(
+                path,
+                f"'{other}' is of another card, source or parameters, so its samples are others anyway",
+                "name data sets of one source",
+            )
+        elif theirs.where is None:
+            reader.problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")
+        elif "where" in known.get(other, {}):
+            found[other] = known[other]["where"]
+    return found

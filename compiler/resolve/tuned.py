@@ -1,0 +1,129 @@
+"""Models that are made: by this spec's fine-tunes, or by another spec's (`SPEC:MODEL`); and what lies beneath an adapter."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.resolve.resolved import FinetuneUse, ModelUse
+from compiler.spec.errors import SpecError, nearest
+from compiler.spec.plugin_ref import DATA, Ref, slug
+from registry.entries.card import card_names
+from registry.plugins import rule
+from registry.plugins.rule import Plugin
+
+if TYPE_CHECKING:
+    from compiler.resolve.resolved import Resolved
+
+
+Loader = Callable[[FinetuneUse], tuple[Plugin, dict[str, Any]] | None]
+
+
+def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[ModelUse], loader: Loader) -> list[ModelUse]:
+    """The models that a spec's fine-tunes make.
+
+    Args:
+        spec: the spec's name.
+        finetunes: what is made.
+        models: what they may begin from.
+        loader: gives the plugin that loads a tuned model, and its parameters.
+    """
+    known = {m.ref.label: m for m in models}
+    made: list[ModelUse] = []
+    waiting = list(finetunes)
+    while waiting:
+        unmade = {f.ref.label for f in waiting}
+        ready = [f for f in waiting if not unmade & set(f.models)] or waiting  # a circle is met when stages are put in order
+        for tuned in ready:
+            found = loader(tuned)
+            if found is not None:
+                known[tuned.ref.label] = _tuned(spec, tuned, known, *found)
+                made.append(known[tuned.ref.label])
+        waiting = [f for f in waiting if f not in ready]
+    return made
+
+
+def _tuned(spec: str, tuned: FinetuneUse, known: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
+    """A tuned model keeps its base's dtype; where it is an adapter, it needs what it was tuned from."""
+    place = f"results/{spec}/models/{slug(tuned.ref.label)}"
+    bases = [known[name] for name in tuned.models if name in known]
+    dtype = {name: base.ref.args[name] for base in bases if base.ref.plugin == plugin for name in ("dtype",) if name in args}
+    adapter = any(p.declares.get("ADAPTER") for p in tuned.ref.plugins)
+    beneath = dict.fromkeys(path for base in bases if adapter for path in (base.source, *base.beneath) if path)
+    args = {**args, **dtype, "artifact": place}
+    return ModelUse(Ref(tuned.ref.label, plugin, args), place, {}, rule.gives(plugin, args), tuple(beneath))
+
+
+def way_out(model: ModelUse, missing: Iterable[str]) -> str:
+    """Which parameters of a model would bring what it does not give; empty where none would."""
+    wanted = rule.would_give(model.ref.plugin, model.ref.args, missing)
+    return f"set {' and '.join(f'`{name}`' for name in wanted)} of {model.ref.plugin.name}" if wanted else ""
+
+
+def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:
+    """Fine-tunes and the names they begin from where such a name is not one model but several."""
+    labels = {m.ref.label for m in models}
+    for tuned in finetunes:
+        for name in tuned.models:
+            if name not in labels and any(label.startswith(f"{name}@") for label in labels):
+                yield tuned.ref.label.split("@")[0], name
+
+
+class Elsewhere:
+    """Models that other specs make, named `SPEC:MODEL`."""
+
+    def __init__(self, specs: Path, within: tuple[str, ...], resolve: Callable[[Path], Resolved]) -> None:
+        """
+        Args:
+            specs: folder of the specs.
+            within: the specs that are being resolved, each for the one before it.
+            resolve: spells out another one.
+        """
+        self.specs, self.within, self._resolve = specs, within, resolve
+        self._found: dict[str, Resolved] = {}
+        self._entries: list[str] = []
+
+    def fault(self, name: str) -> tuple[str, str]:
+        """What is wrong with an artifact's name, and a hint; empty for a model that is made, and for an entry of registry/data/."""
+        spec, _, model = name.partition(":")
+        if not model:
+            return self._misspelt(name)
+        if spec in self.within:
+            return f"'{name}': {' and '.join(self.within)} would read models of each other, in a circle", "name a model of another spec"
+        path = self.specs / f"{spec}.yaml"
+        if not path.is_file():
+            return f"'{name}': there is no specs/{spec}.yaml", nearest(spec, [p.stem for p in self.specs.glob("*.yaml")])
+        try:
+            labels = [f.ref.label for f in self._spec(spec).finetunes]
+        except SpecError as error:
+            return f"'{name}': specs/{spec}.yaml has mistakes of its own: {error.problems[0]}", f"`qualm validate {spec}`"
+        return ("", "") if model in labels else (f"'{name}': specs/{spec}.yaml makes no model '{model}'", nearest(model, labels))
+
+    def _misspelt(self, name: str) -> tuple[str, str]:
+        """An entry that is not here and nearly has the name of one that is. Others are still to be added: `qualm plan` lists them."""
+        if not self._entries:
+            self._entries = sorted({f.stem for f in (self.specs.parent / DATA).glob("*.dvc")} | set(card_names()))
+        near = difflib.get_close_matches(name, self._entries, 1, 0.8)
+        if name in self._entries or (self.specs.parent / DATA / name).exists() or not near or _digits(near[0]) != _digits(name):
+            return "", ""
+        return f"no such artifact: there is no {DATA}/{name}.dvc", f"did you mean '{near[0]}'?"
+
+    def beneath(self, name: str) -> tuple[str, ...]:
+        """The models that lie under one of another spec, if that is an adapter."""
+        spec, _, model = name.partition(":")
+        if not model or self.fault(name)[0]:
+            return ()
+        return next((m.beneath for m in self._spec(spec).models if m.ref.label == model), ())
+
+    def _spec(self, name: str) -> Resolved:
+        if name not in self._found:
+            self._found[name] = self._resolve(self.specs / f"{name}.yaml")
+        return self._found[name]
+
+
+def _digits(name: str) -> list[str]:
+    """Numbers of a name, by which models of one family differ: 7b is no slip for 13b."""
+    return re.findall(r"[0-9]+", name)

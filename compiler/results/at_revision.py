@@ -1,0 +1,187 @@
+"""A benchmark as it was at a git revision or in a DVC experiment: what its score stage read, from git and DVC's cache.
+
+Nothing is checked out. The lock of that commit says what the score stage read and by which hashes; links to those objects
+of the cache make a folder that readers take for a checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.plan.plan import PlannedStage, leaves
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError, nearest
+from registry import abstaining, method_name
+from registry.dvc import pointers
+from registry.dvc.config import cache_folder
+from registry.dvc.damage import damaged_objects
+from registry.dvc.state import listing, object_path, parse_yaml
+from runners.runtime.parameters import to_lists
+
+EXPERIMENTS = "refs/exps"
+NOT_EXPERIMENTS = ("celery", "stash", "exec", "queue")
+"""What DVC keeps beside experiments."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The score stage of one spec in one state, and the folder that its paths are of."""
+
+    stage: PlannedStage
+    models: tuple[str, ...]
+    """Those that were scored, with those that abstain."""
+    root: Path
+
+
+def commit_of(project: Project, revision: str) -> str:
+    """The commit that a git revision or the name of a DVC experiment stands for.
+
+    Raises:
+        ProjectError: it stands for none, or for several experiments.
+    """
+    found = git(project.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if found is not None:
+        return found.strip()
+    experiments: dict[str, set[str]] = {}
+    for line in (git(project.root, "for-each-ref", "--format=%(objectname) %(refname)", EXPERIMENTS) or "").splitlines():
+        commit, _, ref = line.partition(" ")
+        parts = ref.removeprefix(f"{EXPERIMENTS}/").split("/")
+        if parts[0] not in NOT_EXPERIMENTS:
+            experiments.setdefault(parts[-1], set()).add(commit)
+    commits = experiments.get(revision, set())
+    if len(commits) > 1:
+        raise ProjectError(f"'{revision}' is the name of {len(commits)} experiments; give the commit, of {', '.join(sorted(commits))}")
+    if not commits:
+        hint = f"; {nearest(revision, experiments)}" if experiments else ""
+        raise ProjectError(f"'{revision}' is no git revision and no DVC experiment here{hint}")
+    return commits.pop()
+
+
+def specs_at(project: Project, commit: str) -> list[str]:
+    """Names of the specs that a commit has."""
+    listed = git(project.root, "ls-tree", "-z", "--name-only", commit, "specs/") or ""
+    return sorted(Path(name).stem for name in listed.split("\0") if name.endswith(".yaml"))
+
+
+def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False) -> Benchmark:
+    """The scored answers of a spec at a revision.
+
+    Args:
+        project: of which revision is spoken.
+        revision: of git, or the name of an experiment.
+        spec: its name at that revision.
+        pull: fetch objects that the cache lacks from the default remote.
+
+    Raises:
+        ProjectError: there is no such spec, it was not scored there, or the cache lacks what it read.
+    """
+    commit = commit_of(project, revision)
+    if spec not in specs_at(project, commit):
+        raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")
+    stages = _stages(project, commit, spec)
+    scored = next((s for s in stages.values() if s.kind == "score"), None)
+    if scored is None:
+        raise ProjectError(f"{revision}: '{spec}' has no compiled score stage; it has no metrics, or was never compiled there")
+    locked = _locked(project, commit, spec)
+    if scored.name not in locked:
+        raise ProjectError(f"{revision}: '{spec}' was compiled but not run there: its lock has no stage '{scored.name}'")
+    hashes = {dep["path"]: str(dep.get("md5")) for dep in locked[scored.name].get("deps") or []}
+    root = _folder(
+        project, f"{revision}:{spec}", commit, spec, {path: _hash(path, hashes, revision) for path in leaves(scored.inputs)}, pull
+    )
+    methods = [m for s in stages.values() if s.kind == "abstain" for m in s.params["abstentions"]]
+    abstain = [abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"]]
+    return Benchmark(scored, (*scored.inputs["generations"], *abstain), root)
+
+
+def git(root: Path, *arguments: str) -> str | None:
+    """What git says; None where it says no."""
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else None
+
+
+def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]:
+    found = {}
+    for name in (git(project.root, "ls-tree", "-z", "--name-only", commit, f"specs/{spec}/stages/") or "").split("\0"):
+        if name.endswith(".json"):
+            stage = Path(name).stem
+            try:
+                raw = json.loads(git(project.root, "show", f"{commit}:{name}") or "{}")
+                found[stage] = PlannedStage(stage, raw["kind"], "", to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], ())
+            except (ValueError, KeyError, TypeError) as error:
+                raise ProjectError(
+                    f"{commit[:10]}:{name}: not a stage as this version compiles them ({type(error).__name__}: {error}); "
+                    "`qualm compare` of a checkout of that commit reads it"
+                ) from None
+    return found
+
+
+def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
+    """The lock's stages of a spec, which lies in the root where the spec was the default one then."""
+    for place in (f"specs/{spec}/dvc.lock", "dvc.lock"):
+        text = git(project.root, "show", f"{commit}:{place}")
+        stages = pointers.stages(parse_yaml(text, f"{commit[:10]}:{place}"), f"{commit[:10]}:{place}") if text else {}
+        mine = {name: entry for name, entry in stages.items() if str(entry.get("cmd", "")).split()[-1:] == [f"{spec}/{name}"]}
+        if mine:
+            return mine
+    return {}
+
+
+def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
+    """The locked path that a path is, or is in, and its hash."""
+    for candidate in (path, *(str(p) for p in Path(path).parents)):
+        if candidate in hashes:
+            return candidate, hashes[candidate]
+    raise ProjectError(
+        f"{revision}: its lock does not name {path}; it was compiled after it was run: compare a commit whose lock is in step"
+    )
+
+
+def _folder(project: Project, name: str, commit: str, spec: str, wanted: Mapping[str, tuple[str, str]], pull: bool) -> Path:
+    """A folder with links to the objects that stand at these paths."""
+    cache = cache_folder(project.root)
+    if pull:
+        _pull(project, {md5: path for path, md5 in wanted.values()})
+    links: dict[str, Path] = {}
+    lacking = []
+    for path, md5 in sorted(set(wanted.values())):
+        files = listing(cache, md5) if md5.endswith(".dir") else {"": md5}
+        if files is None or not all(object_path(cache, h).is_file() for h in files.values()):
+            lacking.append(f"{path} ({md5})")
+            continue
+        if damaged := damaged_objects(project.root, md5):
+            raise ProjectError(f"{name}: {path} is damaged in DVC's cache: {damaged[0]}; remove that file, and `--pull` fetches it")
+        links |= {f"{path}/{relative}".rstrip("/"): object_path(cache, h) for relative, h in files.items()}
+    if lacking:
+        raise ProjectError(
+            f"{name}: not in DVC's cache here: {', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}; "
+            "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
+        )
+    root = project.root / ".qualm" / "revisions" / f"{spec}-{commit[:16]}"
+    shutil.rmtree(root, ignore_errors=True)
+    for path, target in links.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).symlink_to(target)
+    return root
+
+
+def _pull(project: Project, wanted: Mapping[str, str]) -> None:
+    from registry.dvc.config import configuration
+    from registry.dvc.remote import RemoteError, RemoteStore
+
+    cache, default = cache_folder(project.root), configuration(project.root).get("core", {}).get("remote")
+    if default is None:
+        raise ProjectError("no remote is the default; `dvc remote add -d lab URL` adds one (docs/sharing.md has recipes)")
+    try:
+        with RemoteStore(project.root, default) as store:
+            store.get(h for h in wanted if not object_path(cache, h).is_file())
+            inside = {h for md5 in wanted if md5.endswith(".dir") for h in (listing(cache, md5) or {}).values()}
+            store.get(h for h in inside if not object_path(cache, h).is_file())
+    except RemoteError as error:
+        raise ProjectError(str(error)) from error

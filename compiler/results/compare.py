@@ -1,0 +1,297 @@
+"""`qualm compare A B`: two models, two specs or two score tables; paired by sample wherever samples are at hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from compiler.project.checkout import Project
+from compiler.results.scores import Row, main_setting, read_scores, score_stage, scored_models, select
+from compiler.results.tables import measure
+from compiler.spec.errors import ProjectError, nearest
+from compiler.spec.language import Compare
+from registry.terminal.console import Console
+from registry.terminal.grids import Grid
+from registry.text import print_json
+
+if TYPE_CHECKING:
+    from compiler.plan.plan import PlannedStage
+    from runners.runtime.stage import Stage
+    from runners.scoring.cells import Cell
+
+
+CORRECTIONS = {"holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
+
+
+def compare_results(
+    project: Project,
+    spec: str | None,
+    a: str,
+    b: str,
+    as_json: bool,
+    revision: str | None = None,
+    pull: bool = False,
+    metrics: Sequence[str] | None = None,
+) -> None:
+    """`qualm compare A B`: two models of a spec, two specs, or two score tables, each as it is or was."""
+    found = compare_scores(project, spec, a, b, revision, pull, metrics)
+    if as_json:
+        print_json(found)
+        return
+    print_comparison(found, Console(highlight=False))
+
+
+def compare_scores(
+    project: Project,
+    spec: str | None,
+    a: str,
+    b: str,
+    revision: str | None = None,
+    pull: bool = False,
+    metrics: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """b minus a, paired by sample where both sides' answers are at hand; clean variant, one conformal setting.
+
+    Args:
+        project: whose results they are.
+        spec: that models without one are of; None for the default one.
+        a: a model, a spec, `SPEC:MODEL`, `REVISION:SPEC`, `REVISION:SPEC:MODEL`, or a score table.
+        b: the same, to compare it with.
+        revision: at which `a` is taken, where it names none itself.
+        pull: fetch what DVC's cache lacks of earlier revisions.
+        metrics: these alone, by plugin or label; p-values are then corrected for their number.
+
+    Returns:
+        `a`, `b`, `paired`, `level`, `test` (name, permutations, correction), `notes`,
+        `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, separate, better)
+        and `mcnemar` (dataset, both_right, only_a, only_b, both_wrong, p, p_holm).
+
+    Raises:
+        ProjectError: a name is neither a model, a spec nor a file, or nothing is shared by the two.
+    """
+    files = [Path(x) for x in (a, b)]
+    if all(f.suffix == ".parquet" for f in files):
+        return _unpaired(a, b, *(select(read_scores(f), metrics=metrics) if metrics else read_scores(f) for f in files))
+    one, other = _side(project, spec, a, revision, pull), _side(project, spec, b, None, pull)
+    if one.model and other.model:
+        return _paired((one, {one.name: one.model}), (other, {one.name: other.model}), one.name, other.name, metrics)
+    if one.model or other.model:
+        raise ProjectError(f"'{a}' and '{b}' are a model and a spec; name two models, two specs or two scores.parquet")
+    mine, yours = one.models, other.models
+    shared = {m: m for m in mine if m in yours} or ({mine[0]: yours[0]} if len(mine) == len(yours) == 1 else {})
+    if not shared:
+        raise ProjectError(f"specs '{a}' and '{b}' have no model in common: {', '.join(mine)} against {', '.join(yours)}")
+    return _paired((one, {m: m for m in shared}), (other, shared), one.name, other.name, metrics)
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one of the two names stands for."""
+
+    name: str
+    stage: PlannedStage
+    models: Sequence[str]
+    root: Path
+    """Where the stage's paths begin."""
+    model: str | None = None
+    """The one that is meant; None where the spec is."""
+
+
+def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> Side:
+    """One side, of this checkout or of a revision."""
+    first, *others = text.split(":", 2)
+    if len(others) == 2:
+        return _then(project, first, others[0] or spec, others[1] or None, text, pull)
+    if others and not (first in project.specs() and others[0] in _here(project, first).models):
+        return _then(project, first, others[0] or spec, None, text, pull)
+    if others:
+        spec, model = first, others[0]
+    else:
+        model = text
+    if revision is not None:
+        from compiler.results.at_revision import commit_of, specs_at
+
+        is_spec = not others and text in specs_at(project, commit_of(project, revision))
+        return _then(project, revision, text if is_spec else spec, None if is_spec else model, f"{revision}:{text}", pull)
+    here = _here(project, spec)
+    if model in here.models:
+        return replace(here, name=text, model=model)
+    if text in project.specs():
+        return replace(_here(project, text), name=text)
+    raise ProjectError(
+        f"'{text}' is no model of this spec, no spec and no .parquet file; {nearest(text, [*here.models, *project.specs()])}"
+    )
+
+
+def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> Side:
+    from compiler.results.at_revision import benchmark_at
+
+    found = benchmark_at(project, revision, spec or project.plan(None).spec, pull)
+    if model is not None and model not in found.models:
+        raise ProjectError(f"{name}: '{model}' is no model of that spec; {nearest(model, found.models)}")
+    return Side(name, found.stage, found.models, found.root, model)
+
+
+def _here(project: Project, spec: str | None) -> Side:
+    stage = score_stage(project, spec)
+    return Side(spec or "", stage, scored_models(project, stage, spec), project.root)
+
+
+def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
+    """Differences of two score tables: without the samples there is no pairing and so no interval of the difference."""
+    keys = ("model", "dataset", "variant", "slice", "metric")
+    others = {tuple(r[k] for k in keys): r for r in yours}
+    found = []
+    for row in mine:
+        other = others.get(tuple(row[k] for k in keys))
+        if other and (row["variant"], row["slice"]) == ("clean", "all"):
+            delta = None if row["value"] is None or other["value"] is None else other["value"] - row["value"]
+            named = {"dataset": row["dataset"], "model": row["model"], "metric": row["metric"], "n": min(row["n"], other["n"])}
+            found.append(named | {"a": row["value"], "b": other["value"], "delta": delta, "low": None, "high": None})
+    if not found:
+        raise ProjectError(f"{a} and {b} share no model, dataset and metric")
+    note = "score tables hold no samples, so nothing could be paired: differences stand without intervals; compare specs for those"
+    return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": [note], "differences": found, "mcnemar": []}
+
+
+Chosen = tuple[Side, Mapping[str, str]]
+"""A side, and which of its models stands for which name."""
+
+
+def _paired(one: Chosen, other: Chosen, a: str, b: str, wanted: Sequence[str] | None = None) -> dict[str, Any]:
+    from compiler.results.paired import align, differences, tests
+    from runners.scoring.evaluate import read_metrics
+
+    stage, theirs = one[0].stage, {json.dumps(m, sort_keys=True) for m in other[0].stage.params["metrics"]}
+    shared = [m for m in stage.params["metrics"] if json.dumps(m, sort_keys=True) in theirs]
+    metrics = read_metrics(_chosen(shared, wanted))
+    interval, test = stage.params["interval"], _test_of(stage)
+    result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "test": test, "notes": []}
+    result |= {"differences": [], "mcnemar": []}
+    cells = [_cells(*side) for side in (one, other)]
+    for name in one[1]:
+        pairs = []
+        for dataset in [d for n, d in cells[0] if n == name and (n, d) in cells[1]]:
+            mine, yours, dropped = align(cells[0][name, dataset], cells[1][name, dataset])
+            if dropped:
+                result["notes"].append(f"{dataset}: {dropped:,} questions are not the same on both sides and were left out")
+            if mine.samples.n:
+                pairs.append((mine, yours))
+            if len(set(mine.samples.groups)) < mine.samples.n:
+                result["notes"].append(f"{dataset}: McNemar's test takes questions for independent; the intervals resample whole groups")
+        model = {} if a in one[1] else {"model": name}
+        for mine, yours in pairs:
+            sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"], test["correction"]
+            found = differences(mine, yours, metrics, *sizes)
+            result["differences"] += [d.as_json() | model for d in found]
+        result["mcnemar"] += [t.as_json() | model for t in tests(pairs)]
+    if one[0].root != other[0].root:
+        result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
+    if not result["differences"]:
+        raise ProjectError(f"'{a}' and '{b}' have no dataset and metric in common")
+    return result
+
+
+def _chosen(metrics: Sequence[dict[str, Any]], wanted: Sequence[str] | None) -> list[dict[str, Any]]:
+    """The metrics that are wanted, by plugin or label; all where none is named."""
+    names = {name for m in metrics for name in (m["label"], m["plugin"])}
+    for name in wanted or ():
+        if name not in names:
+            raise ProjectError(f"no metric '{name}' that both sides have; {nearest(name, names)}")
+    return [m for m in metrics if not wanted or {m["label"], m["plugin"]} & set(wanted)]
+
+
+def _test_of(stage: PlannedStage) -> dict[str, Any]:
+    """How differences are tested: as the spec's `compare:` says, where it compares, else as specs do by default."""
+    settings = stage.params.get("compare") or Compare().model_dump()
+    return {"name": "paired permutation", "permutations": settings["permutations"], "correction": settings["correction"]}
+
+
+def _cells(side: Side, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
+    """(name, dataset) -> the clean cell of the model that stands for the name."""
+    from runners.data.splits import read_scored
+    from runners.runtime.records import RecordError
+    from runners.runtime.stage import StageError
+    from runners.scoring.cells import Tables, read_cells
+
+    stage = _run_time(side, set(models.values()))
+    found = {}
+    try:
+        datasets = [read_scored(stage, name, folder) for name, folder in stage.inputs["datasets"].items()]
+        tables = Tables(stage, datasets)
+        for samples in datasets:
+            for cell in read_cells(stage, samples, tables):
+                if cell.variant == "clean":
+                    main = main_setting(list(cell.settings))
+                    cell.settings = {name: s for name, s in cell.settings.items() if name == main}
+                    found.update({(name, samples.name): cell for name, model in models.items() if model == cell.model})
+    except (RecordError, StageError) as error:
+        raise ProjectError(f"{error}; `qualm plan` shows what is missing, `dvc pull` fetches what others have computed") from error
+    return found
+
+
+def _run_time(side: Side, models: set[str]) -> Stage:
+    """The score stage as a runner sees it, with absolute paths and only the wanted models."""
+    from runners.runtime.settings import Settings
+    from runners.runtime.stage import Stage
+
+    def absolute(tree: Any) -> Any:
+        return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(side.root / tree)
+
+    planned = side.stage
+    inputs = absolute(dict(planned.inputs))
+    inputs["generations"] = {m: files for m, files in inputs["generations"].items() if any(n == m or n.startswith(f"{m}+") for n in models)}
+    return Stage(planned.name, "", planned.name, planned.kind, planned.params, inputs, {}, planned.seed, Settings())
+
+
+def print_comparison(found: Mapping[str, Any], console: Console) -> None:
+    """Differences as a table; a row is bright where its interval leaves out 0, green where b is better and red where a is."""
+    console.print(Text.assemble(("a ", "dim"), (found["a"], "bold"), ("   b ", "dim"), (found["b"], "bold")))
+    for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in found["differences"]):
+        _differences([d for d in found["differences"] if (d.get("model", ""), d["dataset"]) == group], group, found).print(console)
+        console.print()
+    if test := found["test"]:
+        named = CORRECTIONS.get(test["correction"])
+        how = f"{named}: corrected over the metrics of a table" if named else "uncorrected"
+        console.print(Text(f"p: {test['name']} test, {test['permutations']:,} exchanges of whole groups; {how}", style="dim"))
+    for t in found["mcnemar"]:
+        where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
+        counts = f"only a right {t['only_a']:,}, only b right {t['only_b']:,}"
+        corrected = f", Holm {t['p_holm']:.3g}" if t["p_holm"] != t["p"] else ""
+        console.print(Text(f"McNemar, exact, {where}: {counts}: p = {t['p']:.3g}{corrected}"))
+    for note in found["notes"]:
+        console.print(Text(note, style="dim"))
+
+
+def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], found: Mapping[str, Any]) -> Grid:
+    """One table; `n` is a column only where rows differ in it."""
+    counts, correction = {d["n"] for d in rows}, found["test"]["correction"] if found["test"] else None
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "a": lambda d: measure(d["a"]),
+        "b": lambda d: measure(d["b"]),
+        "b − a": lambda d: _plain(d["delta"], "+.3f"),
+    }
+    if found["level"]:
+        columns[f"{found['level']:.0%} interval"] = lambda d: "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
+    if correction:
+        columns["p"] = lambda d: _plain(d["p"], ".4f")
+        columns |= {} if correction == "none" else {CORRECTIONS[correction]: lambda d: _plain(d["p_adjusted"], ".4f")}
+    if len(counts) > 1:
+        columns["n"] = lambda d: f"{d['n']:,}"
+    title = Text(" · ".join(x for x in group if x), style="bold")
+    title.append(f"  n = {rows[0]['n']:,}" if len(counts) == 1 else "", style="dim")
+    grid = Grid([("metric", "left"), *((name, "right") for name in columns)], title)
+    for d in rows:
+        style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("separate") else "dim")
+        grid.add(d["metric"], *(cell(d) for cell in columns.values()), style=style)
+    return grid
+
+
+def _plain(value: float | None, form: str = ".3f") -> str:
+    return "undefined" if value is None or math.isnan(value) else format(value, form)

@@ -1,0 +1,78 @@
+"""The paired tests that the score stage made, in the terminal: differences with stars, a table per dataset, slice and baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from compiler.results.scores import Row
+from compiler.results.tables import metrics_down
+from compiler.spec.errors import ProjectError
+from registry.terminal.console import Console
+from registry.terminal.grids import Grid, in_parts
+from runners.reporting.charts.heat import stars
+
+
+def read_comparisons(path: Path) -> list[Row]:
+    """The table of paired tests; empty where a spec compares nothing.
+
+    Raises:
+        ProjectError: it is not what the score stage writes.
+    """
+    from registry.sample import COMPARISONS
+    from runners.runtime.records import RecordError, read_table
+
+    if not path.is_file():
+        return []
+    try:
+        rows: list[Row] = read_table(path, COMPARISONS).to_pylist()
+    except RecordError as error:
+        raise ProjectError(str(error)) from error
+    return rows
+
+
+def matching(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
+    """The tests about scores that are shown: both models, the dataset, the slice and the metric among them."""
+    shown = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
+    return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in shown for side in "ab")]
+
+
+def show_tests(tests: Sequence[Row], correction: str, family: str, console: Console) -> None:
+    """Print differences from each baseline: metrics down, models across."""
+    for key in dict.fromkeys((t["dataset"], t["slice"], t["a"]) for t in tests):
+        here = [t for t in tests if (t["dataset"], t["slice"], t["a"]) == key]
+        models = list(dict.fromkeys(t["b"] for t in here))
+        for grid in in_parts(models, partial(_table, here, key), console.width):
+            grid.print(console)
+            console.print()
+    if tests:
+        named = {"holm": "Holm's", "benjamini_hochberg": "Benjamini and Hochberg's"}.get(correction)
+        over = "the models" if family == "metric" else "all models and metrics"
+        corrected = f"after {named} correction over {over}" if named else "uncorrected"
+        console.print(
+            Text(f"* p < .05, ** p < .01, *** p < .001 by paired permutation, {corrected}; intervals are uncorrected", style="dim")
+        )
+
+
+def _table(tests: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Grid:
+    dataset, part, baseline = key
+    title = Text(f"{dataset}{'' if part == 'all' else f' · {part}'} · difference from ", style="") + Text(baseline, style="bold")
+    return metrics_down(title, {(t["metric"], t["b"]): t for t in tests}, models, _cell)
+
+
+def _cell(test: dict[str, Any] | None) -> Text:
+    if test is None:
+        return Text("–", style="dim")
+    if test["difference"] is None:
+        return Text("undefined", style="dim italic")
+    mark = stars(test["p_adjusted"])
+    good = test["higher_is_better"] is not None and (test["difference"] > 0) == test["higher_is_better"]
+    style = "" if not mark or test["higher_is_better"] is None else "green" if good else "red"
+    text = Text(f"{test['difference']:+.3f}{mark}", style=style)
+    if test["low"] is not None:
+        text.append(f" {test['low']:+.3f} to {test['high']:+.3f}", style="dim")
+    return text

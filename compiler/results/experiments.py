@@ -1,0 +1,27 @@
+"""`qualm experiments`: what each experiment of `dvc exp run` set, and what came out of it, against the commit that it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from compiler.project.checkout import Project
+from compiler.results.at_revision import commit_of, git
+from compiler.results.revisions import diff_commits
+
+
+def experiments(project: Project, spec: str | None, metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The experiments that start from the commit that is checked out, the latest last.
+
+    Returns:
+        `name`, `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change}) of each.
+    """
+    plan, head = project.plan(spec), commit_of(project, "HEAD")
+    listed = (git(project.root, "for-each-ref", "--sort=creatordate", "--format=%(refname)", "refs/exps/") or "").split()
+    names = [ref.rpartition("/")[2] for ref in listed if f"/{head[2:]}/" in ref]
+    entries = []
+    for name in names:
+        parameters, results = diff_commits(project, plan.spec, head, commit_of(project, name))
+        kept = [r for r in results if not metrics or {r["metric"], r["metric"].partition("@")[0]} & set(metrics)]
+        entries.append({"name": name, "parameters": parameters, "results": kept})
+    return entries

@@ -1,0 +1,62 @@
+"""`qualm judges`: how far the judges of a spec agree with people, on a file of labelled answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+
+
+def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str, Any]:
+    """The reliability of every judge of a spec, by label.
+
+    Args:
+        project: whose spec.
+        spec: its name; the default one if None.
+        labels: a CSV file; what the spec names as `judging.labels` if None.
+
+    Raises:
+        ProjectError: no labels, no judges, a judge that fails.
+    """
+    from runners.contracts.judges import JudgeError
+    from runners.runtime.settings import SettingsError
+    from runners.studies.judge_reliability import LabelError, all_judges, read_labels
+
+    resolved = project.resolve(spec)
+    name = resolved.spec.judging.labels
+    if labels is None and name is None:
+        raise ProjectError(f"{resolved.spec.name}: name labelled answers by --labels FILE, or in the spec as `judging: {{labels: ENTRY}}`")
+    if not resolved.judges:
+        raise ProjectError(f"{resolved.spec.name}: has no judges; add `judges:`")
+    path = labels if labels is not None else project.root / "registry" / "data" / str(name)
+    counters: Counter[str] = Counter()
+    try:
+        return all_judges([j.as_json() for j in resolved.judges], read_labels(path), project.settings, counters)
+    except (JudgeError, LabelError, SettingsError) as error:
+        raise ProjectError(str(error)) from error
+
+
+def show(found: dict[str, Any]) -> None:
+    """A table for a terminal."""
+    from registry.terminal.console import Console
+    from registry.terminal.grids import Grid
+
+    columns = ("n", "unread", "right on refusals", "missed", "imagined", "rated", "tau-b", "p")
+    grid = Grid([("judge", "left"), *((column, "right") for column in columns)])
+    for label, of in found.items():
+        refusals, ratings = of["refusals"], of["ratings"]
+        share = _percent(refusals["accuracy"])
+        if refusals["accuracy"] is not None:
+            share += f" ({_percent(refusals['low'])} to {_percent(refusals['high'])})"
+        tau = "undefined" if ratings["tau_b"] is None else f"{ratings['tau_b']:.4f}"
+        p = "" if ratings["p"] is None else f"{ratings['p']:.3g}"
+        counts = [str(refusals["missed"]), str(refusals["imagined"]), str(ratings["n"])]
+        grid.add(label, str(of["n"]), str(of["unread"]), share, *counts, tau, p)
+    grid.print(Console(highlight=False))
+
+
+def _percent(value: float | None) -> str:
+    return "undefined" if value is None else f"{100 * value:.1f}%"

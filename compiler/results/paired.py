@@ -1,0 +1,199 @@
+"""Two sets of answers to the same questions: the difference of every metric with its interval, and McNemar's test.
+
+Both sides are measured on the same rows and in the same resamples, so what they share (easy questions, one image with
+many questions) cancels out of the difference. Comparing two intervals by eye throws that away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from runners.data.aligned import Samples
+    from runners.scoring.cells import Cell
+    from runners.scoring.evaluate import Metric
+    from runners.scoring.paired_tests import Test
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric on one dataset: b minus a, with a percentile interval over paired, grouped resamples."""
+
+    dataset: str
+    metric: str
+    a: float | None
+    b: float | None
+    delta: float | None
+    low: float | None
+    high: float | None
+    n: int
+    """Rows that both sides are measured on."""
+    higher_is_better: bool | None
+    p: float | None = None
+    """Of the permutation test: two-sided, answers exchanged within groups (`runners.scoring.paired_tests`)."""
+    p_adjusted: float | None = None
+    """Corrected over the metrics that were compared on this data set."""
+
+    @property
+    def separate(self) -> bool:
+        """The interval does not hold 0."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    @property
+    def better(self) -> str | None:
+        """`a` or `b` where the interval excludes 0 and the metric has a direction."""
+        if not self.separate or self.higher_is_better is None or self.delta is None:
+            return None
+        return "b" if (self.delta > 0) == self.higher_is_better else "a"
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "separate": self.separate, "better": self.better}
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Right and wrong answers of two models to the same questions. McNemar, Psychometrika 12, 1947; exact form."""
+
+    dataset: str
+    both_right: int
+    only_a: int
+    only_b: int
+    both_wrong: int
+    p: float
+    """Two-sided exact p: were the discordant questions split by a fair coin?"""
+    p_holm: float
+    """Corrected for the number of datasets compared (Holm, 1979)."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def mcnemar_p(only_a: int, only_b: int) -> float:
+    """Exact two-sided p-value of the discordant pairs; 1 where there are none, since nothing then speaks for either."""
+    if only_a + only_b == 0:
+        return 1.0
+    from scipy.stats import binomtest
+
+    return float(binomtest(only_a, only_a + only_b, 0.5).pvalue)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: never below the raw value, never above 1, in the order of the raw values."""
+    adjusted = [0.0] * len(values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(values)), key=lambda i: values[i])):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def align(a: Cell, b: Cell) -> tuple[Cell, Cell, int]:
+    """Both cells on their shared questions, unscored rows of either unscored in both; and how many were left out.
+
+    A question is shared if its id, text, choices, truth and references are the same on both sides.
+    """
+    import numpy as np
+
+    rows_a, rows_b = _shared(a.samples, b.samples)
+    one, other = _taken(a, rows_a), _taken(b, rows_b)
+    other = replace(other, samples=one.samples)
+    for name in one.columns.keys() & other.columns.keys():
+        _join_nan(one.columns, other.columns, name)
+    for name in one.uncertainties.keys() & other.uncertainties.keys():
+        _join_nan(one.uncertainties, other.uncertainties, name)
+    for name in one.settings.keys() & other.settings.keys():
+        mine, yours = one.settings[name], other.settings[name]
+        mine.is_calibration = yours.is_calibration = np.maximum(mine.is_calibration, yours.is_calibration)
+        for score in mine.scores.keys() & yours.scores.keys():
+            for column in mine.scores[score].keys() & yours.scores[score].keys():
+                _join_nan(mine.scores[score], yours.scores[score], column)
+    return one, other, max(a.samples.n, b.samples.n) - len(rows_a)
+
+
+def _shared(a: Samples, b: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    import numpy as np
+
+    columns = ["question", "references", "choices", "answer_index"]
+    places = {name: i for i, name in enumerate(b.ids.to_pylist())}
+    mine, yours = (s.table.select(columns).to_pylist() for s in (a, b))
+    pairs = [(i, places[name]) for i, name in enumerate(a.ids.to_pylist()) if name in places and mine[i] == yours[places[name]]]
+    array = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return array[:, 0], array[:, 1]
+
+
+def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
+    """The cell on some rows, as copies that may be written to."""
+    from runners.data.aligned import Samples
+    from runners.scoring.cells import Setting
+
+    settings = {
+        name: Setting(s.is_calibration[rows], {score: {k: v[rows] for k, v in columns.items()} for score, columns in s.scores.items()})
+        for name, s in cell.settings.items()
+    }
+    return replace(
+        cell,
+        samples=Samples(cell.samples.name, cell.samples.table.take(rows)),
+        columns={k: v[rows] for k, v in cell.columns.items()},
+        settings=settings,
+        uncertainties={k: v[rows] for k, v in cell.uncertainties.items()},
+    )
+
+
+def _join_nan(a: dict[str, Any], b: dict[str, Any], name: str) -> None:
+    import numpy as np
+
+    gone = np.isnan(a[name]) | np.isnan(b[name])
+    a[name], b[name] = np.where(gone, np.nan, a[name]), np.where(gone, np.nan, b[name])
+
+
+def differences(
+    a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: float, seed: int, permutations: int = 10_000, correction: str = "holm"
+) -> list[Difference]:
+    """Every metric that both cells allow, each tested by exchanging whole groups; p-values are corrected over these metrics.
+
+    The cells must be aligned.
+    """
+    import numpy as np
+
+    from runners.scoring.bootstrap import Bootstrap
+    from runners.scoring.evaluate import Slice
+    from runners.scoring.paired_tests import adjusted, compare
+
+    part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
+    tests = compare(metrics, a, b, part, level, permutations, seed)
+    corrected = adjusted([t.p for t in tests], correction)
+    return [_difference(a.samples.name, t, p) for t, p in zip(tests, corrected, strict=True)]
+
+
+def _difference(dataset: str, t: Test, p_adjusted: float) -> Difference:
+    a, b, delta, low, high, p, corrected = (_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p, p_adjusted))
+    return Difference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, corrected)
+
+
+def _null(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def tests(pairs: Sequence[tuple[Cell, Cell]]) -> list[McNemar]:
+    """McNemar's test per dataset, where all verdicts are right or wrong; half-right ratings have no such test."""
+    import numpy as np
+
+    counts: list[tuple[str, list[int]]] = []
+    for a, b in pairs:
+        one, other = a.columns["correct"], b.columns["correct"]
+        scored = ~np.isnan(one) & ~np.isnan(other)
+        one, other = one[scored], other[scored]
+        if scored.any() and set(np.unique(np.concatenate([one, other]))) <= {0.0, 1.0}:
+            right, also = one == 1, other == 1
+            counts.append((a.samples.name, [int(c.sum()) for c in (right & also, right & ~also, ~right & also, ~right & ~also)]))
+    raw = [mcnemar_p(cells[1], cells[2]) for _, cells in counts]
+    return [
+        McNemar(name, cells[0], cells[1], cells[2], cells[3], p, corrected)
+        for (name, cells), p, corrected in zip(counts, raw, holm(raw), strict=True)
+    ]

@@ -1,0 +1,92 @@
+"""Two revisions of a benchmark side by side: the spec's text, the resolved parameters, the results."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from compiler.forecast.rebuilds import differences
+from compiler.plan.plan import Plan
+from compiler.project.checkout import Project
+from compiler.results.at_revision import commit_of, git
+from registry.formats import textfiles
+
+Key = tuple[str, str, str]
+"""Model, data set, metric."""
+
+
+Files = Mapping[str, Any]
+"""Content of a benchmark's compiled stages by name, and its results under `RESULTS`."""
+RESULTS = ""
+
+
+def diff_revision(project: Project, spec: str | None, revision: str) -> dict[str, Any]:
+    """What changed between a git revision, or a DVC experiment, and the working tree.
+
+    Returns:
+        `spec_diff` (unified diff lines), `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change}).
+    """
+    plan = project.plan(spec)
+    commit = commit_of(project, revision)
+    file = f"specs/{plan.spec}.yaml"
+    old_text, new_text = _at(project, commit, file) or "", textfiles.read_text(project.root / file)
+    lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), f"{file} at {revision}", file, lineterm="", n=1)
+    parameters, results = compared(_files_at(project, plan.spec, commit), _files_here(project, plan))
+    return {"spec": plan.spec, "revision": revision, "spec_diff": list(lines), "parameters": parameters, "results": results}
+
+
+def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """Parameters and results that differ between two commits."""
+    return compared(_files_at(project, spec, old), _files_at(project, spec, new))
+
+
+def compared(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """`parameters` ({stage, change}) and `results` ({model, dataset, metric, old, new, change}) that differ."""
+    parameters: list[dict[str, str]] = []
+    for name in sorted((old.keys() | new.keys()) - {RESULTS}):
+        if name not in new:
+            parameters.append({"stage": name, "change": "is gone"})
+        elif name not in old:
+            parameters.append({"stage": name, "change": "is new"})
+        else:
+            parameters += [{"stage": name, "change": str(r)} for r in differences(old[name], new[name])]
+    return parameters, _results(_flat(old[RESULTS]), _flat(new[RESULTS]))
+
+
+def _files_at(project: Project, spec: str, commit: str) -> Files:
+    folder = f"specs/{spec}/stages/"
+    names = (git(project.root, "ls-tree", "--name-only", commit, folder) or "").split()
+    stages = {Path(name).stem: json.loads(_at(project, commit, name) or "{}") for name in names}
+    return {**stages, RESULTS: json.loads(_at(project, commit, f"results/{spec}/metrics.json") or "{}")}
+
+
+def _files_here(project: Project, plan: Plan) -> Files:
+    """Stages as the spec compiles now; but where the spec is as it was committed, as they lie there: `dvc exp apply` sets parameters."""
+    results = project.root / "results" / plan.spec / "metrics.json"
+    stages: dict[str, Any] = {s.name: s.as_json() for s in plan.stages}
+    if git(project.root, "status", "--porcelain", "--", "specs/*.yaml", "params.yaml") == "":
+        lying = {name: project.root / "specs" / plan.spec / "stages" / f"{name}.json" for name in stages}
+        stages |= {name: json.loads(textfiles.read_text(path)) for name, path in lying.items() if textfiles.is_file(path)}
+    return {**stages, RESULTS: json.loads(textfiles.read_text(results)) if textfiles.is_file(results) else {}}
+
+
+def _results(old: Mapping[Key, float], new: Mapping[Key, float]) -> list[dict[str, Any]]:
+    changes = []
+    for key in sorted(old.keys() | new.keys()):
+        a, b = old.get(key), new.get(key)
+        if a != b:
+            change = b - a if a is not None and b is not None else None
+            model, dataset, metric = key
+            changes.append({"model": model, "dataset": dataset, "metric": metric, "old": a, "new": b, "change": change})
+    return changes
+
+
+def _flat(metrics: Mapping[str, Any]) -> dict[Key, float]:
+    return {(m, d, k): v for m, sets in metrics.items() for d, values in sets.items() for k, v in values.items()}
+
+
+def _at(project: Project, revision: str, path: str) -> str | None:
+    return git(project.root, "show", f"{revision}:{path}")

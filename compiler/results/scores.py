@@ -1,0 +1,110 @@
+"""A spec's score table: where it lies, and which of its rows were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError, nearest
+from registry import abstaining, method_name
+
+if TYPE_CHECKING:
+    from compiler.plan.plan import PlannedStage
+
+Row = dict[str, Any]
+
+
+def score_stage(project: Project, spec: str | None) -> PlannedStage:
+    plan = project.plan(spec)
+    for stage in plan.stages:
+        if stage.kind == "score":
+            return stage
+    raise ProjectError(f"spec '{plan.spec}' has no metrics, so there are no scores; add a `metrics:` section")
+
+
+def scored_models(project: Project, score: PlannedStage, spec: str | None) -> list[str]:
+    """Models of a score stage, and after them those that abstain."""
+    methods = [m for stage in project.plan(spec).stages if stage.kind == "abstain" for m in stage.params["abstentions"]]
+    found = [abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"]]
+    return [*score.inputs["generations"], *found]
+
+
+def read_scores(path: Path) -> list[Row]:
+    """Rows of a score table.
+
+    Raises:
+        ProjectError: there is none, or it is none.
+    """
+    from registry.sample import SCORES
+    from runners.runtime.records import RecordError, read_table
+
+    if not path.is_file():
+        raise ProjectError(f"{path}: no scores there; run the benchmark with `qualm run`, or fetch its results with `dvc pull`")
+    try:
+        rows: list[Row] = read_table(path, SCORES).to_pylist()
+    except RecordError as error:
+        raise ProjectError(str(error)) from error
+    return rows
+
+
+def select(
+    rows: Sequence[Row],
+    models: Sequence[str] | None = None,
+    datasets: Sequence[str] | None = None,
+    metrics: Sequence[str] | None = None,
+    variants: Sequence[str] | None = None,
+    slices: Sequence[str] | None = None,
+) -> list[Row]:
+    """The rows that fit; a metric may be named by its whole label, without its brackets, or by its plugin alone.
+
+    Raises:
+        ProjectError: a filter names something that is not there, with the nearest name.
+    """
+    filters: dict[str, Sequence[str] | None] = {"model": models, "dataset": datasets, "variant": variants, "slice": slices}
+    kept = list(rows)
+    for column, wanted in filters.items():
+        if wanted is None and column in ("variant", "slice"):
+            wanted = ["clean" if column == "variant" else "all"]
+        if wanted:
+            _known(column, wanted, {r[column] for r in rows})
+            kept = [r for r in kept if r[column] in wanted]
+    if metrics:
+        _known("metric", metrics, {name for r in rows for name in _names(r["metric"])})
+        return [r for r in kept if set(_names(r["metric"])) & set(metrics)]
+    settings = settings_of(r["metric"] for r in rows)
+    others = {s for s in settings if s != main_setting(settings)}
+    return [r for r in kept if _where(r["metric"]) not in others and _where(r["metric"]).rpartition("/")[0] not in others]
+
+
+def _known(column: str, wanted: Sequence[str], there: set[str]) -> None:
+    for name in wanted:
+        if name not in there:
+            raise ProjectError(f"no {column} '{name}' in these results; {nearest(name, there)}")
+
+
+def _names(label: str) -> tuple[str, str, str]:
+    return label, label.partition("[")[0], label.partition("[")[0].partition("@")[0]
+
+
+def _where(label: str) -> str:
+    return label.partition("[")[2].removesuffix("]")
+
+
+def conformal_setting(label: str, settings: Sequence[str]) -> str:
+    """The setting whose test rows a metric is over; empty for a metric over all rows."""
+    where = _where(label)
+    found = where if where in settings else where.rpartition("/")[0]
+    return found if found in settings and "rows=all" not in label.partition("[")[0] else ""
+
+
+def settings_of(labels: Iterable[str]) -> list[str]:
+    """Conformal settings, known by their mean over scores."""
+    return list(dict.fromkeys(_where(a).removesuffix("/mean") for a in labels if _where(a).endswith("/mean")))
+
+
+def main_setting(settings: Sequence[str]) -> str:
+    """The one that is shown where none is asked for: `ours`, else the first that is no share of a study."""
+    plain = [s for s in settings if not s.startswith("share@")] or [*settings, ""]
+    return "ours" if "ours" in plain else plain[0]

@@ -1,0 +1,92 @@
+"""Results in the terminal: `qualm show` prints scores with their intervals, `qualm compare` differences with theirs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from rich.text import Text
+
+from compiler.project.checkout import Project
+from compiler.results.compare import compare_results as compare_results
+from compiler.results.comparisons import matching, read_comparisons, show_tests
+from compiler.results.scores import Row, conformal_setting, read_scores, score_stage, select, settings_of
+from compiler.results.tables import measure, metrics_down
+from registry.terminal.console import Console
+from registry.terminal.grids import Grid, in_parts
+from registry.text import print_json
+
+
+def show_results(
+    project: Project,
+    spec: str | None,
+    models: Sequence[str] | None,
+    datasets: Sequence[str] | None,
+    metrics: Sequence[str] | None,
+    variants: Sequence[str] | None,
+    slices: Sequence[str] | None,
+    as_json: bool,
+) -> None:
+    """`qualm show`: a spec's scores; without filters the clean variant, all questions, and one conformal setting."""
+    stage = score_stage(project, spec)
+    rows = read_scores(project.root / stage.outputs["scores"])
+    chosen = select(rows, models, datasets, metrics, variants, slices)
+    if as_json:
+        print_json(chosen)
+        return
+    console = Console(highlight=False)
+    show_scores(chosen, console, settings_of(r["metric"] for r in rows))
+    show_warnings(chosen, console)
+    if "comparisons" in stage.outputs:
+        tests = read_comparisons(project.root / stage.outputs["comparisons"])
+        compared = stage.params["compare"]
+        show_tests(matching(tests, chosen), compared["correction"], compared["family"], console)
+
+
+def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] | None = None) -> None:
+    """Print scores, a table per dataset, variant and slice: metrics down, as many models across as fit.
+
+    `settings` are the conformal ones, where these rows may not hold a mean over scores that tells.
+    """
+    keys = list(dict.fromkeys((r["dataset"], r["variant"], r["slice"]) for r in rows))
+    if not keys:
+        console.print("nothing fits these filters")
+    for key in keys:
+        here = [r for r in rows if (r["dataset"], r["variant"], r["slice"]) == key]
+        models = list(dict.fromkeys(r["model"] for r in here))
+        for grid in in_parts(models, partial(_score_table, here, key), console.width):
+            grid.print(console)
+            console.print()
+    of = [conformal_setting(r["metric"], settings_of(r["metric"] for r in rows) if settings is None else settings) for r in rows]
+    for setting in dict.fromkeys(filter(None, of)):
+        text = f"n of [{setting}] and [{setting}/...]: the rows on which that conformal setting does not calibrate; of other metrics all"
+        console.print(Text(text, style="dim"))
+
+
+def show_warnings(rows: Sequence[Row], console: Console) -> None:
+    """Print why values are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
+    from runners.scoring.score_warnings import notes, warnings
+
+    for line in notes(rows):
+        console.print(Text(line, style="dim"))
+    for line in warnings(rows):
+        console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))
+
+
+def _score_table(rows: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Grid:
+    dataset, variant, part = key
+    title = Text(dataset, style="bold") + Text("".join(f" · {x}" for x, plain in ((variant, "clean"), (part, "all")) if x != plain))
+    return metrics_down(title, {(r["metric"], r["model"]): r for r in rows}, models, _value, unscored=True)
+
+
+def _value(row: Row | None) -> Text:
+    if row is None:
+        return Text("–", style="dim")
+    if row["value"] is None or math.isnan(row["value"]):
+        return Text("undefined", style="dim italic")
+    text = Text(measure(row["value"]))
+    if row["low"] is not None and row["high"] is not None:
+        dash = " to " if row["low"] < 0 else "–"  # beside a minus a dash is misread
+        text.append(f" {measure(row['low'])}{dash}{measure(row['high'])}", style="dim")
+    return text

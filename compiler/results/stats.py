@@ -1,0 +1,137 @@
+"""`qualm stats`: what each data set of a spec holds, laid out as CertainlyUncertain's Table 1, and what recipes made and dropped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from registry.formats import textfiles
+from registry.terminal.console import Console
+from registry.terminal.tables import plain_table
+from registry.text import print_json
+
+ALL = "all"
+MOST_COLUMNS = 7
+"""With more categories than this they go down the side."""
+_SHORT = {"pictures (perturbed/clean)": "seen", "questions (IDK/answerable)": "asked"}
+_PICTURES, _QUESTIONS = _SHORT
+
+
+def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
+    """Count every data set and pair set of a spec that is on disk; the others are named.
+
+    Raises:
+        ProjectError: none of them is.
+    """
+    plan = project.plan(spec)
+    folders = {s.params["dataset"]: s.outputs["dataset"] for s in plan.stages if s.kind in ("data", "assemble", "curate")}
+    found = {name: read_statistics(project.root / folder) for name, folder in folders.items()}
+    there = {name: counts for name, counts in found.items() if counts is not None}
+    if not there:
+        raise ProjectError(
+            f"no data set of {plan.spec} is on disk; `dvc pull` fetches what others have made, `qualm run {plan.spec}` makes it"
+        )
+    if as_json:
+        print_json(there)
+        return
+    console = Console(highlight=False)
+    for name, counts in there.items():
+        print_statistics(name, counts, console)
+    for name in found.keys() - there.keys():
+        console.print(Text(f"{name}: not on disk; `dvc pull {folders[name]}` or `qualm run {plan.spec}`", style="dim"))
+
+
+def read_statistics(folder: Path) -> dict[str, Any] | None:
+    """The counts of a data set folder: those it was assembled with, else counted now; None where there is no such folder."""
+    from runners.data.statistics import FILE, read_samples_of, statistics
+    from runners.runtime.records import RecordError
+
+    try:
+        if (folder / FILE).is_file():
+            found: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
+            return found
+        return statistics(read_samples_of(folder)) if (folder / "samples.parquet").is_file() else None
+    except (RecordError, textfiles.TextFileError, ValueError) as error:
+        raise ProjectError(f"{folder}: {error}; make it anew by `qualm run`") from error
+
+
+def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:
+    """One data set: pictures and questions by category and split, then recipes, then what looks alike."""
+    across = _counts(name, counts, across=True)
+    fits = len(counts["categories"]) < MOST_COLUMNS and _width(across, console) <= console.width
+    table = across if fits else _counts(name, counts, across=False)
+    table.width = _width(table, console)  # wider than the terminal, if need be: no number is broken in two
+    console.print(table, crop=False)
+    if counts.get("recipes"):
+        console.print(_recipes(counts))
+    for reason, n in counts.get("dropped", {}).items():
+        console.print(f"  left out of the set: {n:,} pair{'s' * (n != 1)}, {reason}")
+    alike = counts.get("near_duplicates")
+    if alike and alike["pairs"]:
+        between = ", ".join(f"{n:,} between {pair}" for pair, n in alike["between"].items())
+        fate = "pairs on them were left out" if alike["dropped"] else "kept"
+        console.print(f"  pictures that look alike across splits (at most {alike['distance']} of 64 bits differ): {between}; {fate}")
+    console.print()
+
+
+def _width(table: Table, console: Console) -> int:
+    """Columns of the terminal that the whole table would take."""
+    return Measurement.get(console, console.options.update(max_width=1000), table).maximum
+
+
+def _counts(name: str, counts: Mapping[str, Any], across: bool) -> Table:
+    """The counts with a column for every category, or with a row."""
+    cells, categories = counts["cells"], [*counts["categories"], ALL]
+    rows: list[tuple[str, str, dict[str, str]]] = []
+    for split in counts["splits"]:
+        here = cells[split]
+        rows.append((split, _PICTURES, {c: _pair(here[c]["perturbed"], here[c]["clean"]) for c in categories}))
+        rows.append((split, _QUESTIONS, {c: _pair(here[c]["idk"], here[c]["answerable"]) for c in categories}))
+    total = {c: cells[ALL][c] for c in categories}
+    both = {c: f"{t['perturbed'] + t['clean']:,}/{t['idk'] + t['answerable']:,}" for c, t in total.items()}
+    rows.append(("total", "pictures/questions", both))
+    table = plain_table(Text(name, style="bold"))
+    if across:
+        for column in ("split", ""):
+            table.add_column(column, overflow="fold")
+        for category in categories:
+            table.add_column(_heading(category), justify="right", overflow="fold")
+        for split, what, values in rows:
+            table.add_row(split if what != _QUESTIONS else "", what, *values.values())
+    else:
+        table.caption = f"seen: {_PICTURES}; asked: {_QUESTIONS}"
+        table.caption_justify = "left"
+        table.add_column("category", overflow="fold")
+        for split, what, _ in rows:
+            table.add_column(f"{split}\n{_SHORT.get(what, 'seen/asked')}", justify="right", overflow="fold")
+        for category in categories:
+            table.add_row(Text(category or "(none)"), *(values[category] for _, _, values in rows))
+    return table
+
+
+def _pair(a: int, b: int) -> str:
+    return f"{a:,}/{b:,}" if a else f"-/{b:,}"
+
+
+def _heading(category: str) -> Text:
+    """`epistemic/knowledge` on two lines."""
+    return Text(category.replace("/", "\n", 1) if category else "(none)")
+
+
+def _recipes(counts: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("recipe", overflow="fold")
+    table.add_column("pairs", justify="right")
+    table.add_column("dropped", overflow="fold")
+    for recipe in counts["recipes"]:
+        dropped = ", ".join(f"{n:,} {reason}" for reason, n in recipe["dropped"].items()) or "-"
+        table.add_row(Text(recipe["label"]), f"{recipe['pairs']:,}", Text(dropped))
+    return table

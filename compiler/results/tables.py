@@ -1,0 +1,44 @@
+"""How tables look in the terminal, and the one shape that scores and tests share: metrics down, models across."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.text import Text
+
+from compiler.results.scores import Row
+from registry.terminal.grids import Grid
+
+
+def measure(value: float | None) -> str:
+    """A measure as the report prints it, its minus one that can be copied.
+
+    >>> measure(0.12345), measure(-0.5), measure(None)
+    ('0.123', '-0.500', 'undefined')
+    """
+    from runners.reporting.text import number
+
+    return number(value).replace("−", "-")
+
+
+def metrics_down(
+    title: Text, cells: Mapping[tuple[str, str], Row], models: Sequence[str], shown: Callable[[Row | None], Text], unscored: bool = False
+) -> Grid:
+    """A row per metric, a column per model, and over how many questions.
+
+    Args:
+        title: of the table.
+        cells: by metric and model, metrics in the order of their rows.
+        models: in the order of their columns.
+        shown: a cell, or the lack of one, in words.
+        unscored: say how many questions could not be scored (`n_unscored`).
+    """
+    grid = Grid([("metric", "left"), *((model, "right") for model in models), ("n", "right")], title)
+    for metric in dict.fromkeys(metric for metric, _ in cells):
+        row = [cells.get((metric, m)) for m in models]
+        scored = [cell for cell in row if cell]
+        counts = sorted({cell["n"] for cell in scored})
+        n = "–".join(f"{c:,}" for c in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
+        left = max((cell["n_unscored"] for cell in scored), default=0) if unscored else 0
+        grid.add(metric, *map(shown, row), Text(n + (f" (+{left:,} unscored)" if left else ""), style="dim"))
+    return grid

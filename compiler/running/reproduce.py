@@ -1,0 +1,213 @@
+"""`python -m compiler.running.reproduce ARGUMENTS`: `dvc repro ARGUMENTS` in a process of `qualm run`'s.
+
+It asks nothing and tells what it does: each stage's beginning and end (`runners.runtime.status`). What is fetched or restored is
+hashed before it is used; damaged objects, and those that a stage finds, are set aside and made anew. Locks are written whole or not at all,
+whatever is killed and when. And it ends with its parent.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from registry.dvc.config import cache_folder
+from registry.dvc.damage import Recorded, content, is_damaged, set_aside
+from registry.dvc.state import file_state, object_path
+from runners.runtime import status
+from runners.runtime.die_with_parent import die_with_parent
+
+LOG = "QUALM_DVC_LOG"
+"""Names the file for what DVC itself says; without it, that goes where it always goes."""
+TRIES = 5
+"""Times that one stage is begun; each next one only after something damaged was set aside."""
+LOCKED = 75
+"""Exit status where another DVC is at work (EX_TEMPFAIL)."""
+
+
+def main(arguments: list[str]) -> int:
+    die_with_parent()
+    if log := os.environ.get(LOG):
+        _log_to(Path(log))
+    from dvc import prompt
+    from dvc.cli import main as dvc_main
+    from dvc.commands import repro
+
+    prompt.ask = lambda *_, **__: None  # the answer of a terminal where nobody sits
+    _write_whole_files()
+    _verify_listings()
+    repro.CmdRepro = _command()
+    code: int = dvc_main(["repro", *arguments])
+    return code
+
+
+def _log_to(file: Path) -> None:
+    """Send what DVC says to a file; descriptors 1 and 2 stay, for the stages that inherit them."""
+    sys.stdout = sys.stderr = log = file.open("w", encoding="utf-8", buffering=1)
+    for name in ("dvc", "dvc_objects", "dvc_data"):
+        for handler in logging.getLogger(name).handlers:  # set up where DVC was imported before
+            if isinstance(handler, logging.StreamHandler):
+                handler.setStream(log)
+
+
+def _write_whole_files() -> None:
+    """Have DVC replace locks and `.dvc` files in one rename: killed while it writes one, it leaves half of it."""
+    from dvc.utils.serialize import _common, _yaml
+
+    def dump(path: Any, data: Any, dumper: Any, fs: Any = None, **options: Any) -> None:
+        del fs  # always this disk
+        partial = Path(".dvc/tmp") / f"{Path(path).name}.{os.getpid()}.partial"
+        with partial.open("w", encoding="utf-8") as file:
+            dumper(data, file, **options)
+        partial.replace(path)
+
+    _common._dump_data = _yaml._dump_data = dump
+
+
+def _verify_listings() -> None:
+    """Have DVC compare the list of a folder's files with its hash: by a damaged one it would restore a folder of another hash."""
+    from dvc_data.hashfile import tree
+    from dvc_objects.errors import ObjectFormatError
+
+    reader: Any = tree.Tree
+    load = reader.load.__func__
+
+    def verified(cls: type[Any], store: Any, hash_info: Any, *more: Any, **options: Any) -> Any:
+        place, root = object_path(cache_folder(Path.cwd()), hash_info.value), Path.cwd()
+        if store.oid_to_path(hash_info.value) == str(place) and place.is_file() and is_damaged(place, hash_info.value):
+            aside = set_aside(root, Recorded(hash_info.value, hash_info.value)).relative_to(root)
+            status.tell("damaged", path=str(place), aside=str(aside))
+            raise ObjectFormatError(f"{place} is corrupted")
+        return load(cls, store, hash_info, *more, **options)
+
+    reader.load = classmethod(verified)
+
+
+def _command() -> type[Any]:
+    from dvc.commands.repro import CmdRepro
+    from dvc.lock import LockError
+
+    class Reproduce(CmdRepro):  # type: ignore[misc]
+        def __init__(self, args: Any) -> None:
+            super().__init__(args)
+            names = self.repo.config["remote"]
+            self.repo._config = {"remote": {name: {"verify": True} for name in names}}  # outlives the reloads during a run
+            self.repo._reset()
+
+        @property
+        def _repro_kwargs(self) -> dict[str, Any]:
+            return {**super()._repro_kwargs, "repro_fn": reproduce}
+
+        def do_run(self) -> int:
+            try:
+                code: int = super().do_run()
+                return code
+            except Exception as error:
+                causes = list(_causes(error))
+                if lock := next((cause for cause in causes if isinstance(cause, LockError)), None):
+                    status.tell("locked", error=str(lock))
+                    return LOCKED
+                status.tell("error", error=": ".join(str(cause) for cause in causes))
+                raise
+
+    return Reproduce
+
+
+def reproduce(stage: Any, **options: Any) -> Any:
+    """One stage of `dvc repro`, told and verified; what DVC returns of it."""
+    from dvc.lock import LockError
+
+    status.tell("begin", stage=stage.addressing)
+    try:
+        result, how = _until_whole(stage, options)
+    except LockError:
+        raise
+    except Exception:
+        status.tell("failed", stage=stage.addressing)
+        raise
+    status.tell("end", stage=stage.addressing, how=how)
+    return result
+
+
+def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
+    """Reproduce a stage, and again while something damaged was set aside on the way."""
+    from dvc.exceptions import DvcException
+    from dvc.repo.reproduce import _reproduce_stage
+
+    for _ in range(TRIES):
+        before, offset = _states(stage), status.position()
+        try:
+            result = _reproduce_stage(stage, **options)
+        except Exception:
+            if _unlinked(stage):
+                options = {**options, "pull": False}
+            elif not status.told_since(offset, "damaged"):
+                raise
+        else:
+            if status.told_since(offset, "started"):
+                return result, "ran"
+            if not (fresh := [out for out in stage.outs if _state(out) not in (None, before[out.fs_path])]):
+                return result, "unchanged"
+            if not _set_damaged_aside(stage, fresh):
+                return result, "restored" if stage.cmd else "fetched"
+        stage = _reloaded(stage)
+        for maker in _upstream(stage):
+            if not all(out.exists for out in maker.outs):
+                reproduce(maker, **{**options, "upstream": _upstream(maker), "force": False})
+    raise DvcException(f"{stage.addressing}: damaged again after {TRIES} attempts; `qualm data verify` says what is damaged where")
+
+
+def _reloaded(stage: Any) -> Any:
+    """A stage as its files have it: DVC takes a stage that has failed for one whose lock is in step, and would restore old outputs."""
+    stage.repo._reset()
+    return next(other for other in stage.repo.index.stages if other == stage)
+
+
+def _unlinked(stage: Any) -> bool:
+    """Take away outputs with links to nothing, which DVC leaves where it pulls what nobody has into a checkout of links."""
+    links = [file for out in stage.outs for file in (Path(out.fs_path), *Path(out.fs_path).rglob("*")) if file.is_symlink()]
+    dangling = [link for link in links if not link.exists()]
+    for link in dangling:
+        link.unlink()
+    return bool(dangling)
+
+
+def _upstream(stage: Any) -> list[Any]:
+    return list(stage.repo.index.graph.successors(stage))
+
+
+def _states(stage: Any) -> dict[str, Any]:
+    return {out.fs_path: _state(out) for out in stage.outs}
+
+
+def _state(out: Any) -> Any:
+    """What is another when an output was written anew; None where there is none."""
+    place = Path(out.fs_path)
+    if place.is_dir():
+        return {str(file): file_state(file) for file in sorted(place.rglob("*")) if file.is_file()}
+    return file_state(place) if place.exists() else None
+
+
+def _set_damaged_aside(stage: Any, outs: list[Any]) -> bool:
+    """Hash restored outputs; whether any was not what DVC took it for."""
+    root = Path(stage.repo.root_dir)
+    damaged = False
+    for out in outs:
+        record = Recorded(Path(os.path.relpath(out.fs_path, root)).as_posix(), str(out.hash_info.value))
+        if content(root, record.path) != record.md5:
+            damaged = True
+            status.tell("damaged", path=record.path, aside=str(set_aside(root, record).relative_to(root)))
+    return damaged
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,179 @@
+"""`qualm run`: compile, say what will happen, have DVC do it with a line per stage, point at the report."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from rich.markup import escape
+
+from compiler.forecast.rebuilds import foretell
+from compiler.plan.emit import pipeline_path, write
+from compiler.plan.plan import Plan
+from compiler.project.checkout import Project
+from compiler.running.follow import Follower
+from compiler.running.reproduce import LOCKED, LOG
+from compiler.spec.errors import ProjectError
+from compiler.terminal.views import console
+from registry.terminal.console import Console
+from runners.runtime import status
+from runners.runtime.stamp import write_stamp
+
+INTERRUPTED = 130
+
+
+def run_pipeline(project: Project, spec: str | None, arguments: list[str], verbose: bool = False) -> int:
+    """Rebuild a spec's results. Returns 0, 1 where something is missing or a stage failed, or 130 where a person stopped it.
+
+    Args:
+        project: the checkout.
+        spec: name or path; the default one if None.
+        arguments: for `dvc repro`.
+        verbose: show what DVC itself says instead of a line per stage.
+    """
+    if {"-i", "--interactive"} & {*arguments}:
+        raise ProjectError("`qualm run` asks nothing; `dvc repro --interactive` asks before every stage")
+    with only_run(project.root) as other:
+        if other is not None:
+            console().print(f"[red]{escape(other)}[/]")
+            return 1
+        return _run(project, spec, arguments, verbose or "--dry" in arguments)
+
+
+def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool) -> int:
+    plan = project.plan(spec)
+    default = project.run_wide.default
+    before = project.before(plan)
+    write(project.root, [*before, plan], default)
+    forecasts = foretell(plan, project.root, default, before)
+    counts = Counter(f.action for f in forecasts)
+    out = console()
+    out.print(
+        f"[bold]{plan.spec}[/]: {len(forecasts)} stages, {counts['run']} to run, {counts['perhaps']} perhaps, "
+        f"{counts['restore']} to restore, {counts['unchanged']} up to date"
+    )
+    for lack in dict.fromkeys(str(r) for f in forecasts for r in f.reasons if r.kind == "missing"):
+        out.print(f"[red]{escape(lack)}[/]")
+    if counts["blocked"]:
+        return 1
+    start = time.monotonic()
+    stages = sum(len(p.stages) for p in [*before, plan])
+    code = reproduce(project, ["--pull", pipeline_path(plan.spec, default), *arguments], stages, verbose)
+    report = project.root / "results" / plan.spec / "report.html"
+    if code == 0:
+        write_stamp(plan.spec, project.root)
+        out.print(f"[bold]{plan.spec}[/] is up to date after {time.monotonic() - start:.0f} s; `qualm show {plan.spec}` shows the scores")
+        _warn(project, plan, out)
+        if report.is_file():
+            out.print(f"report: {report.relative_to(project.root)}")
+    elif code == INTERRUPTED:
+        out.print("[red]interrupted[/]; what was done is kept: run it again to go on")
+    elif code != LOCKED:
+        out.print("[red]stopped[/]; what was done is kept: run it again to go on (-v shows what DVC says)")
+    return code if code in (0, INTERRUPTED) else 1
+
+
+def _warn(project: Project, plan: Plan, out: Console) -> None:
+    """What a glance at the scores would miss."""
+    from compiler.results.scores import read_scores
+    from compiler.results.show import show_warnings
+
+    for stage in plan.stages:
+        if stage.kind == "score" and (path := project.root / stage.outputs["scores"]).is_file():
+            show_warnings(read_scores(path), out)
+
+
+def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool) -> int:
+    """`dvc repro ARGUMENTS` with a line for each of so many stages; its exit status, 130 where it was stopped."""
+    logs = project.root / ".qualm" / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    events, words, log = logs / "run.events", logs / "run.stages.log", logs / "run.dvc.log"
+    for file in (events, words, log):
+        file.write_bytes(b"")
+    environment = {**project.environment, status.FILE: str(events), **({} if verbose else {LOG: str(log)})}
+    command = [sys.executable, "-m", "compiler.running.reproduce", *arguments]
+    with words.open("ab") as stream, Follower(console(), events, words, stages, quiet=verbose) as follower:
+        outlet: IO[bytes] | None = None if verbose else stream
+        process = subprocess.Popen(
+            command, cwd=project.root, env=environment, stdin=subprocess.DEVNULL, stdout=outlet, stderr=outlet and subprocess.STDOUT
+        )
+        code = _wait(process, follower)
+    if code == LOCKED:
+        console().print(f"[red]{escape(_other_dvc(project.root, events))}[/]")
+    return code
+
+
+def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
+    """Follow a run to its end, through Ctrl-C: the terminal sends that to DVC and its stage too, and they end in order.
+
+    A second one, and SIGTERM or SIGHUP at once, end DVC; its stage ends with it (`runners.runtime.die_with_parent`).
+    """
+    interrupts = 0
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        nonlocal interrupts
+        del frame
+        interrupts += 1
+        if signum != signal.SIGINT or interrupts > 1:
+            process.kill()
+
+    heeded = [s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) != signal.SIG_IGN]  # nohup stays nohup
+    previous = {signum: signal.signal(signum, stop) for signum in heeded}
+    try:
+        while process.poll() is None:
+            follower.update()
+            time.sleep(0.1)
+    finally:
+        for signum, handler in previous.items():
+            signal.signal(signum, handler)
+    follower.update()
+    return INTERRUPTED if interrupts else process.returncode
+
+
+@contextmanager
+def only_run(root: Path) -> Iterator[str | None]:
+    """Be the only `qualm run` of a checkout. Yields None, or who is at work there and what to do.
+
+    The kernel lets go of the lock when its holder dies, however it dies.
+    """
+    path = root / ".qualm" / "locks" / "run.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            yield _busy(f"another run is at work in this project ({lock.read().strip() or 'it has just begun'})")
+            return
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}\n")
+        lock.flush()
+        yield None
+
+
+def _other_dvc(root: Path, events: Path) -> str:
+    """Who keeps DVC from working here, as far as it knows."""
+    lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
+    told = "".join(e["error"] for e in lines if e["event"] == "locked")
+    if match := re.search(r"\(PID (\d+)\): (.+)", told):  # it is at a stage
+        return _busy(f"another DVC command is at work in this project (process {match[1]}: {match[2]})")
+    lock = root / ".dvc" / "tmp" / "lock"
+    holder = lock.read_text(encoding="utf-8").strip() if lock.is_file() else ""
+    return _busy(f"another DVC command is at work in this project (process {holder or 'unknown'})")
+
+
+def _busy(who: str) -> str:
+    return f"{who}; wait until it has ended, or stop it, and run this again"

@@ -1,0 +1,247 @@
+"""`qualm export`: which answers of a spec, by which export, and how its files get to their place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler.plan.plan import Plan, PlannedStage
+from compiler.project.checkout import Project
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import ProjectError, nearest
+from registry import CLEAN
+from registry.entries import card as cards
+from registry.formats import textfiles
+from registry.plugins import rule
+from registry.plugins.options import options
+from registry.plugins.rule import Plugin, PluginError
+
+if TYPE_CHECKING:
+    from runners.plugins.exports import About, ExportContext, Part
+
+TABLES = ("judgements", "uncertainties", "sets", "scores")
+"""Whole-spec tables that go along where they have been made."""
+
+
+RECORDED = "recorded"
+"""The model whose answers were made elsewhere."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    spec: str
+    out: Path
+    to: str
+    models: Sequence[str] | None = None
+    datasets: Sequence[str] | None = None
+    variants: Sequence[str] | None = None
+    options: Sequence[str] = ()
+    force: bool = False
+
+
+def export_results(project: Project, wanted: Wanted) -> None:
+    """Write the files, and say what they are, how to open them, and what they do not hold.
+
+    Raises:
+        ProjectError: an unknown format, option, model or dataset; answers that are not made; files that are there already.
+    """
+    from runners.data.dataset import BrokenSample
+    from runners.plugins.exports import ExportContext, ExportError
+    from runners.runtime.records import RecordError
+    from runners.runtime.settings import SettingsError, read_settings
+    from runners.runtime.stage import StageError
+
+    plugin = _plugin(wanted.to)
+    try:
+        args = options(plugin, wanted.options)
+    except PluginError as error:
+        raise ProjectError(str(error)) from None
+    of_datasets = plugin.declares.get("OF") == "datasets"
+    resolved, plan = project.resolve(wanted.spec), project.plan(wanted.spec)
+    out = wanted.out.absolute()
+    if out.exists() and not out.is_dir():
+        raise ProjectError(f"{wanted.out}: is a file; expected a folder to write into")
+    try:
+        with chdir(project.root), _staging(out) as folder:
+            context = ExportContext(
+                folder=folder,
+                spec=plan.spec,
+                parts=() if of_datasets else _parts(plan, wanted),
+                datasets=_datasets(resolved, plan, wanted) if of_datasets else {},
+                made=_now(),
+                settings=read_settings(),
+                title=plan.title,
+                recipe=textfiles.read_text(project.spec_path(wanted.spec)),
+                revision=_revision(project.root),
+                decoding=_decoding(resolved, plan),
+                models={m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in resolved.models},
+                about=_about(resolved),
+                tables=_tables(plan),
+                higher_is_better={m.label: m.plugin.declares.get("HIGHER_IS_BETTER") for m in resolved.metrics},
+            )
+            rule.load("exports", plugin.name)(context, **args)
+            files = _place(folder, out, wanted.force)
+    except (ExportError, RecordError, StageError, BrokenSample, SettingsError) as error:
+        raise ProjectError(str(error)) from error
+    except OSError as error:
+        raise ProjectError(f"{error.filename or out}: {error.strerror or error}; nothing was replaced") from error
+    _tell(context, wanted, files)
+
+
+def _plugin(to: str) -> Plugin:
+    try:
+        return rule.get("exports", to.replace("-", "_"))
+    except PluginError:
+        known = [name.replace("_", "-") for name in rule.names("exports")]
+        hint = nearest(to, known)
+        raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(known)}") from None
+
+
+def _parts(plan: Plan, wanted: Wanted) -> tuple[Part, ...]:
+    """Every model, dataset and variant that is asked for; their answers must have been made."""
+    from runners.data.dataset import read_variants
+    from runners.plugins.exports import Part
+
+    found: list[Part] = []
+    seen: dict[str, dict[str, None]] = {"model": {}, "dataset": {}, "variant": {}}
+    missing: list[str] = []
+    for stage in (s for s in plan.stages if s.kind == "infer"):
+        model = stage.params["model"]["label"]
+        for variant in read_variants(stage.params["variants"], stage.inputs.get("perturbed")):
+            for dataset, path in stage.outputs["generations"].items():
+                for kind, name in (("model", model), ("dataset", dataset), ("variant", variant.name)):
+                    seen[kind][name] = None
+                chosen = (wanted.models, model), (wanted.datasets, dataset), (wanted.variants or [CLEAN], variant.name)
+                if all(names is None or name in names for names, name in chosen):
+                    samples, recorded = Path(stage.inputs["datasets"][dataset]), stage.params["model"]
+                    elsewhere = recorded["args"] if recorded["plugin"] == RECORDED else None
+                    source = Path(stage.inputs["model"]) if elsewhere is not None and "model" in stage.inputs else None
+                    found.append(Part(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
+                    missing += [] if Path(path).is_file() and found[-1].samples.is_dir() else [stage.name]
+    for kind, names in (("model", wanted.models), ("dataset", wanted.datasets), ("variant", wanted.variants)):
+        for name in names or ():
+            if name not in seen[kind]:
+                there = nearest(name, seen[kind]) or f"there are: {', '.join(seen[kind]) or 'none'}"
+                raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {there}")
+    if missing:
+        command = " ".join(f"specs/{plan.spec}/dvc.yaml:{name}" for name in dict.fromkeys(missing))
+        raise ProjectError(f"answers that are not here; make or fetch them: dvc repro --pull {command}")
+    if not found:
+        raise ProjectError(f"{plan.spec}: has no models that answer anything; add `models:`")
+    return tuple(sorted(found, key=lambda p: (p.model, p.dataset)))
+
+
+def _datasets(resolved: Resolved, plan: Plan, wanted: Wanted) -> dict[str, Path]:
+    """The data sets that are asked for, else the pair sets; they must have been made."""
+    if wanted.models or wanted.variants:
+        raise ProjectError(f"--to {wanted.to} writes data sets, of which no model or variant is a part; say which data set with -d")
+    made = {s.params["dataset"]: s for s in plan.stages if s.kind in ("data", "assemble")}
+    names = list(wanted.datasets or (s.label for s in resolved.pairs))
+    if not names:
+        raise ProjectError(f"{plan.spec}: has no pair set; say which data set with -d: {', '.join(made) or 'it has none'}")
+    for name in names:
+        if name not in made:
+            raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, made) or 'there are: ' + ', '.join(made)}")
+    folders = {name: Path(made[name].outputs["dataset"]) for name in names}
+    if missing := [made[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
+        command = " ".join(f"specs/{plan.spec}/dvc.yaml:{stage}" for stage in missing)
+        raise ProjectError(f"data sets that are not here; make or fetch them: dvc repro --pull {command}")
+    return folders
+
+
+def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
+    """What the infer stages were told about decoding."""
+    asked = resolved.spec.inference.model_dump()
+    return {k: asked[k] for k in sorted(asked) if any(k in s.params for s in plan.stages if s.kind == "infer")}
+
+
+def _about(resolved: Resolved) -> dict[str, About]:
+    """Where each dataset is from; a pair set is from all that it was made of."""
+    from runners.plugins.exports import About
+
+    found: dict[str, About] = {}
+    for d in resolved.datasets:
+        card = cards.load_card(d.card)
+        found[d.label] = About(card.title, card.licence, card.citation, card.source)
+    for s in resolved.pairs:
+        of = [about for name, about in found.items() if name.split("@")[0] in s.sources]
+        joined = ("; ".join(dict.fromkeys(getattr(a, field) for a in of if getattr(a, field))) for field in ("title", "licence", "source"))
+        title, licence, source = joined
+        found[s.label] = About(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
+    return found
+
+
+def _tables(plan: Plan) -> dict[str, Path]:
+    made = {name: Path(path) for stage in plan.stages for name, path in _outputs(stage) if name in TABLES}
+    return {name: made[name] for name in TABLES if name in made and made[name].is_file()}
+
+
+def _outputs(stage: PlannedStage) -> Iterator[tuple[str, str]]:
+    yield from ((k, v) for k, v in stage.outputs.items() if isinstance(v, str))
+
+
+def _revision(root: Path) -> str:
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _now() -> datetime:
+    """Now, or what SOURCE_DATE_EPOCH says, so that an export can be made again byte for byte."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")
+    return datetime.fromtimestamp(int(fixed), UTC) if fixed and fixed.isdecimal() else datetime.now(UTC)
+
+
+@contextmanager
+def _staging(out: Path) -> Iterator[Path]:
+    """A folder on the file system of `out`, gone at the end: files move from it in one rename each."""
+    beside = next(p for p in (out, *out.parents) if p.is_dir())
+    folder = Path(tempfile.mkdtemp(prefix=".qualm-export-", dir=beside))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _place(folder: Path, out: Path, force: bool) -> list[Path]:
+    """Move everything from staging to its place; nothing that is there is replaced unless that is wanted."""
+    files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
+    there = [f for f in files if (out / f).exists() or (out / f).is_symlink()]
+    if there and not force:
+        shown = ", ".join(map(str, there[:3])) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+        raise ProjectError(f"{out}: would replace {shown}; choose another folder, or --force")
+    for file in files:
+        (out / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).replace(out / file)
+    return files
+
+
+def _tell(context: ExportContext, wanted: Wanted, files: Sequence[Path]) -> None:
+    samples, answers = context.counts["samples"], context.counts["answers"]
+    what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
+    if context.datasets:
+        what = f"{samples:,} questions of {', '.join(context.datasets)}"
+    print(f"{wanted.out}: {len(files)} files, {what}")
+    for file in files[:6]:
+        print(f"  {file}")
+    if len(files) > 6:
+        print(f"  and {len(files) - 6} more")
+    if n := context.counts["samples without an answer"]:
+        print(f"qualm: {n:,} samples have no answer and no row", file=sys.stderr)
+    for what, n in context.lost.items():
+        print(f"qualm: not in the {wanted.to} files: {what} ({n:,})", file=sys.stderr)

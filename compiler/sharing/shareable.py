@@ -1,0 +1,180 @@
+"""What stands in the way of sharing: what a colleague's clone would lack, or build anew, or learn that it should not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from compiler.forecast.rebuilds import Forecast, foretell_clone
+from compiler.plan.emit import pipeline_path
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from registry.dvc.config import DvcStateError, configuration, shared_configuration
+from registry.dvc.objects import git, is_pointer, tracked_files
+from registry.dvc.state import read_lock
+
+SECRETS = (
+    "password", "secret_access_key", "session_token", "token", "sse_customer_key", "sas_token", "account_key", "connection_string",
+    "client_secret", "oss_key_secret", "gdrive_client_secret",
+)  # fmt: skip
+"""Settings of remotes that belong into .dvc/config.local, which git ignores."""
+
+WATCHED = ("specs", "results", "registry", "runners", "compiler", ".dvc")
+"""Folders in which a file that git does not know yet may be part of a benchmark."""
+
+SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    kind: str
+    """Before sending: uncommitted, secret, out of date, not in git, local remote, unverified, hidden remote. After: run cache, legacy,
+    history, missing, damaged, clone."""
+    what: str
+    todo: str
+    blocks: bool = True
+    """Nothing is pushed while it is so; the others are for your information."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The remote that is shared to."""
+
+    name: str
+    url: str
+    settings: dict[str, str]
+
+    @property
+    def folder(self) -> Path | None:
+        """Its place where it is a folder on this disk."""
+        return Path(self.url) if "://" not in self.url else None
+
+
+def target(project: Project, remote: str | None) -> Target:
+    """The remote that is meant.
+
+    Raises:
+        ProjectError: there is none of that name, none is the default, or it lies in this repository and so in git.
+    """
+    settings = configuration(project.root)
+    remotes = {section.removeprefix("remote "): values for section, values in settings.items() if section.startswith("remote ")}
+    name = remote or settings.get("core", {}).get("remote", "")
+    if name not in remotes:
+        known = ", ".join(sorted(remotes)) or "none"
+        what = f"there is no remote '{name}'; there are: {known}" if name else f"no remote is the default; there are: {known}"
+        raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/sharing.md has recipes)")
+    found = Target(name, remotes[name].get("url", ""), remotes[name])
+    if found.folder is not None and _in_git(project.root, found.folder):
+        raise ProjectError(
+            f"remote '{name}' is a folder of this repository ({found.folder}): what is pushed there would go into git. "
+            "Add a remote of your lab by `dvc remote add -d lab URL`, or name one: `qualm share REMOTE` (docs/sharing.md has recipes)"
+        )
+    return found
+
+
+def findings(project: Project, to: Target, specs: list[str]) -> list[Finding]:
+    """Everything that speaks against pushing these specs, and what to know."""
+    return [*_uncommitted(project.root), *_settings(project.root, to), *_pipelines(project, specs)]
+
+
+def shared_specs(project: Project, spec: str | None = None) -> list[str]:
+    """Specs that have run: those with a lock.
+
+    Args:
+        project: with the specs.
+        spec: only this one, and those whose models it reads.
+
+    Raises:
+        ProjectError: it has not run.
+    """
+    default = project.run_wide.default
+    ran = [s for s in project.specs() if read_lock((project.root / pipeline_path(s, default)).with_suffix(".lock"))]
+    if spec is None:
+        return ran
+    plan = project.plan(spec)
+    if plan.spec not in ran:
+        raise ProjectError(f"'{plan.spec}' has not run here: there is nothing to share; `qualm run {plan.spec}`")
+    return [plan.spec, *(before.spec for before in project.before(plan))]
+
+
+def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Finding]:
+    """A finding for every spec of which something would run in a fresh clone."""
+    for spec, stages in forecasts.items():
+        if stages:
+            first = "; ".join(f"{f.stage}: {f.reasons[0]}" for f in stages[:3])
+            more = f" and {len(stages) - 3} more" if len(stages) > 3 else ""
+            what = f"{spec}: a colleague's `dvc repro` would run {len(stages)} stages, and what follows from them ({first}{more})"
+            yield Finding("out of date", what, f"`qualm run {spec}`, then commit its dvc.lock and results")
+
+
+def _uncommitted(root: Path) -> Iterator[Finding]:
+    changed = []
+    for line in git(root, "status", "--porcelain", "--no-renames", "-z").split("\0"):
+        state, path = line[:2], line[3:]
+        if path and (state != "??" or path.split("/")[0] in WATCHED or is_pointer(path)):
+            changed.append(path)
+    if changed:
+        yield Finding("uncommitted", f"not committed: {_some(changed)}", "commit them (`git add`, `git commit`), or put them aside")
+
+
+def _settings(root: Path, to: Target) -> Iterator[Finding]:
+    shared = shared_configuration(root)
+    for section, values in shared.items():
+        if section.startswith("remote ") and (leaked := [k for k in SECRETS if k in values]):
+            name = section.removeprefix("remote ")
+            todo = f"`dvc remote modify --unset {name} {leaked[0]}`, set it with --local; if it was ever committed, change it"
+            yield Finding("secret", f"remote '{name}': {', '.join(leaked)} stands in .dvc/config, which git shares", todo)
+    if f"remote {to.name}" not in shared:
+        todo = f"`dvc remote add {to.name} {to.url}` without --local, and commit .dvc/config"
+        yield Finding("hidden remote", f"remote '{to.name}' is known on this machine only: clones will not find it", todo, blocks=False)
+    if to.folder is not None:
+        what = f"remote '{to.name}' is the folder {to.folder}: only who sees it under that path can pull"
+        yield Finding("local remote", what, "share a disk, or use ssh://, s3:// or webdavs://", blocks=False)
+    elif to.settings.get("verify", "").lower() != "true":
+        what = f"remote '{to.name}' is trusted: DVC takes a damaged object for what it should be"
+        yield Finding("unverified", what, f"`dvc remote modify {to.name} verify true`, and commit .dvc/config", blocks=False)
+
+
+def _pipelines(project: Project, specs: list[str]) -> Iterator[Finding]:
+    plans = [project.plan(spec) for spec in specs]
+    default = project.run_wide.default
+    yield from out_of_date(foretell_clone(plans, project.root, default))
+    tracked = tracked_files(project.root)
+    folders = {str(parent) for name in tracked for parent in Path(name).parents}
+    made = {out for plan in plans for stage in plan.stages for out in stage.outs}
+    kept = {name.removesuffix(".dvc") for name in tracked if name.endswith(".dvc")}
+    kept_in_git = {stage.outputs[key] for plan in plans for stage in plan.stages for key in stage.kept_in_git}
+    read = {path for plan in plans for stage in plan.stages for path in stage.deps}
+    lost = sorted(
+        path
+        for path in (read - made) | kept_in_git
+        if path not in tracked | folders and not kept & {path, *(str(p) for p in Path(path).parents)} and (project.root / path).exists()
+    )
+    if lost:
+        yield Finding(
+            "not in git", f"a clone will lack, since neither git nor DVC keeps it: {_some(lost)}", "`git add -f` it, or `dvc add` it"
+        )
+
+
+def _in_git(root: Path, folder: Path) -> bool:
+    try:
+        within = folder.resolve().relative_to(Path(git(root, "rev-parse", "--show-toplevel").strip()).resolve())
+    except ValueError:
+        return False
+    try:
+        git(root, "check-ignore", "-q", "--no-index", str(folder))
+    except DvcStateError:
+        return str(within) != "."
+    return False
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:SHOWN]) + (f" and {len(listed) - SHOWN:,} more" if len(listed) > SHOWN else "")

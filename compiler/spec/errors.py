@@ -1,0 +1,121 @@
+"""What is wrong with a spec, where, and what to do: collected, never raised one at a time."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from registry.text import one_line
+
+
+@dataclass(frozen=True, order=True)
+class Mark:
+    """A place in a file; line and column count from 1."""
+
+    file: str
+    line: int = 1
+    col: int = 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: `file:line:col: path: expected X, got Y`."""
+
+    mark: Mark
+    path: str
+    message: str
+    hint: str = ""
+    at: tuple[Any, ...] = field(default=(), compare=False)
+    """The path as the document has it, by which what depends on it is known."""
+
+    def __str__(self) -> str:
+        where = f"{self.mark.file}:{self.mark.line}:{self.mark.col}"
+        path = f" {self.path}:" if self.path else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return one_line(f"{where}:{path} {self.message}{hint}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "file": self.mark.file,
+            "line": self.mark.line,
+            "col": self.mark.col,
+            "path": self.path,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+
+MAX_PROBLEMS = 200
+"""Named of one reading: a file with more is some other file, and to place 60,000 takes a minute."""
+
+
+class Problems(list[Problem]):
+    """Mistakes as they are met. One more than MAX_PROBLEMS ends the reading."""
+
+    def append(self, problem: Problem) -> None:
+        super().append(problem)
+        if len(self) >= MAX_PROBLEMS:
+            super().append(Problem(problem.mark, "", f"there may be more: {MAX_PROBLEMS} mistakes are named at once"))
+            raise SpecError(self)
+
+
+class SpecError(Exception):
+    """Every problem that one reading of a spec found."""
+
+    def __init__(self, problems: Iterable[Problem], sources: dict[str, str] | None = None) -> None:
+        unique = dict.fromkeys(problems)
+        self.problems = sorted(unique, key=lambda p: (p.mark, p.path, p.message))
+        self.sources = sources or {}
+        self._split: dict[str, list[str]] = {}
+        super().__init__("\n".join(map(str, self.problems)))
+
+    def snippet(self, problem: Problem) -> str:
+        """The source line with a caret under the place; empty where there is no source to show."""
+        lines = self._lines(problem.mark.file)
+        if not 0 < problem.mark.line <= len(lines):
+            return ""
+        line = lines[problem.mark.line - 1].replace("\t", " ")
+        start = max(0, problem.mark.col - 1 - 60)
+        shown = "".join(c if c.isprintable() else "�" for c in line[start : start + 120])
+        return f"    {shown}\n    {' ' * (problem.mark.col - 1 - start)}^"
+
+    def _lines(self, file: str) -> list[str]:
+        if file not in self._split:
+            self._split[file] = self.sources.get(file, "").splitlines()
+        return self._split[file]
+
+    def render(self) -> str:
+        """All problems, each on one line with its source line below."""
+        return "\n".join(f"{p}\n{s}" if (s := self.snippet(p)) else str(p) for p in self.problems)
+
+
+COMPARED = 1000
+"""Names that a misspelt one is compared with."""
+LISTED = 60
+"""Names that are listed where none is near."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, or what there is to choose from."""
+    known = sorted(known)
+    near = difflib.get_close_matches(word[:LISTED], known[:COMPARED], 1, 0.6)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    more = f" and {len(known) - LISTED:,} more" if len(known) > LISTED else ""
+    return f"there are: {', '.join(known[:LISTED])}{more}" if known else "there are none"
+
+
+def shown(value: Any) -> str:
+    """A value as it is quoted in a message: short, one line."""
+    if value is None:
+        return "nothing"
+    kind = {bool: "the boolean ", str: "the text ", dict: "a mapping ", list: "a list "}.get(type(value), "")
+    text = repr(value) if not isinstance(value, bool) else str(value).lower()
+    text = text.replace("\n", "\\n")
+    return kind + (text if len(text) <= 60 else text[:57] + "...")
+
+
+class ProjectError(Exception):
+    """The command cannot be carried out here: what is wrong and what to do. Exit 2."""

@@ -1,0 +1,269 @@
+"""The spec language: what keys a benchmark has, what each means, what it falls back to.
+
+Pydantic checks the shape here; `resolve` checks every plugin's parameters against the plugin's own signature.
+The descriptions below are the spec reference: docs/spec.md and the editors' JSON Schema are made from them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from annotated_types import Gt, Lt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+ARTIFACT_PATTERN = rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$"
+"""An entry of registry/data/, or `SPEC:MODEL`."""
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+
+
+def whole(value: Any) -> Any:
+    """`15.0` is the whole number 15: how a number is written is no content."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Category(_Strict):
+    """One kind of uncertainty in the taxonomy."""
+
+    definition: str = Field("", description="What makes a question of this kind hard to be sure of.")
+    answer: str = Field("", description="What a right answer is, when the question cannot be answered.")
+    examples: list[str] = Field([], description="A few questions of this kind.")
+
+
+_SPLITS = "Which splits models are scored on; by default `test` if there is one, else all but `train`."
+
+_JUDGES = "Which of the spec's judges judge the answers to it, by name; scores use the first of these. By default all of them."
+
+
+class Dataset(BaseModel):
+    """One data set: a card of `registry/cards/`, and parameters of the card's adapter beside it."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    card: str = Field(description="Name of a card in registry/cards/ (`qualm data ls`). Its adapter's parameters stand beside this key.")
+    source: Name | None = Field(None, description="Which entry of registry/data/ to read; the card's own by default.")
+    limit: Whole | None = Field(
+        None, gt=0, description="At most so many samples, drawn by seed, stratified by category; a larger limit only adds."
+    )
+    evaluate: bool | None = Field(
+        None, description="Whether models answer it; by default yes, unless a fine-tune trains on it or pairs are made of it."
+    )
+    splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
+    where: str | None = Field(
+        None,
+        description="Which samples to take: an expression over their fields and meta, as `LQI >= 4 and INV <= 2`, or a subset of the card.",
+    )
+    uncertain: str | None = Field(
+        None, description="Which of them are meant to be uncertain, as such an expression; by default those that cannot be answered."
+    )
+    ask: Name | None = Field(
+        None,
+        description="A prompt of specs/prompts/ with the place {question}: models are asked by it whether the question is uncertain.",
+    )
+    judges: list[str] | None = Field(None, min_length=1, description=_JUDGES)
+    skip_bad: bool = Field(
+        False, description="Leave out records that cannot be read, listed and counted, instead of ending the run at the first."
+    )
+    prepare: Any = Field(
+        None,
+        description="What is made of its questions before they are asked: a plugin of registry/preparations/; a list is a sweep.",
+    )
+    disjoint: list[Name] | None = Field(
+        None, min_length=1, description="Data sets of the same source whose `where:` may select none of this one's samples; checked."
+    )
+    curated: Name | None = Field(
+        None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the splits that models are scored on."
+    )
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="What becomes of such questions that nobody has decided on.")
+
+
+class NearDuplicates(_Strict):
+    """Pictures of different groups that look alike, one of them in the train split and one in another."""
+
+    distance: Whole = Field(
+        4, ge=0, le=16, description="Alike = at most so many of the 64 bits of their perceptual hashes differ; 0 = equal hashes."
+    )
+    drop: bool = Field(False, description="Leave out the train split's pairs on such pictures; else they are counted only.")
+
+
+class PairSet(_Strict):
+    """A data set made of contrastive pairs: for every question that can be answered a close one that cannot."""
+
+    recipes: list[Any] = Field(
+        description="How pairs are made: plugins of runners/plugins/pairs/; `as: NAME` beside one gives it a name of its own."
+    )
+    curated: Name | None = Field(
+        None, description="Entry of registry/data/ with people's decisions (`qualm verify`); filters the test split."
+    )
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="What becomes of test questions that nobody has decided on.")
+    near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Pictures that look alike across splits.")
+    evaluate: bool = Field(True, description="Whether models answer it.")
+    splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
+    judges: list[str] | None = Field(None, min_length=1, description=_JUDGES)
+
+
+class About(_Strict):
+    """Facts about a model for the report's comparisons."""
+
+    family: str = Field("", description="Models of one family are compared by size.")
+    billions: float | None = Field(None, description="Parameters of the language model, in billions.")
+    chat: bool | None = Field(None, description="Whether it is chat-tuned.")
+    base: str | None = Field(None, description="The model it was tuned from, as named in this spec.")
+
+
+class Inference(_Strict):
+    """How models answer."""
+
+    max_new_tokens: Whole = Field(16, gt=0, description="Longest answer in tokens.")
+    draws: Whole = Field(
+        10, gt=0, le=1000, description="Sampled answers to every open question, where an estimator reads them; raising it adds draws."
+    )
+    temperature: float = Field(0.7, gt=0, description="Of the softmax that sampled answers are drawn from; the greedy answer has none.")
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="Sampled answers use the likeliest tokens that together have at least this probability; 1 = all."
+    )
+    confidence: Literal["sequence", "verify"] = Field(
+        "sequence",
+        description="Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when the model is "
+        "asked whether its own answer is right.",
+    )
+
+
+class Calibration(_Strict):
+    """Which rows set the conformal threshold."""
+
+    fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.5, description="Share of calibration rows.")
+    seed: Whole | list[Whole] = Field(42, description="Seed of the split.")
+    split: Literal["groups", "rows"] | list[Literal["groups", "rows"]] = Field(
+        "groups", description="`groups` keeps samples of one image or question on one side; `rows` is scikit-learn's train_test_split."
+    )
+
+
+class Conformal(_Strict):
+    """One conformal prediction setting for multiple-choice data."""
+
+    scores: list[Any] = Field(description="Nonconformity scores: plugins of runners/plugins/conformal/.")
+    alpha: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.1, description="Allowed error rate.")
+    quantile: Literal["standard", "numpy_higher"] | list[Literal["standard", "numpy_higher"]] = Field(
+        "standard", description="`standard` = the k-th smallest score; `numpy_higher` = what VLM-Uncertainty-Bench's code computes."
+    )
+    empty_set: Literal["argmax", "empty"] | list[Literal["argmax", "empty"]] = Field(
+        "argmax", description="An empty set becomes the most probable option, or stays empty."
+    )
+    precision: Literal["double", "single"] | list[Literal["double", "single"]] = Field(
+        "double", description="What softmax, scores and thresholds are computed in; `single` = as VLM-Uncertainty-Bench's code does."
+    )
+    calibration: Calibration = Field(Calibration(), description="Which rows set the threshold.")
+
+
+class Abstention(BaseModel):
+    """One way for models to decline where they are unsure: a plugin of `runners/plugins/abstentions/` beside these keys."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    of: list[str] | None = Field(None, min_length=1, description="Models it is applied to; by default those under `models:`.")
+    fit: Literal["val", "half", "test"] = Field(
+        "val",
+        description="Which answers its threshold is chosen on: those to split `val`, which then are answered and not scored; one half of "
+        "the test split's groups, the other half scored; or `test` itself, as the paper did, and then it is called optimistic.",
+    )
+    per: Literal["all", "category"] = Field("all", description="One threshold, or one per category, as if categories were known.")
+    confidence: Literal["kept", "complement"] = Field(
+        "kept", description="Confidence of an answer that became a refusal: the one it had, or one minus it."
+    )
+    seed: Whole = Field(42, ge=0, description="Of the draw of halves.")
+
+
+class Interval(_Strict):
+    """Uncertainty of the scores themselves."""
+
+    bootstrap: Whole = Field(1000, ge=0, description="Resamples of whole groups; 0 = no intervals.")
+    level: float = Field(0.95, gt=0, lt=1, description="Level of the percentile interval.")
+
+
+class Compare(_Strict):
+    """How results are compared."""
+
+    baseline: str | None = Field(
+        None,
+        description="The model that every other is tested against, on every metric, dataset and slice; `base+METHOD` where it abstains.",
+    )
+    pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
+        [], description="Further pairs of models to test, as `[a, b]`: is b better than a?"
+    )
+    permutations: Whole = Field(
+        10_000, ge=0, description="Random exchanges of two models' answers, from which p-values come; a tenth for metrics made of ranks."
+    )
+    correction: Literal["holm", "benjamini_hochberg", "none"] = Field("holm", description="How p-values are corrected for their number.")
+    family: Literal["metric", "table"] = Field(
+        "metric", description="What is corrected together: the tests of one metric on a dataset and slice, or of all metrics on it."
+    )
+    interval: Interval = Field(Interval(), description="Bootstrap intervals.")
+
+
+class Judging(_Strict):
+    """How far the judges can be trusted."""
+
+    labels: Name | None = Field(
+        None,
+        description="Entry of registry/data/ with labels.csv: answers that people judged. Every judge is held to them, in judging.json.",
+    )
+
+
+class Report(_Strict):
+    """What the report shows beside the scores."""
+
+    examples: Whole = Field(24, ge=0, description="How many samples can be browsed.")
+    published: Name | None = Field(
+        None, description="Entry of registry/data/ whose tables/*.csv hold published values to show beside ours."
+    )
+
+
+class Spec(_Strict):
+    """One benchmark."""
+
+    qualm: Literal[1] = Field(description="Version of the spec language.")
+    name: Name = Field(description="Name of the benchmark; that of the file.")
+    title: str = Field("", description="Title of the report.")
+    description: str = Field("", description="A paragraph for the report.")
+    seed: Whole | None = Field(None, ge=0, description="Seed of everything random; params.yaml's by default.")
+    taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
+    datasets: dict[Name, Dataset] = Field(description="What is asked.")
+    pairs: dict[Name, PairSet] = Field({}, description="Data sets of contrastive pairs, made from other data sets.")
+    perturbations: list[Any] = Field(
+        [], description="Variants of every sample: plugins of runners/plugins/perturbations/; lists of strengths are sweeps."
+    )
+    models: dict[Name, dict[str, Any]] = Field(
+        {},
+        description="Who answers: one plugin of runners/plugins/models/ each; beside it `about`, and `leave_out`: estimators that it is "
+        "not asked for, because it cannot give what they read.",
+    )
+    finetunes: dict[Name, dict[str, Any]] = Field({}, description="Models made here: one plugin of runners/plugins/finetunes/ each.")
+    inference: Inference = Field(Inference(), description="How models answer.")
+    judges: list[Any] = Field([], description="Who says whether an open answer is right: plugins of runners/plugins/judges/.")
+    judging: Judging = Field(Judging(), description="How far the judges can be trusted.")
+    estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/plugins/estimators/.")
+    conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, by a name of yours.")
+    abstentions: dict[Name, Abstention] = Field({}, description="Ways for models to decline where they are unsure, by a name of yours.")
+    metrics: list[Any] = Field([], description="What is computed: plugins of runners/plugins/metrics/.")
+    slices: list[str] = Field(
+        [], description="Fields of samples by whose values every metric is computed too; `category*answerable` = by their combinations."
+    )
+    compare: Compare = Field(Compare(), description="Intervals and comparisons.")
+    report: Report = Field(Report(), description="What the report shows.")
+
+
+class RunWide(_Strict):
+    """params.yaml: which spec is the default, and what every spec falls back to."""
+
+    default: Name = Field(description="The spec that a bare `dvc repro` in the root runs.")
+    seed: Whole = Field(7, ge=0)
+    limit: Whole | None = Field(None, gt=0)
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"

@@ -1,0 +1,63 @@
+"""Which place of a file a character within a YAML text stands at, however that text is quoted or folded."""
+
+from __future__ import annotations
+
+import re
+
+from compiler.spec.errors import Mark
+from compiler.spec.yaml_positions import Document, Path_
+
+_BEFORE = re.compile(r"(?:[&!]\S*\s+)*")
+"""An anchor or tag before the text."""
+_BLOCK = re.compile(r"[|>][-+0-9]*[^\n]*\n")
+_ESCAPE = re.compile(r"\\(?:x..|u....|U........|.)", re.DOTALL)
+
+
+def mark_within(document: Document, path: Path_, offset: int) -> Mark:
+    """The place of the character number `offset` (from 0) of the text at `path`.
+
+    The text's characters other than white space stand in the file in their order, whatever YAML does with lines, so they are
+    counted off there.
+    """
+    start = document.mark(path)
+    value = _at(document, path)
+    source = document.sources.get(start.file, "")
+    lines = source.splitlines(keepends=True)
+    if not isinstance(value, str) or start.line > len(lines):
+        return start
+    at = sum(map(len, lines[: start.line - 1])) + start.col - 1
+    if before_it := _BEFORE.match(source, at):
+        at = before_it.end()
+    quote = source[at : at + 1] if source[at : at + 1] in ("'", '"') else ""
+    if block := _BLOCK.match(source, at):
+        at = block.end()
+    at += len(quote)
+    for character in value[:offset]:
+        if not character.isspace():
+            at = _past_space(source, at, quote)
+            at += _width(source, at, quote)
+    if value[offset : offset + 1].strip():
+        at = _past_space(source, at, quote)
+    before = source[:at]
+    return Mark(start.file, before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1)
+
+
+def _at(document: Document, path: Path_) -> object:
+    found = document.data
+    for part in path:
+        found = found[part]
+    return found
+
+
+def _past_space(source: str, at: int, quote: str) -> int:
+    while at < len(source) and (source[at].isspace() or (quote == '"' and re.match(r"\\[\n ntr]", source[at : at + 2]))):
+        at += 2 if source[at] == "\\" else 1
+    return at
+
+
+def _width(source: str, at: int, quote: str) -> int:
+    """How many characters of the file one character of the text takes."""
+    if quote == "'" and source.startswith("''", at):
+        return 2
+    escape = _ESCAPE.match(source, at) if quote == '"' else None
+    return len(escape[0]) if escape else 1

@@ -1,0 +1,342 @@
+"""Values against schemas, with positions: Pydantic's verdict in the words of this project's errors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
+
+from compiler.spec.errors import Problem, nearest, shown
+from compiler.spec.language import ARTIFACT_PATTERN, NAME_PATTERN, whole
+from compiler.spec.plugin_ref import prompts_folder
+from compiler.spec.references_in import chosen_kind, takes_none
+from compiler.spec.yaml_positions import Document, Path_
+from registry.plugins import rule
+from registry.plugins.rule import PROMPTS, REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "none_required": "nothing",
+    "string_pattern_mismatch": "a name of letters, digits, '_', '-' and '.', at most 64",
+}
+MAX_POINTS = 500
+"""Of one sweep, and things of one section: more is no benchmark that anyone runs, and to plan it takes minutes."""
+M = TypeVar("M", bound=BaseModel)
+_BOUND = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less_than": ("lt", "<"), "less_than_equal": ("le", "<=")}
+
+
+def model(kind: type[M], document: Document, problems: list[Problem]) -> M | None:
+    """Validate a whole document; on failure add every problem and return None."""
+    try:
+        return kind.model_validate(document.data)
+    except ValidationError as error:
+        seen: set[Path_] = set()
+        for detail in error.errors(include_url=False):
+            loc = _real(detail["loc"], document.data)
+            if loc in seen and detail["type"] != "missing":
+                continue  # another branch of the same union
+            seen.add(loc)
+            problems.append(_problem(detail, loc, document, kind))
+        return None
+
+
+def sound_part(kind: type[M], document: Document, problems: list[Problem], needed: Mapping[str, Any]) -> tuple[M | None, Document]:
+    """Validate a whole document, add every problem, and go on with what is sound of it.
+
+    Args:
+        kind: of the document.
+        document: as it was read.
+        problems: are added to.
+        needed: what stands for keys that every document has, where they are missing or wrong.
+
+    Returns:
+        The document without what is wrong, as a model and as it stands; None where nothing can be made of it.
+    """
+    if not isinstance(document.data, dict):
+        return model(kind, document, problems), document
+    if document.open:
+        document.data = {**needed, **document.data}
+    try:
+        return kind.model_validate(document.data), document
+    except ValidationError:
+        model(kind, document, problems)
+    for _ in range(_ROUNDS):  # each leaves something out; what then lacks a key, or is too short, is left out in turn
+        for key in needed.keys() - document.data.keys():
+            document.data = {**document.data, key: needed[key]}
+        try:
+            return kind.model_validate(document.data), document
+        except ValidationError as error:
+            wrong = {_wrong(detail, _real(detail["loc"], document.data)) for detail in error.errors(include_url=False)}
+            if () in wrong:
+                return None, document
+            document = document.without(wrong)
+    return None, document
+
+
+_ROUNDS = 10
+
+
+def _wrong(detail: Any, loc: Path_) -> Path_:
+    """What is left out for a mistake: the value; what a key is missing in."""
+    return loc[:-1] if detail["type"] == "missing" else loc
+
+
+def _real(loc: tuple[int | str, ...], data: Any) -> Path_:
+    """The part of Pydantic's location that names places in the document, without its union branches."""
+    real: list[int | str] = []
+    for part in loc:
+        inside_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if inside_list or (isinstance(data, Mapping) and part in data):
+            data = data[part]
+        elif isinstance(data, Mapping) and part == loc[-1]:
+            data = None  # a missing key
+        else:
+            continue
+        real.append(part)
+    return tuple(real)
+
+
+def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel]) -> Problem:
+    kind, value = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        known = _fields(root, loc[:-1])
+        return document.problem(loc, f"unknown key '{loc[-1]}'", nearest(str(loc[-1]), known), key=True)
+    if kind == "missing":
+        return document.problem(loc, f"expected the key '{loc[-1]}', found none", "add it")
+    return document.problem(loc, f"expected {_expected(detail)}, got {shown(value)}")
+
+
+def _expected(detail: Any) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "literal_error":
+        return "one of " + str(context["expected"]).replace("'", "") if " or " in context["expected"] else str(context["expected"])
+    if kind in _BOUND:
+        key, sign = _BOUND[kind]
+        return f"a number {sign} {context[key]}"
+    return _EXPECTED.get(kind) or str(detail["msg"]).removeprefix("Input should be ")
+
+
+def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
+    """The keys that a mapping at `path` of the spec may have."""
+    current: Any = kind
+    for part in path:
+        if isinstance(current, type) and issubclass(current, BaseModel):
+            current = current.model_fields[str(part)].annotation if str(part) in current.model_fields else None
+        else:
+            current = (get_args(current) or (None,))[-1]
+    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+
+
+def is_name(text: str) -> bool:
+    """Whether it can name a thing of a spec."""
+    return re.match(NAME_PATTERN, text) is not None
+
+
+def field_type(annotation: Any) -> Any:
+    """A plugin's annotation as Pydantic can check it: our own name types become checked text."""
+    if annotation is Artifact:
+        return Annotated[str, StringConstraints(pattern=ARTIFACT_PATTERN)]
+    if annotation in (DatasetName, ModelName):
+        return Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+    if annotation is Prompt:
+        return Annotated[str, StringConstraints(pattern=NAME_PATTERN), AfterValidator(_prompt)]
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *bounds = get_args(annotation)
+        return Annotated[(field_type(inner), *bounds)]  # type: ignore[return-value]
+    if origin is Union:
+        return Union[tuple(field_type(a) for a in get_args(annotation))]  # noqa: UP007 - built at run time
+    if origin is list:
+        return list[field_type(get_args(annotation)[0])]  # type: ignore[misc]
+    if origin is dict:
+        key, value = get_args(annotation)
+        return dict[key, field_type(value)]  # type: ignore[valid-type,misc]
+    return annotation
+
+
+def _prompt(name: str) -> str:
+    folder = prompts_folder()
+    if not (folder / f"{name}.md").is_file():
+        there = ", ".join(sorted(p.stem for p in folder.glob("*.md")))
+        raise PydanticCustomError("prompt", "{expected}", {"expected": f"the name of a file {PROMPTS}/NAME.md (there are: {there})"})
+    return name
+
+
+def takes_list(annotation: Any) -> bool:
+    """Whether a list is a value of this parameter, not a sweep over values."""
+    if get_origin(annotation) is Annotated:
+        return takes_list(get_args(annotation)[0])
+    if get_origin(annotation) is Union:
+        return any(takes_list(a) for a in get_args(annotation))
+    return get_origin(annotation) is list
+
+
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(field_type(annotation), config=ConfigDict(strict=True))
+
+
+def value(
+    annotation: Any, given: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
+) -> Any:
+    """One parameter's value, strictly checked and in canonical form (whole floats as int, ints as float where declared).
+
+    That of a nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
+    """
+    kind = chosen_kind(annotation)
+    if kind is not None and not (given is None and takes_none(annotation)):
+        return _chosen(kind, given, document, path, problems, fallbacks or {})
+    if get_origin(annotation) is list and isinstance(given, list) and chosen_kind(get_args(annotation)[0]):
+        return [value(get_args(annotation)[0], item, document, (*path, i), problems, fallbacks) for i, item in enumerate(given)]
+    try:
+        return _adapter(annotation).validate_python(_whole_numbers(annotation, given))
+    except ValidationError as error:
+        by_place: dict[Path_, list[Any]] = {}
+        for detail in error.errors(include_url=False):
+            by_place.setdefault(_real(detail["loc"], given), []).append(detail)
+        for place, details in by_place.items():
+            expected = list(dict.fromkeys(_expected(d) for d in details))
+            problems.append(document.problem((*path, *place), f"expected {' or '.join(expected)}, got {shown(details[0]['input'])}"))
+        return None
+
+
+def _chosen(
+    kind: str, given: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """A nested plugin, `name` or `{name: {parameters}}`, with every parameter spelled out."""
+    named = isinstance(given, Mapping) and len(given) == 1
+    name, params = next(iter(given.items())) if named else (given, None)
+    if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
+        got = f"the parameters {shown(params)}" if named else shown(given)
+        problems.append(document.problem(path, f"expected one plugin of {kind}, as `name` or `{{name: {{parameters}}}}`, got {got}"))
+        return None
+    place = (*path, name) if named else path
+    try:
+        plugin = rule.get(kind, name)
+    except PluginError as error:
+        problems.append(document.problem(place, str(error), key=named))
+        return None
+    annotations = {p.name: p.annotation for p in plugin.parameters}
+    before, swept = len(problems), set[str]()
+    for each, inner in (params or {}).items():
+        if isinstance(inner, list) and each in annotations and not takes_list(annotations[each]):
+            message = f"expected one value, got {shown(inner)}"
+            problems.append(document.problem((*place, each), message, f"a sweep goes over whole values of {kind}, not within one"))
+            swept.add(each)
+    own = {each: inner for each, inner in (params or {}).items() if each not in swept}
+    found = combinations([p for p in plugin.parameters if p.name not in swept], own, document, place, problems, plugin.name, fallbacks)
+    return {"plugin": name, "args": found[0][1]} if found and len(problems) == before else None
+
+
+def _whole_numbers(annotation: Any, given: Any) -> Any:
+    kinds = _leaf_types(annotation)
+    if int in kinds and float not in kinds:
+        if isinstance(given, list):
+            return [whole(v) for v in given]
+        return whole(given)
+    return given
+
+
+def _leaf_types(annotation: Any) -> set[Any]:
+    if get_origin(annotation) is Literal:
+        return {type(v) for v in get_args(annotation)}
+    inner = get_args(annotation)
+    return set().union(*(_leaf_types(a) for a in inner if not isinstance(a, str | int | float))) if inner else {annotation}
+
+
+def combinations(
+    parameters: Sequence[Parameter],
+    given: Mapping[str, Any],
+    document: Document,
+    path: Path_,
+    problems: list[Problem],
+    owner: str,
+    fallbacks: Mapping[str, Any] | None = None,
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every combination of swept values: pairs of (the swept parameters, all parameters with defaults filled in).
+
+    `fallbacks` holds what params.yaml says in place of a parameter's own default.
+    """
+    given = {**{name: fallback for name, fallback in (fallbacks or {}).items() if name in {p.name for p in parameters}}, **given}
+    known = {p.name: p for p in parameters}
+    for name in given:
+        if name not in known:
+            problems.append(document.problem((*path, name), f"{owner} has no parameter '{name}'", nearest(name, known), key=True))
+    axes: dict[str, list[Any]] = {}
+    fixed: dict[str, Any] = {}
+    for name, parameter in known.items():
+        if name not in given:
+            if parameter.default is REQUIRED:
+                problems.append(document.problem(path, f"{owner} needs the parameter '{name}' ({parameter.text})", f"`{name}: ...`"))
+            else:
+                fixed[name] = _default(parameter, document, path, problems, fallbacks)
+        elif isinstance(given[name], list) and not takes_list(parameter.annotation):
+            if not given[name]:
+                problems.append(document.problem((*path, name), "expected at least one value in a sweep, got an empty list"))
+            places = [(*path, name, i) for i in range(len(given[name]))]
+            axes[name] = [
+                value(parameter.annotation, v, document, at, problems, fallbacks) for v, at in zip(given[name], places, strict=True)
+            ]
+            if len({repr(v) for v in axes[name]}) < len(axes[name]):
+                problems.append(document.problem((*path, name), "expected different values in a sweep, got one of them twice"))
+        else:
+            fixed[name] = value(parameter.annotation, given[name], document, (*path, name), problems, fallbacks)
+    points = math.prod(map(len, axes.values()))
+    if points > MAX_POINTS:
+        problems.append(document.problem(path, f"expected a sweep of at most {MAX_POINTS:,} points, got {points:,}", "name fewer values"))
+        return []
+    order = [p.name for p in parameters]
+    found = []
+    nested = {name for name in axes if chosen_kind(known[name].annotation)}
+    for chosen in itertools.product(*(range(len(values)) for values in axes.values())):
+        point = dict(zip(axes, chosen, strict=True))
+        everything = {**fixed, **{name: axes[name][i] for name, i in point.items()}}
+        swept = {name: given[name][i] if name in nested else axes[name][i] for name, i in point.items()}
+        found.append((swept, {n: everything[n] for n in order if n in everything}))
+    return found
+
+
+def _default(
+    parameter: Parameter, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
+) -> Any:
+    """The default in the type's canonical form: `= 2` of a float is 2.0, a nested plugin has all its parameters."""
+    if chosen_kind(parameter.annotation):
+        return value(parameter.annotation, parameter.default, document, path, problems, fallbacks)
+    try:
+        return _adapter(parameter.annotation).validate_python(parameter.default)
+    except ValidationError:
+        return parameter.default
+
+
+def label(name: str, chosen: Mapping[str, Any]) -> str:
+    """`blur` with radius 2.0 chosen -> `blur@radius=2`."""
+    if not chosen:
+        return name
+    return f"{name}@{_listed(chosen)}"
+
+
+def _listed(chosen: Mapping[str, Any]) -> str:
+    return ",".join(f"{k}={_text(v)}" for k, v in chosen.items())
+
+
+def _text(value: Any) -> str:
+    """A value in a label; a nested plugin as the spec names it, `hf(artifact=llm)`."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}({_listed(inner)})" if isinstance(inner, Mapping) and inner else str(name) for name, inner in value.items())
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)

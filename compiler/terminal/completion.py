@@ -1,0 +1,90 @@
+"""Names for the shell to complete that stand in specs: specs themselves, their models, data sets, metrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+from registry.commands.completion import given, quietly
+
+if TYPE_CHECKING:
+    from compiler.resolve.resolved import Resolved
+
+
+@quietly
+def specs(context: typer.Context, incomplete: str) -> Iterable[str]:
+    from compiler.project.checkout import Project
+
+    return Project().specs()
+
+
+@quietly
+def models(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Models of the spec that stands on the line."""
+    return _resolved(context).scored_models
+
+
+@quietly
+def sides(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """What `qualm compare` takes: models of the spec, specs, `SPEC:MODEL`."""
+    from compiler.project.checkout import Project
+
+    spec, colon, _ = incomplete.partition(":")
+    if colon:
+        return [f"{spec}:{model}" for model in Project().resolve(spec).scored_models]
+    return [*Project().specs(), *_resolved(context).scored_models]
+
+
+@quietly
+def datasets(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Data sets and pair sets of the spec that stands on the line."""
+    resolved = _resolved(context)
+    return [*(d.label for d in resolved.datasets), *(p.label for p in resolved.pairs)]
+
+
+@quietly
+def metrics(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Metrics of the spec that stands on the line."""
+    return dict.fromkeys(metric.plugin.name for metric in _resolved(context).metrics)
+
+
+@quietly
+def perturbations(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Perturbations of the spec that stands on the line, and their variants."""
+    uses = _resolved(context).perturbations
+    return dict.fromkeys([*(use.plugin.name for use in uses), *(use.label for use in uses)])
+
+
+@quietly
+def leftovers(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Specs that are gone and left something behind."""
+    from compiler.plan.leftovers import leftovers as all_leftovers
+    from compiler.project.checkout import Project
+
+    project = Project()
+    return [left.spec for left in all_leftovers(project.root, project.specs())]
+
+
+@quietly
+def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Models that the doctor takes by name: entries, and `SPEC:MODEL`."""
+    from compiler.project.checkout import Project
+    from registry.commands.completion import entries
+
+    spec, colon, _ = incomplete.partition(":")
+    project = Project()
+    if colon:
+        return [f"{spec}:{model}" for model in project.resolve(spec).scored_models]
+    return [*entries(context, incomplete), *(f"{name}:" for name in project.specs())]
+
+
+def _resolved(context: typer.Context) -> Resolved:
+    """The spec on the line; where its last option still lacks a value nothing is parsed, and words are looked through."""
+    from compiler.project.checkout import Project
+
+    project = Project()
+    words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
+    return project.resolve(given(context, "spec") or next((word for word in words if word in project.specs()), None))

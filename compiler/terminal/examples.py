@@ -1,0 +1,159 @@
+"""How a spec names a plugin: the example that `qualm ls KIND NAME` prints, which a test holds the validator to accept."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import yaml
+
+from compiler.resolve.metrics import PAIRED_COLUMNS, SET_COLUMNS, UNCERTAINTY_COLUMNS
+from compiler.spec.references_in import chosen_kind
+from registry.entries import card as cards
+from registry.plugins import rule
+from registry.plugins.column_names import CODE_OF, GROUP_OF
+from registry.plugins.columns import columns, field_of, judge_of, mark_of
+from registry.plugins.rule import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
+from registry.where.parse import FIELDS
+
+PLACEHOLDERS = {
+    "my-model": "an entry of registry/data/ (`qualm data ls`), or SPEC:MODEL",
+    "my-answers": "an entry of registry/data/ with recorded answers",
+    "my-llm": "an entry of registry/data/ with a language model",
+    "my-card": "the card that this command writes",
+    "scenes": "a data set of the spec",
+    "base": "a model of the spec",
+    "epistemic/extraneous": "a category of the spec's taxonomy",
+}
+"""What of an example is a name that the reader has another one for, and what it names."""
+
+_NAMED: dict[str, Any] = {
+    "category": "epistemic/extraneous",
+    "source": "my-answers",
+    "model": "my-model",
+    "option": "E",
+    "dataset": "mmbench",
+}
+_CHOSEN: dict[str, Any] = {"generators": {"hf": {"artifact": "my-llm"}}, "saliency": "scene_graph", "masks": "scene_graph"}
+_PLACES = {"models": "mine", "finetunes": "tuned", "abstentions": "careful"}
+"""Sections in which a plugin stands under a name, and one to stand for it."""
+
+
+def example(plugin: Plugin) -> dict[str, Any]:
+    """The part of a spec that uses a plugin, with values that a spec can hold."""
+    if plugin.kind == "datasets":
+        return {"datasets": {"mine": _dataset(plugin)}}
+    if plugin.kind == "preparations":
+        return {"datasets": {"mine": {"card": "mmbench", "prepare": _value(plugin)}}}
+    if plugin.kind in NESTED:
+        host, parameter = _host(plugin.kind)
+        return _placed(host, {**_arguments(host), parameter: _value(plugin)})
+    return {**_placed(plugin, _arguments(plugin)), **(_beside(plugin) if plugin.kind == "metrics" else {})}
+
+
+def text(part: dict[str, Any]) -> str:
+    """The part as YAML."""
+    written: str = yaml.safe_dump(part, sort_keys=False, default_flow_style=None, width=74)
+    return written
+
+
+def placeholders(written: str) -> dict[str, str]:
+    """Names in an example that the reader has others for, and what they name."""
+    return {name: meaning for name, meaning in PLACEHOLDERS.items() if name in _words(written)}
+
+
+def _words(written: str) -> set[str]:
+    """Keys and values of a YAML text."""
+    return {str(token.value) for token in yaml.scan(written) if isinstance(token, yaml.ScalarToken)}
+
+
+def _placed(plugin: Plugin, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A plugin of a section, where it stands there."""
+    named = {plugin.name: arguments} if arguments else plugin.name
+    if plugin.kind == "pairs":
+        return {"pairs": {"unanswerable": {"recipes": [named]}}}
+    if plugin.kind == "conformal":
+        return {"conformal": {"half": {"scores": [named]}}}
+    return {plugin.kind: {_PLACES[plugin.kind]: {plugin.name: arguments}} if plugin.kind in _PLACES else [named]}
+
+
+def _beside(metric: Plugin) -> dict[str, Any]:
+    """Sections without which a metric has nothing to read."""
+    read = {column for column in columns(metric, {}).values() if column is not None}
+    marks = {mark for mark in map(mark_of, read) if mark}
+    fields = {field_of(c) for c in read if c.startswith((GROUP_OF, CODE_OF))} - set(FIELDS)
+    judges = rule.every("judges")
+    judge = next((j for j in judges if j.name in map(judge_of, read) or (marks and marks <= set(j.declares.get("MARKS", ())))), None)
+    adapters = {p.name for p in rule.every("datasets") if fields <= set(rule.meta_keys(p, {}) or ())}
+    parts = {
+        "datasets": {"mine": _dataset(rule.get("datasets", min(adapters)))} if fields and adapters else None,
+        "perturbations": [{"blur": {"radius": 2}}] if read & PAIRED_COLUMNS else None,
+        "judges": [_value(judge)] if judge is not None else None,
+        "estimators": ["perplexity"] if read & UNCERTAINTY_COLUMNS else None,
+        "conformal": {"half": {"scores": ["lac"]}} if read & SET_COLUMNS else None,
+    }
+    return {section: part for section, part in parts.items() if part is not None}
+
+
+def _dataset(plugin: Plugin) -> dict[str, Any]:
+    """A data set of a card that this adapter reads."""
+    own = [c for c in map(cards.load_card, cards.card_names()) if c.adapter == plugin.name]
+    if not own:
+        return {"card": "my-card"}
+    card = next((c for c in own if c.name == plugin.name), own[0])
+    return {"card": card.name, **{k: v for k, v in _required(plugin).items() if k not in card.args}}
+
+
+def _host(kind: str) -> tuple[Plugin, str]:
+    """The first plugin of a section with a parameter that names plugins of this kind."""
+    for section in (k for k in KINDS if k not in NESTED):
+        for plugin in rule.every(section):
+            for parameter in plugin.parameters:
+                if chosen_kind(parameter.annotation) == kind:
+                    return plugin, parameter.name
+    raise LookupError(kind)
+
+
+def _value(plugin: Plugin) -> Any:
+    """A plugin as the value of a parameter."""
+    arguments = _arguments(plugin)
+    return {plugin.name: arguments} if arguments else plugin.name
+
+
+def _arguments(plugin: Plugin) -> dict[str, Any]:
+    """What has to be set; where that is nothing, the first parameter that says how, as it is by default."""
+    if required := _required(plugin):
+        return required
+    where = next((p for p in plugin.parameters if _holds(p.annotation, Artifact) and plugin.kind == "models"), None)
+    if where is not None:
+        return {where.name: "my-model"}
+    return next(({p.name: p.default} for p in plugin.parameters if p.default not in (None, [], {}, "")), {})
+
+
+def _required(plugin: Plugin) -> dict[str, Any]:
+    return {p.name: _of_parameter(p) for p in plugin.parameters if p.default is REQUIRED}
+
+
+def _of_parameter(parameter: Parameter) -> Any:
+    kind = chosen_kind(parameter.annotation)
+    if kind is not None:
+        return _CHOSEN.get(kind) or _value(rule.get(kind, rule.names(kind)[0]))
+    return _of_type(parameter.annotation, parameter.name)
+
+
+def _of_type(annotation: Any, name: str) -> Any:
+    """A value that an annotation holds."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is list:
+        return [_of_type(inner[0], name)]
+    if origin is dict:
+        return {"key": _of_type(inner[1], name)}
+    if origin is Literal:
+        return inner[0]
+    if origin in (Annotated, Union):
+        return _of_type(inner[0], name)
+    named = {Artifact: "my-answers" if name == "source" else "my-model", DatasetName: "scenes", ModelName: "base", int: 1, float: 0.5}
+    return named.get(annotation, False if annotation is bool else _NAMED.get(name, "text"))
+
+
+def _holds(annotation: Any, kind: type) -> bool:
+    return annotation is kind or any(_holds(inner, kind) for inner in get_args(annotation))

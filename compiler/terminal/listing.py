@@ -1,0 +1,127 @@
+"""`qualm ls`: the plugins that a spec can name; and one of them explained, with an example that a spec can hold."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from compiler.spec.errors import ProjectError
+from compiler.terminal import examples
+from registry.plugins import rule
+from registry.plugins.declarations import declared
+from registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
+from registry.terminal.console import Console
+from registry.terminal.tables import folded, plain_table
+from registry.text import print_json
+
+FOOTERS = {
+    "models": "a model of your own: docs/models.md; those of the hub: `qualm ls models --published`",
+    "datasets": "data of your own: `qualm data new NAME --from FOLDER` (docs/data.md); every card: `qualm data ls`",
+}
+
+
+def plugin_table(kind: str | None, as_json: bool) -> None:
+    """`qualm ls [KIND]`: what each plugin is, of one kind with the names of its parameters below."""
+    if kind is not None and kind not in KINDS:
+        raise ProjectError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+    kinds = [kind] if kind else list(KINDS)
+    listed = [plugin for k in kinds for plugin in rule.every(k)]
+    if as_json:
+        print_json([_plugin_json(p) for p in listed])
+        return
+    out = Console(highlight=False)
+    width = min(max((len(p.name) for p in listed), default=0), out.width - 20)
+    for each in kinds:
+        table = plain_table(Text(each, style="bold"))
+        table.show_header = False
+        table.add_column(width=width, overflow="fold")
+        table.add_column(overflow="fold")
+        for plugin in (p for p in listed if p.kind == each):
+            summary = Text(plugin.summary)
+            if kind and plugin.parameters:
+                summary.append("\ntakes: " + ", ".join(p.name for p in plugin.parameters), style="dim")
+            table.add_row(plugin.name, summary)
+        out.print(table, Text())
+    out.print(Text(f"`qualm ls {kind or 'KIND'} NAME` explains one" + ("" if kind else "; `qualm ls KIND` names parameters"), style="dim"))
+    for each in [kind] if kind in FOOTERS else [] if kind else FOOTERS:
+        out.print(Text(FOOTERS[each], style="dim"))
+
+
+def print_plugin(kind: str, name: str, as_json: bool) -> None:
+    """`qualm ls KIND NAME`."""
+    try:
+        plugin = rule.get(kind, name)
+    except PluginError as error:
+        raise ProjectError(str(error)) from None
+    if as_json:
+        print_json(_plugin_json(plugin))
+        return
+    out = Console(highlight=False)
+    out.print(Text.assemble((plugin.name, "bold"), f"  ({kind}, {_near(plugin.path)})\n"), soft_wrap=True)
+    out.print(Text(folded(plugin.doc, out.width) or "(no help)"))
+    for title, lines in (("Parameters", _parameters(plugin)), ("Declares", _declarations(plugin))):
+        if text := folded("\n".join(lines), out.width - 2):
+            _print_block(out, title, text)
+    title, lines = ("On the command line", [command(plugin)]) if kind in COMMANDS else ("In a spec", list(_in_a_spec(plugin)))
+    _print_block(out, title, "\n".join(lines))
+
+
+def _print_block(out: Console, title: str, text: str) -> None:
+    out.print(Text.assemble((f"\n{title}\n", "bold"), textwrap.indent(text, "  ")))
+
+
+def command(plugin: Plugin) -> str:
+    """How a command takes a plugin that no spec names."""
+    options = "".join(f" -O {p.name}={json.dumps(p.default)}" for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
+    return f"qualm export SPEC OUT --to {plugin.name.replace('_', '-')}{options.replace(chr(34), '')}"
+
+
+def _in_a_spec(plugin: Plugin) -> Iterator[str]:
+    """The example, what its names stand for, and the command that comes before it."""
+    written = examples.text(examples.example(plugin))
+    yield from written.splitlines()
+    named = examples.placeholders(written)
+    if named:
+        yield ""
+    if "my-card" in named:
+        yield f"qualm data new my-card --from FOLDER --adapter {plugin.name}"
+    yield from (f"{name}: {meaning}" for name, meaning in named.items())
+
+
+def _parameters(plugin: Plugin) -> list[str]:
+    defaults = (("required" if p.default is REQUIRED else f"default {p.default!r}") for p in plugin.parameters)
+    return [f"{p.name}: {p.text}  ({default})" for p, default in zip(plugin.parameters, defaults, strict=True)]
+
+
+def _declarations(plugin: Plugin) -> list[str]:
+    def shown(value: Any) -> str:
+        return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+    return [f"{name}: {shown(value)}" for name, value in declared(plugin).items()]
+
+
+def _near(path: Path) -> str:
+    """A path as it is typed here."""
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else str(path)
+
+
+def _plugin_json(plugin: Plugin) -> dict[str, Any]:
+    parameters = [
+        {"name": p.name, "type": p.text, "required": p.default is REQUIRED, "default": None if p.default is REQUIRED else p.default}
+        for p in plugin.parameters
+    ]
+    return {
+        "kind": plugin.kind,
+        "name": plugin.name,
+        "module": plugin.module,
+        "help": plugin.doc,
+        "reads": list(plugin.reads),
+        "parameters": parameters,
+        "declares": declared(plugin),
+    }

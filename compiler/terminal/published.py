@@ -1,0 +1,52 @@
+"""`qualm ls models --published`: models of the hub that load by name, how large they are, what they give."""
+
+from __future__ import annotations
+
+from compiler.forecast.model_sizes import of_published
+from compiler.spec.errors import ProjectError
+from registry.published.models import Published, published
+from registry.terminal.console import Console
+from registry.terminal.grids import Grid
+from registry.text import print_json
+
+
+def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
+    """`qualm ls models --published`, all of them or those whose name holds `name`."""
+    if kind != "models":
+        raise ProjectError("--published is for models: `qualm ls models --published`")
+    found = [m for m in published().values() if name is None or name.lower() in m.name.lower()]
+    if not found:
+        raise ProjectError(f"no published model whose name holds '{name}'; `qualm ls models --published` lists those that are known")
+    if as_json:
+        print_json([{**m.model_dump(by_alias=True), "memory": _memories(m)} for m in found])
+        return
+    numbers = ("billion", "bf16", "int8", "4 bit", "cache", "picture")
+    grid = Grid([("name", "left"), *((column, "right") for column in numbers), ("gives", "left")])
+    for m in found:
+        sizes = _memories(m)
+        shown = [f"{sizes[k]:.3g}" if k in sizes else "" for k in ("bfloat16", "int8", "nf4", "cache_kib")]
+        grid.add(m.name, f"{m.parameters.total:.3g}", *shown, str(m.image_tokens or ""), _gives(m))
+    out = Console(highlight=False)
+    grid.print(out)
+    out.print(
+        "\nbf16, int8, 4 bit: GiB of weights; cache: KiB a token and answer as bfloat16; picture: tokens of one of 640 x 480.\n"
+        "None is verified here: run `qualm doctor model NAME --revision COMMIT` on the one you choose. More in docs/models.md."
+    )
+
+
+def _memories(m: Published) -> dict[str, float]:
+    """GiB of the weights by form, KiB of cache a token."""
+    size = of_published(m)
+    if size is None:
+        return {}
+    made = {"float32": size.weight_bytes("float32"), "bfloat16": size.weight_bytes("bfloat16")}
+    made |= {form: size.weight_bytes("bfloat16", form) for form in ("int8", "nf4")}
+    return {**{form: count / 2**30 for form, count in made.items()}, "cache_kib": size.cache_bytes("bfloat16") / 1024}
+
+
+def _gives(m: Published) -> str:
+    if m.unsupported:
+        return f"not supported: {m.unsupported}"
+    gives = "all signals" if not m.lacks else f"all but {', '.join(m.lacks)}"
+    needs = ["a `template`"] if m.template else []
+    return "; ".join([gives, *(f"needs {n}" for n in needs), *([m.note] if m.note else [])])

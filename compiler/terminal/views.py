@@ -1,0 +1,172 @@
+"""How the command line shows things: plans, changes, plugins, differences. Rich in a terminal, plain in a pipe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.markup import escape
+from rich.text import Text
+
+from compiler.forecast.inference import Estimate
+from compiler.forecast.needs import Need, lines
+from compiler.forecast.prices import Cost
+from compiler.forecast.rebuilds import Forecast
+from compiler.plan.emit import Changes
+from registry.terminal.console import Console
+from registry.terminal.grids import Grid
+
+_SIGNS = {
+    "run": ("[bold yellow]+[/]", "will run"),
+    "restore": ("[cyan]<[/]", "will be restored from the cache"),
+    "perhaps": ("[yellow]?[/]", "runs if its inputs come out different"),
+    "blocked": ("[bold red]![/]", "lacks something"),
+    "unchanged": ("[dim]=[/]", "is up to date"),
+}
+
+
+def console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = False) -> None:
+    """`qualm plan`: a line per stage that is not left alone, its reasons below."""
+    out = console()
+    for forecast in forecasts:
+        if forecast.action == "unchanged" and not verbose:
+            continue
+        sign, meaning = _SIGNS[forecast.action]
+        out.print(f"{sign} [bold]{forecast.stage}[/] {meaning}")
+        shown = forecast.reasons if verbose else forecast.reasons[:5]
+        for reason in shown:
+            out.print(f"    {escape(str(reason))}")
+        if len(forecast.reasons) > len(shown):
+            out.print(f"    and {len(forecast.reasons) - len(shown)} more (-v)")
+    counts: Counter[str] = Counter(f.action for f in forecasts)
+    words = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
+    summary = ", ".join(f"{counts[a]} {words[a]}" for a in words if counts[a])
+    out.print(f"[bold]{spec}[/]: {summary or 'no stages'}")
+
+
+def print_needs(found: Sequence[Need]) -> None:
+    """The end of `qualm plan`: what no stage can make."""
+    if found:
+        out = console()
+        out.print("[bold]What this needs from you[/]")
+        for line in lines(found):
+            out.print(escape(line))
+
+
+def print_estimates(found: Sequence[Estimate], verbose: bool = False) -> None:
+    """What inference takes, of `qualm plan`."""
+    if not found:
+        return
+    out = console()
+    note = "estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time"
+    out.print(f"[bold]What inference takes at most[/] ({note})")
+    unknown = Counter(e.why for e in found if e.memory is None)
+    for e in found:
+        if e.memory is None and unknown[e.why] > 1 and not verbose:
+            continue
+        many = "" if e.samples is None else f", {e.samples:,} questions"
+        room = e.why if e.memory is None else f"{e.memory.total / 2**30:.3g} GiB in batches of {e.batch}"
+        took = "" if e.seconds is None else f", {_duration(e.seconds)} ({e.by})" + ("" if e.samples else " a question")
+        out.print(f"    {e.stage}{many}: {escape(room)}{took}")
+        for line in e.arithmetic if verbose else ():
+            out.print(f"        {escape(line)}")
+    for why, stages in unknown.items() if not verbose else ():
+        if stages > 1:
+            out.print(f"    {stages} stages: {escape(why)}")
+
+
+def print_costs(found: Sequence[Cost], verbose: bool = False) -> None:
+    """What servers are asked, of `qualm plan`."""
+    if not found:
+        return
+    out = console()
+    out.print("[bold]What servers are asked at most[/] (estimates; what is stored is not asked again; -v shows the arithmetic)")
+    for c in found:
+        each = "a question" if c.questions is None else f"{c.questions:,} questions"
+        money = "no price known (`price` of this server in qualm.toml)" if c.dollars is None else _dollars(c.dollars)
+        if c.reads:
+            out.print(f"    {c.stage}: nothing, it reads the replies to {c.reads}")
+            continue
+        load = f"{c.load.requests:,} requests, {c.load.sent:,} tokens sent, {c.load.received:,} received"
+        out.print(f"    {c.stage} ({escape(c.server)}), {each}: {load}: {escape(money)}")
+        for line in c.arithmetic if verbose else ():
+            out.print(f"        {escape(line)}")
+    known = [c.dollars for c in found if c.dollars is not None and c.questions is not None and not c.reads]
+    if len(known) > 1:
+        out.print(f"    together {_dollars(sum(known))}")
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 0.1 else f"${amount:.2g}"
+
+
+def _duration(seconds: float) -> str:
+    """Two units at most: `3 h 20 min`."""
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+def print_changes(changes: Changes, check: bool) -> None:
+    """`qualm compile`: what was written, moved and removed, or what is out of step."""
+    out = console()
+    verb = "out of step" if check else "wrote"
+    for path in changes.written:
+        out.print(f"{verb}: {path}")
+    for path in changes.removed:
+        out.print(f"{'stale' if check else 'removed'}: {path}")
+    for old, new in changes.moved:
+        out.print(f"{'to move' if check else 'moved'}: {old} -> {new}")
+    for lock, stages in changes.pruned.items():
+        out.print(f"{lock}: {'holds' if check else 'dropped'} entries of stages that are gone: {', '.join(stages)}")
+    for left in changes.leftovers:
+        out.print(f"left of '{left.spec}', whose spec is gone: {', '.join(left.places)}; `qualm clean {left.spec}` removes it")
+    if check and changes:
+        out.print("run `qualm compile`, and commit what it writes")
+    elif not changes:
+        out.print(f"{changes.kept} files in step, nothing to write")
+
+
+def print_diff(found: Mapping[str, Any]) -> None:
+    """`qualm diff REV`."""
+    out = console()
+    out.print(f"[bold]{found['spec']}[/]: {found['revision']} -> working tree")
+    for line in found["spec_diff"]:
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        out.print(f"[{style}]{escape(line)}[/]" if style else escape(line))
+    for change in found["parameters"]:
+        out.print(f"  {change['stage']}: {escape(change['change'])}")
+    _print_results(found["results"])
+    if not (found["spec_diff"] or found["parameters"] or found["results"]):
+        out.print("no difference")
+
+
+def print_experiments(entries: Sequence[Mapping[str, Any]]) -> None:
+    """`qualm experiments`."""
+    out = console()
+    if not entries:
+        out.print("no experiments start from this commit; `dvc exp run -S ... --name NAME` makes one (docs/experiments.md)")
+    for entry in entries:
+        out.print(f"[bold]{escape(entry['name'])}[/]")
+        for change in entry["parameters"]:
+            out.print(f"  {change['stage']}: {escape(change['change'])}")
+        _print_results(entry["results"])
+
+
+def _print_results(results: Sequence[Mapping[str, Any]]) -> None:
+    """Results that changed, a table for every model and data set."""
+    for group in dict.fromkeys((row["model"], row["dataset"]) for row in results):
+        grid = Grid([("metric", "left"), ("old", "right"), ("new", "right"), ("change", "right")], Text(" · ".join(group), style="bold"))
+        for row in (r for r in results if (r["model"], r["dataset"]) == group):
+            numbers = ["-" if row[k] is None else f"{row[k]:+.4f}" if k == "change" else f"{row[k]:.4f}" for k in ("old", "new", "change")]
+            grid.add(row["metric"], *numbers)
+        grid.print(Console(highlight=False))

@@ -1,0 +1,402 @@
+"""`qualm data`: what data there is, where it is, and getting it in whole. A thin layer over DVC, which keeps it.
+
+Importing this module loads neither DVC nor pyarrow; each command loads what it needs.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from registry.commands import completion
+from registry.commands.printing import (
+    IN_PART,
+    counting,
+    facts,
+    listed,
+    print_labelled,
+    print_some,
+    print_wrapped,
+    progress_line,
+    report,
+    row,
+    verdict_of,
+)
+from registry.text import complain, plain, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from registry.entries.adding import AddError
+
+app = typer.Typer(
+    name="data",
+    no_args_is_help=True,
+    help="""Data and models of this project: what there is, where it is, adding more, checking it.
+
+Entries lie in registry/data/ and DVC tracks them, so `dvc pull`, `dvc push` and `dvc get` work on them as on anything else. What an
+entry should look like stands on its card, registry/cards/NAME.yaml.""",
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+
+
+@app.command("ls")
+def list_entries(as_json: JsonOption = False) -> None:
+    """List entries and cards: version, size, splits with their official number of records, licence, and where the bytes are.
+
+    here: in the working tree. cache: `dvc checkout` brings it. remote: `dvc pull` brings it. missing: in none of these.
+    not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
+    A name with * has a card whose layout was not checked against a release.
+    """
+    from registry.entries.entries import entries
+
+    with _errors():
+        found = entries(_root())
+        rows = [row(e) for e in found]
+    if as_json:
+        print_json(rows)
+        return
+    listed(rows)
+    if any(line["verified"] is False for line in rows):
+        from registry.entries.card import UNVERIFIED
+
+        print_wrapped(f"* {UNVERIFIED}")
+    if any(line["skip_bad"] for line in rows):
+        print_wrapped(f"in part: {IN_PART}; splits are those of the whole")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An entry or a card.", autocompletion=completion.data)],
+    as_json: JsonOption = False,
+) -> None:
+    """Show one entry: its card, citation, splits and files, and what to type to have it here."""
+    from registry.dvc.config import cache_folder, local_remote
+    from registry.dvc.state import listing
+    from registry.entries.entries import find
+
+    with _errors():
+        root = _root()
+        entry = find(root, name)
+        card = entry.details
+        stores = [cache_folder(root), local_remote(root)]
+        files = next((f for s in stores if s is not None and entry.md5 and (f := listing(s, entry.md5)) is not None), None)
+    if as_json:
+        print_json({**row(entry), "card": card.model_dump(mode="json") if card else None, "file_hashes": files})
+        return
+    from registry.terminal.console import Console
+
+    out = Console(highlight=False)
+    out.print(f"[bold]{plain(entry.name)}[/]  {plain(card.title) if card else 'no card'}")
+    if card:
+        out.print(f"\n{plain(card.description)}\n")
+    labelled = list(facts(entry))
+    for split, expected in (card.splits if card else {}).items():
+        n = "" if expected.records is None else f"  {expected.records:,} records" + (" in each file" if expected.files else "")
+        labelled.append(("split", f"{split}{n}"))
+    for rule in card.layout if card else ():
+        need = f"exactly {rule.count:,}" if rule.count else f"at least {rule.at_least:,}" if rule.at_least else "optional"
+        labelled.append(("layout", f"{rule.files}  {need}{', ' + rule.about if rule.about else ''}"))
+    labelled += [("file", file) for file in sorted(files or {})[:20]]
+    if files and len(files) > 20:
+        labelled.append(("", f"and {len(files) - 20:,} more (--json lists them)"))
+    print_labelled(out, labelled)
+    if card and card.citation:
+        out.print(f"\n{plain(card.citation.strip())}", soft_wrap=True)
+    if entry.get:
+        out.print(f"\nTo have it here: [bold]{plain(entry.get)}[/]")
+
+
+@app.command()
+def add(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="What to call the entry: registry/data/NAME.",
+            autocompletion=completion.data,
+        ),
+    ],
+    source: Annotated[
+        str, typer.Option("--from", metavar="PATH|URL@REV", help="A folder, a zip or tar archive, or a git repository at a revision.")
+    ],
+    card: Annotated[
+        str | None,
+        typer.Option(
+            help="The card to check against; the entry's own name if not given.",
+            autocompletion=completion.cards,
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Leave out single bad files; let bad lines and other counts pass. All are listed and counted."),
+    ] = False,
+    new_version: Annotated[
+        bool, typer.Option("--new-version", help="Data of your own have grown: write the new counts into their card, and take them in.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check official files against their card and take them in; DVC tracks them from then on.
+
+    Every problem is listed at once and nothing is added if there is one. Adding the same files again does nothing; adding other
+    files replaces the entry, whose old version stays in the DVC cache.
+
+    From a folder or an archive, the files that the card names are copied; files that were not touched since they were last added are not
+    read again. From git (`--from https://host/owner/repo@v1.0`), DVC imports the
+    repository at that revision and remembers where it came from.
+    """
+    from registry.entries.adding import AddError
+    from registry.entries.adding import add as add_entry
+    from registry.entries.card import load_card
+
+    with _errors(), progress_line(not as_json) as progress:
+        chosen = load_card(card or name)
+        try:
+            added = add_entry(_root(), name, source, chosen, progress, skip_bad, new_version)
+        except AddError as error:
+            _refuse(name, source, error, as_json)
+    if as_json:
+        print_json(
+            {
+                "outcome": added.outcome,
+                "previous": added.previous,
+                **row(added.entry),
+                "splits": added.found.splits,
+                "skipped": added.found.skipped,
+                "left_out": added.found.left_out,
+            }
+        )
+    else:
+        report(added)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="What to call the card: registry/cards/NAME.yaml.")],
+    source: Annotated[Path, typer.Option("--from", metavar="FOLDER", help="The folder with the data.")],
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            help="image_table, hf_parquet, coco_folder or vlmevalkit_tsv; by the files if not given.", autocompletion=completion.adapters
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O 'choices=[a, b]'."),
+    ] = None,
+    title: Annotated[str, typer.Option(help="What people call it.")] = "",
+    licence: Annotated[str, typer.Option(help="Under which its owners give it.")] = "",
+    url: Annotated[str, typer.Option("--source", help="Where others get it, a URL.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and -O.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write an existing card anew.")] = False,
+) -> None:
+    """Write a card for data of your own: look at the files, propose which column is what, ask, show three samples, write.
+
+    Reads CSV, TSV, JSON and JSON Lines with paths of pictures, Parquet of Hugging Face `datasets`, COCO-style folders, and tables of
+    VLMEvalKit. On a terminal it asks; elsewhere, or with --yes, it takes what it proposes and what `-O` says. Nothing is written
+    unless the first samples can be read.
+    """
+    from registry.entries.card import FOLDER
+    from registry.entries.infer_columns import NewCardError
+    from registry.entries.new_card_dialogue import new_card
+
+    with _errors():
+        try:
+            new_card(name, source, FOLDER, adapter, given or [], {"title": title, "licence": licence, "source": url}, yes, force)
+        except NewCardError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+
+
+@app.command()
+def diff(
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD",
+            help="The first version: NAME, NAME@REVISION, NAME@DIGEST, or a data set's path likewise.",
+            autocompletion=completion.entries,
+        ),
+    ],
+    new: Annotated[
+        str | None, typer.Argument(help="The second version; what lies in the working tree if left out.", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O split=train.", show_default=False),
+    ] = None,
+    as_json: JsonOption = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything differs.")] = False,
+) -> None:
+    """Compare two versions of data: files and samples that were added, removed, changed, and what of them changed.
+
+    `qualm data diff pope@v1.0` compares the entry at the git tag with what lies here, `qualm data diff pope@1a2b3c4d5e pope@HEAD` two
+    recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a data set that a stage made.
+
+    Samples of official files are those that the card's adapter reads. Old versions are read from DVC's cache.
+    """
+    from registry.adapters import AdapterError
+    from registry.commands.printing import difference
+    from registry.entries.differences import compare
+    from registry.entries.entries import find
+    from registry.entries.versions import find_version
+    from registry.plugins.rule import PluginError
+
+    with _errors(), counting(not as_json) as told:
+        root = _root()
+        if new is None and "@" not in old:
+            if not Path(old).exists():
+                find(root, old)
+            complain(f"{old} is what lies here; name a version to compare it with, such as {old}@HEAD")
+            raise typer.Exit(2)
+        versions = find_version(root, old), find_version(root, new if new is not None else old.rpartition("@")[0])
+        try:
+            found = compare(*versions, option or [], root / ".qualm" / "staging-diff", told)
+        except (PluginError, AdapterError) as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+    if as_json:
+        samples = found.samples.as_json() if found.samples is not None else None
+        print_json({"old": versions[0].md5, "new": versions[1].md5, "files": found.files.as_json(), "samples": samples, "why": found.why})
+    else:
+        difference(*versions, found)
+    if exit_code and found.files:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An entry or a card.", autocompletion=completion.data)],
+    source: Annotated[Path | None, typer.Option("--from", metavar="FOLDER", help="Files that were not added yet.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O split=train.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read every record by the card's adapter, and list all that a data stage would stop at: each with its file and line.
+
+    A missing picture, an unknown key, a value of another kind, an id that comes twice; and, of a log, questions that cannot be scored or
+    have no picture. Keeps nothing. Exit status 1 if anything is bad; `skip_bad: true` in a spec leaves bad records out.
+    """
+    from registry.entries.checking import check_records
+    from registry.entries.entries import find
+    from registry.plugins.options import options
+    from registry.plugins.rule import PluginError, get
+
+    with _errors():
+        entry = find(_root(), name)
+        card = entry.details
+        if card is None:
+            complain(f"{name}: no card named '{entry.card}'; `qualm data ls` says what there is")
+            raise typer.Exit(2)
+        if card.adapter and source is None and card.layout and not entry.path.exists():
+            complain(f"{name}: its files are not here; `{entry.get}` brings them, --from FOLDER reads others")
+            raise typer.Exit(2)
+        try:
+            args = options(get("datasets", card.adapter), given or []) if card.adapter else {}
+        except PluginError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+        with counting(not as_json) as tell:
+            found = check_records((source or entry.path) if card.layout else None, card, args, lambda n: tell(name, n))
+    if as_json:
+        print_json({"splits": found.splits, "images": found.images, "problems": found.problems})
+    else:
+        counts = ", ".join(f"{split} {n:,}" for split, n in found.splits.items())
+        print(f"{name}: {found.splits.total():,} samples ({counts or 'none'}), {found.images:,} pictures, {len(found.problems):,} problems")
+        print_some(found.problems, "  ")
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Entries, and results/SPEC; all that are here if none is given.",
+            show_default=False,
+            autocompletion=completion.entries,
+        ),
+    ] = None,
+    aside: Annotated[
+        bool,
+        typer.Option("--set-aside", help="Move damaged results and objects of DVC's cache to .qualm/damaged; `qualm run` makes them anew."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Read entries, results and their objects in DVC's cache anew and compare them with the recorded hashes and the card.
+
+    Lists damaged, missing and extra files. Exit status 1 if there are any.
+    """
+    from registry.entries.checkup import check_entries, check_results
+
+    with _errors():
+        root = _root()
+        verdicts = check_entries(root, names) | check_results(root, names, aside)
+    if as_json:
+        print_json({n: {"good": v.good, **vars(v)} for n, v in verdicts.items()})
+    else:
+        for name, verdict in verdicts.items():
+            verdict_of(name, verdict, aside)
+        if not verdicts:
+            print("nothing is here to verify; `qualm data ls` says what there is")
+    if not all(v.good for v in verdicts.values()):
+        raise typer.Exit(1)
+
+
+def _refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
+    n, excusable = len(error.problems), error.excusable
+    if as_json:
+        changes = {str(change.what): {"before": change.before, "now": change.now} for change in error.recounts}
+        print_json({"outcome": "failed", "name": name, "problems": list(error.problems), "excusable": excusable, "recounts": changes})
+    else:
+        complain(f"nothing was added: {n} problem{'s' if n > 1 else ''}", *(f"  {p}" for p in error.problems))
+        if error.recounts:
+            command = f"qualm data add {name} --from {shlex.quote(source)} --new-version"
+            print(f"Your data have changed? Take them as a new version, with these counts in the card:\n  {command}", file=sys.stderr)
+        elif excusable:
+            which = "" if excusable == n else f" ({excusable:,} of these {n:,})"
+            said = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
+            print(f"A part of the data set, on purpose? {said}", file=sys.stderr)
+    raise typer.Exit(1)
+
+
+def _root() -> Path:
+    """The nearest folder upwards with a `.dvc`: commands work anywhere in the project."""
+    here = Path.cwd()
+    return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
+    from registry.dvc.config import DvcStateError
+    from registry.entries.card import CardError
+    from registry.entries.entries import EntryError
+
+    try:
+        yield
+    except (CardError, EntryError, DvcStateError) as error:
+        complain(str(error))
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        complain("interrupted; nothing was changed")
+        raise typer.Exit(130) from None
+
+
+def main() -> NoReturn:
+    """`python -m registry.commands.cli`, for those who want no more than this."""
+    app()
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Names for the shell to complete: plugins, cards, entries, remotes. Reads file names alone; what cannot be read completes to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import typer
+
+Completed = Callable[[typer.Context, str], list[str]]
+
+
+def quietly(names: Callable[[typer.Context, str], Iterable[str]]) -> Completed:
+    """Those of the names that begin as what was typed; none where they cannot be found out, for no shell wants to hear why."""
+
+    @wraps(names)
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        try:
+            return [name for name in names(context, incomplete) if name.startswith(incomplete)]
+        except Exception:  # noqa: BLE001 - a message in the middle of a command line helps nobody
+            return []
+
+    return complete
+
+
+def root() -> Path:
+    """The nearest folder upwards with a `.dvc`."""
+    here = Path.cwd()
+    return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
+
+
+def given(context: typer.Context, name: str) -> Any:
+    """What stands for a parameter on the line so far."""
+    return context.params.get(name)
+
+
+@quietly
+def entries(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Entries of registry/data/."""
+    return sorted(p.stem for p in (root() / "registry" / "data").glob("*.dvc"))
+
+
+@quietly
+def data(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Entries of registry/data/, and cards."""
+    from registry.entries.card import card_names
+
+    return sorted({p.stem for p in (root() / "registry" / "data").glob("*.dvc")} | set(card_names()))
+
+
+@quietly
+def cards(context: typer.Context, incomplete: str) -> Iterable[str]:
+    from registry.entries.card import card_names
+
+    return card_names()
+
+
+@quietly
+def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Adapters that `qualm data new` can write a card for."""
+    from registry.entries.infer_columns import SUFFIXES
+
+    return list(SUFFIXES)
+
+
+@quietly
+def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """DVC's remotes."""
+    from registry.dvc.config import configuration
+
+    return [section.removeprefix("remote ") for section in configuration(root()) if section.startswith("remote ")]
+
+
+@quietly
+def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Kinds of plugins."""
+    from registry.plugins.rule import KINDS
+
+    return list(KINDS)
+
+
+@quietly
+def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Plugins of the kind that stands before; published models where those are asked for."""
+    from registry.plugins.rule import names
+    from registry.published.models import published
+
+    return list(published()) if given(context, "published") else names(given(context, "kind"))
+
+
+@quietly
+def exports(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Formats that answers can be written in."""
+    from registry.plugins.rule import names
+
+    return [name.replace("_", "-") for name in names("exports")]

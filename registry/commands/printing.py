@@ -1,0 +1,301 @@
+"""How `qualm data` says things: one line, one table row, one progress line at a time."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.text import human, plain, quoted
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from registry.entries.adding import Added, Progress
+    from registry.entries.differences import Difference
+    from registry.entries.entries import Entry, Verdict
+    from registry.entries.versions import Version
+    from registry.terminal.console import Console
+
+
+SHOWN = 10
+"""Ids, files or problems that are named; `--json` names all."""
+
+IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
+WIDE = 130
+"""Columns of a terminal that a table with splits and licences needs; in a narrower one they stand on a line of their own."""
+NARROW = 76
+"""What versions and numbers of files need beside the rest; `qualm data show` has them too."""
+
+
+def row(entry: Entry) -> dict[str, Any]:
+    card = entry.sound_card
+    return {
+        "name": entry.name,
+        "kind": card.kind if card else None,
+        "version": entry.version,
+        "md5": entry.md5,
+        "bytes": entry.size,
+        "files": entry.nfiles,
+        "where": entry.where,
+        "splits": {name: split.records for name, split in card.splits.items()} if card else {},
+        "licence": card.licence if card else None,
+        "verified": card.verified if card else None,
+        "card_name": entry.card,
+        "origin": entry.origin,
+        "skip_bad": entry.skipped,
+        "get": entry.get or None,
+    }
+
+
+def facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    card = entry.details
+    if card:
+        yield "kind", card.kind + (f", read by '{card.adapter}'" if card.adapter else "")
+        if card.missing:
+            yield "not yet", f"nothing here reads it; missing: {card.missing}"
+        yield "source", card.source
+        yield "licence", card.licence
+        if card.scoring:
+            yield "scoring", " ".join(card.scoring.split())
+        yield "checked", "layout and counts, against a release" if card.verified else card.caveat
+    yield "version", f"{entry.md5} ({human(entry.size)}, {entry.nfiles or 1:,} files)" if entry.md5 else "-"
+    if entry.origin:
+        yield "imported", entry.origin
+    yield "where", entry.where
+    if entry.skipped:
+        yield "in part", f"{IN_PART}; the numbers of splits and files below are those of the whole"
+
+
+def listed(rows: list[dict[str, Any]]) -> None:
+    """Entries as a table; splits and licence below where the terminal is not wide, no version and files where it is narrow."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from registry.terminal.console import Console
+    from registry.terminal.grids import Grid
+
+    console = Console()
+    wide = console.width >= WIDE
+    most = ("name", "kind", "size", "where") if console.width < NARROW else ("name", "kind", "version", "size", "files", "where")
+    columns = (*most, "splits", "licence") if wide else most
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in ("size", "files") else "left", no_wrap=column not in ("splits", "licence"))
+    grid = Grid([(column, "right" if column in ("size", "files") else "left") for column in most])
+    colours = {"here": "green", "missing": "red", "not added": "dim", "generated": "dim"}
+    below = []
+    for line in rows:
+        where = line["where"] + (", in part" if line["skip_bad"] else "")
+        splits = ", ".join(f"{name} {n:,}" if n else name for name, n in line["splits"].items())
+        licence = line["licence"] or "?"
+        cells = {
+            "name": plain(line["name"]) + ("" if line["verified"] or line["verified"] is None else "*"),
+            "kind": line["kind"] or "?",
+            "version": line["version"] or "-",
+            "size": human(line["bytes"]),
+            "files": "-" if line["files"] is None else f"{line['files']:,}",
+            "where": f"[{colours.get(line['where'], 'yellow')}]{where}[/]",
+            "splits": plain(splits),
+            "licence": plain(licence),
+        }
+        table.add_row(*(cells[column] for column in columns))
+        grid.add(*(Text.from_markup(cells[column]) for column in most))
+        below.append((line["name"], f"{splits}; {licence}" if splits else licence))
+    if wide:
+        console.print(table)
+    else:
+        grid.print(console)
+        console.print("\n[bold]splits (official number of records); licence[/]")
+        print_labelled(console, below)
+
+
+def print_labelled(console: Console, lines: list[tuple[str, str]]) -> None:
+    """Labels in a column, what belongs to each beside it, in as many lines as that takes."""
+    from rich.padding import Padding
+    from rich.table import Table
+
+    if max((len(label) for label, _ in lines), default=0) > console.width // 2:
+        for label, value in lines:
+            console.print(f"  [dim]{plain(label)}[/]", overflow="fold")
+            console.print(Padding(plain(value), (0, 0, 0, 4)))
+        return
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in lines:
+        table.add_row(plain(label), plain(value))
+    console.print(table)
+
+
+def print_wrapped(text: str) -> None:
+    """A sentence, broken between words where the terminal ends."""
+    from rich.text import Text
+
+    from registry.terminal.console import Console
+
+    Console(highlight=False).print(Text(text))
+
+
+def print_some(lines: Sequence[object], indent: str) -> None:
+    """The first of them, a line each, and how many there are besides."""
+    for line in lines[:SHOWN]:
+        print(f"{indent}{line}")
+    if len(lines) > SHOWN:
+        print(f"{indent}and {len(lines) - SHOWN:,} more (--json lists them)")
+
+
+def report(added: Added) -> None:
+    entry, found = added.entry, added.found
+    verb = {
+        "added": "added",
+        "replaced": f"replaced version {(added.previous or '')[:10]} by",
+        "unchanged": "already here, nothing changed:",
+    }
+    print(f"{entry.name}: {verb[added.outcome]} version {entry.version}, {len(found.files):,} files, {human(found.size)}")
+    for split, records in sorted(found.splits.items()):
+        counts = f"{records[0]:,} records" if len(set(records)) == 1 else f"{min(records):,} to {max(records):,} records"
+        print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
+    if entry.details is not None and entry.details.caveat:
+        print(f"  {entry.details.caveat}")
+    if found.skipped:
+        print(f"  let pass by --skip-bad: {len(found.skipped):,}")
+        print_some(found.skipped, "    ")
+    if found.left_out:
+        print(f"  not named by the card: {len(found.left_out):,} files, {found.left_out[0]} the first")
+    if added.outcome != "unchanged":
+        print("next:", *next_commands(added), sep="\n  ")
+
+
+def next_commands(added: Added) -> list[str]:
+    """What to type now, in the folder that one is in."""
+    from registry.dvc.config import configuration
+    from registry.entries.trying import options_for
+
+    entry, old = added.entry, (added.previous or "")[:10]
+    commands = [commit_command(entry)]
+    if (options := options_for(entry)) is not None:
+        commands.append(f"qualm data check {entry.name}{options}   # reads every record")
+    if added.outcome == "replaced":
+        commands.append(f"qualm data diff {entry.name}@{old}{options or ''}   # what the new version changes")
+    if not entry.origin and configuration(entry.root).get("core", {}).get("remote"):
+        commands.append(f"dvc push {shlex.quote(_record(entry))}   # for others to pull")
+    return commands
+
+
+def commit_command(entry: Entry) -> str:
+    """What git has to know of an entry: its record, and its card where that is new."""
+    files = [_record(entry), _from_here(entry.root / "registry" / "data" / ".gitignore"), *_new_card(entry)]
+    return f"git add {shlex.join(files)} && git commit -m {shlex.quote(f'Data: {entry.name}')}"
+
+
+def _record(entry: Entry) -> str:
+    return _from_here(entry.root / "registry" / "data" / f"{entry.name}.dvc")
+
+
+def _new_card(entry: Entry) -> list[str]:
+    """The card's file, where git does not have it as it is."""
+    from registry.entries import card as cards
+
+    path = cards.FOLDER / f"{entry.card}.yaml"
+    if not path.is_relative_to(entry.root.resolve()) or not path.is_file():
+        return []
+    command = ["git", "status", "--porcelain", "--", str(path)]
+    done = subprocess.run(command, cwd=entry.root, capture_output=True, text=True, check=False)
+    return [_from_here(path)] if done.stdout.strip() else []
+
+
+def _from_here(path: Path) -> str:
+    return os.path.relpath(path.resolve(), Path.cwd().resolve())
+
+
+@contextmanager
+def progress_line(shown: bool) -> Iterator[Progress]:
+    """A bar on standard error for every thing that is done, by bytes where they are known beforehand."""
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    from registry.terminal.console import Console
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+        tasks: dict[str, TaskID] = {}
+        files: dict[str, int] = {}
+
+        def tell(what: str, file: str, size: int, total: int) -> None:
+            if what not in tasks:
+                for task in tasks.values():
+                    bar.update(task, visible=False)
+                tasks[what], files[what] = bar.add_task(what, total=total or None), 0
+            files[what] += 1
+            bar.update(tasks[what], advance=size, description=f"{what} {plain(file)[-40:]} ({files[what]:,} files)")
+
+        yield tell
+
+
+@contextmanager
+def counting(shown: bool) -> Iterator[Callable[[str, int], None]]:
+    """One line on standard error that counts samples as they are read."""
+    from rich.status import Status
+
+    from registry.terminal.console import Console
+
+    console = Console(stderr=True)
+    with Status("comparing files", console=console) if shown and console.is_terminal else nullcontext() as status:
+
+        def tell(what: str, n: int) -> None:
+            if status is not None:
+                status.update(f"reading {plain(what)[:60]}: {n:,} samples")
+
+        yield tell
+
+
+def difference(old: Version, new: Version, found: Difference) -> None:
+    """What two versions of data have not in common."""
+    print(f"{old.said} ({old.md5[:10]}) -> {new.said} ({new.md5[:10]})")
+    for what, changes in (("files", found.files), ("samples", found.samples)):
+        if changes is None:
+            print(f"  {what}: not compared: {found.why}")
+            continue
+        counts = f"{len(changes.added):,} added, {len(changes.removed):,} removed, {len(changes.changed):,} changed"
+        kept = found.why or f"{changes.same:,} the same"
+        print(f"  {what}: {counts}, {kept}" if changes or not found.why else f"  {what}: {found.why}")
+        by_field = changes.by_field()
+        if by_field:
+            print(f"    changed: {', '.join(f'{name} of {n:,}' for name, n in by_field.items())}")
+        named = [("+", n, "") for n in changes.added] + [("-", n, "") for n in changes.removed]
+        named += [("~", n, ", ".join(of)) for n, of in changes.changed.items()]
+        for sign in "+-~":
+            of = [(n, why) for s, n, why in named if s == sign]
+            for name, why in of[:SHOWN]:
+                print(f"    {sign} {quoted(name)}" + (f"  ({why})" if why else ""))
+            if len(of) > SHOWN:
+                print(f"    {sign} and {len(of) - SHOWN:,} more (--json names all)")
+
+
+def verdict_of(name: str, verdict: Verdict, aside: bool = False) -> None:
+    """One entry or the results of one spec, of `qualm data verify`."""
+    print(f"{name}: {verdict.checked:,} files, {'all as recorded' if verdict.good else 'NOT as recorded'}")
+    for what in ("damaged", "missing", "extra"):
+        for file in getattr(verdict, what):
+            print(f"  {what}: {file!r}" if not file.isprintable() else f"  {what}: {file}")
+    for problem in verdict.problems:
+        print(f"  {problem}")
+    if name.startswith("results/") and not verdict.good:
+        spec = name.removeprefix("results/")
+        first = "set aside; " if aside else f"`qualm data verify --set-aside {name}`, then "
+        print(f"  {first}`qualm run {spec}` restores or makes them anew (`dvc commit` keeps what is whole here)")
+    elif verdict.damaged or verdict.missing or verdict.extra:
+        print(f"  `dvc checkout --force registry/data/{name}.dvc` restores the recorded files, `dvc pull` fetches them")

@@ -1,0 +1,38 @@
+"""Which links are followed: those that DVC makes, and no others.
+
+With `cache.type symlink` the files of an entry are links into DVC's cache. Any other link, and any name with `..`, could show a file
+of this machine to whoever sees the results.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from registry.dvc.config import cache_folder
+
+
+def lies_in(folder: Path, path: Path) -> bool:
+    """Whether a path beneath a folder leads to something in it, or by a link to an object of DVC's cache.
+
+    Raises:
+        OSError, ValueError: no file can have such a name.
+    """
+    plain = Path(os.path.normpath(path))
+    if not plain.is_relative_to(os.path.normpath(folder)):
+        return False
+    found = path.resolve()
+    return found.is_relative_to(folder.resolve()) or is_cached(folder, found)
+
+
+def is_cached(folder: Path, found: Path) -> bool:
+    """Whether a path, resolved, is an object in the cache of the project that a folder lies in."""
+    objects = _objects(folder.resolve())
+    return objects is not None and found.is_relative_to(objects)
+
+
+@cache
+def _objects(folder: Path) -> Path | None:
+    root = next((p for p in (folder, *folder.parents) if (p / ".dvc").is_dir()), None)
+    return (cache_folder(root) / "files").resolve() if root is not None else None

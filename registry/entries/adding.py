@@ -1,0 +1,438 @@
+"""`qualm data add`: official files into the registry, whole or not at all.
+
+Files are checked where they lie, copied into a staging folder under `.qualm`, hashed and cached there by DVC in a
+repository of its own, and only then renamed into place. Killed at any moment, it leaves the entry as it was or as it
+will be; what it left in staging goes at the next run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any, Literal
+
+from registry.dvc.config import cache_folder, configuration
+from registry.dvc.state import Checkout, file_state, holds, read_yaml, settled, tree_md5
+from registry.entries import card as cards
+from registry.entries.card import SLUG, Card
+from registry.entries.entries import DATA, Entry, find
+from registry.entries.growth import Recount, load_again, recounts, rewritten
+from registry.entries.layout import Inspection, inspect, is_named, list_files
+from registry.entries.threads import mapped
+from registry.formats.archives import ArchiveError, is_archive, unpack
+from registry.text import quoted
+
+_GIT = re.compile(
+    r"(?:git\+)?(?P<url>(?:https?|ssh|git|file)://(?:[^@/\s]+@)?[^@\s]+|[\w.-]+@[\w.-]+:[^@\s]+)(?:@(?P<rev>[A-Za-z0-9][\w./-]*))?"
+)
+
+Progress = Callable[[str, str, int, int], None]
+"""Told (what is done, file, its bytes, bytes there are to do or 0 where that is not known) after each file."""
+
+
+class AddError(Exception):
+    """Why nothing was added: every problem at once."""
+
+    def __init__(self, *problems: str, excusable: int = 0, recounts: Sequence[Recount] = ()) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+        self.recounts = recounts
+        """Where data of one's own have grown or shrunk and nothing else is wrong: the counts that changed."""
+        self.excusable = excusable
+        """How many of them `--skip-bad` would let pass."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What an add did and what it found."""
+
+    entry: Entry
+    outcome: Literal["added", "replaced", "unchanged"]
+    previous: str | None
+    """Digest of the version that was there before."""
+    found: Inspection
+
+
+def git_source(source: str) -> tuple[str, str | None] | None:
+    """URL and revision, where a source is a git repository and not a folder."""
+    match = _GIT.fullmatch(source)
+    return (match["url"], match["rev"]) if match else None
+
+
+def add(
+    root: Path,
+    name: str,
+    source: str,
+    card: Card,
+    progress: Progress = lambda what, file, size, total: None,
+    skip_bad: bool = False,
+    new_version: bool = False,
+) -> Added:
+    """Check official files against their card and make them the entry `registry/data/NAME`.
+
+    Args:
+        root: the project.
+        name: of the entry.
+        source: a folder, an archive, or URL@revision of a git repository.
+        card: what the files should be.
+        progress: told of every file.
+        skip_bad: leave out single bad files, and let bad lines and other counts pass (`registry.entries.layout.inspect`).
+        new_version: where data of one's own have grown, write the new counts into their card.
+
+    Raises:
+        AddError: anything at all is wrong; nothing has changed then.
+    """
+    if not SLUG.fullmatch(name):
+        raise AddError(f"'{name}' is no name for an entry: lower-case letters, digits, '-' and '_', at most 64, no path")
+    if not (root / ".dvc").is_dir():
+        raise AddError(f"{root}: no DVC repository here; run `dvc init` or go to the project's root")
+    if not card.layout:
+        raise AddError(f"'{card.name}' is generated, it has no official files; name its card in a spec, there is nothing to add")
+    root = root.resolve()  # the staging repository's cache is this one, wherever that is from there
+    repository = git_source(source)
+    if repository and skip_bad:
+        raise AddError(
+            "--skip-bad: an import from git is the repository at that revision, whole; copy what is good to a folder and add that"
+        )
+    with _alone(root), _staging(root, name) as stage:
+        target = root / DATA / name
+        before = find(root, name) if (root / DATA / f"{name}.dvc").exists() else None
+        if before is None and target.exists():
+            raise AddError(f"{target} exists and DVC does not track it; move it away, or `dvc add` it yourself")
+        if repository:
+            return _publish(root, stage, name, before, _import(stage, name, *repository, card, progress), card)
+        origin = _origin(root, source)
+        memory = Memory(root, name, origin, card, skip_bad)
+        if before is not None and (known := memory.unchanged(before)) is not None:
+            return _unchanged(root, before, known)
+        folder, refused, others = _unpacked(stage, origin, card, progress, skip_bad)
+        found = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
+        found.skipped[:0] = refused
+        found.left_out += others
+        if found.problems:
+            path = cards.FOLDER / f"{card.name}.yaml"
+            changes = recounts(folder, card, path)
+            if not (new_version and changes):
+                raise AddError(*found.problems, excusable=found.excusable, recounts=changes)
+            card = _recounted(path, card, changes)
+            found = inspect(folder, card)
+        if before is not None and _recorded(root, before, card, found) and tree_md5(_hashes(folder, found, progress)) == before.md5:
+            memory.save(found, before.md5)
+            return _unchanged(root, before, found)
+        hashes = _copy(stage, name, folder, found, progress)
+        added = _publish(root, stage, name, before, found, card, hashes)
+        memory.save(found, added.entry.md5)
+        return added
+
+
+def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
+    """The card with the counts of now, written."""
+    text = rewritten(path.read_text(encoding="utf-8"), changes)
+    if text is None:
+        raise AddError(f"{path}: its counts could not be rewritten; do it by hand: {'; '.join(map(str, changes))}")
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+    return load_again(card.name)
+
+
+def dvc(folder: Path, *arguments: str) -> None:
+    """Run DVC in a folder.
+
+    Raises:
+        AddError: it failed, with what it said.
+    """
+    environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dvc", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        said = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        raise AddError(f"dvc {' '.join(arguments)}: {'; '.join(said) or done.stderr.strip() or 'failed'}")
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    lock = root / ".qualm" / "locks" / "data.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AddError("another `qualm data add` is at work in this checkout; let it end and try again") from None
+        yield
+
+
+@contextmanager
+def _staging(root: Path, name: str) -> Iterator[Path]:
+    """A DVC repository without git that shares this checkout's cache, gone at the end."""
+    stages = root / ".qualm" / "staging"
+    shutil.rmtree(stages, ignore_errors=True)  # what a killed run left: nobody else is at work now
+    stage = stages / name
+    (stage / ".dvc").mkdir(parents=True)
+    types = configuration(root).get("cache", {}).get("type")
+    settings = f"[core]\n    no_scm = true\n    analytics = false\n[cache]\n    dir = {cache_folder(root)}\n"
+    (stage / ".dvc" / "config").write_text(settings + (f"    type = {types}\n" if types else ""), encoding="utf-8")
+    if (root / ".dvcignore").is_file():  # so that what it hides is noticed now, not by the next `dvc status`
+        shutil.copyfile(root / ".dvcignore", stage / ".dvcignore")
+    try:
+        yield stage
+    finally:
+        shutil.rmtree(stages, ignore_errors=True)
+
+
+def _origin(root: Path, source: str) -> Path:
+    """The folder or archive that a source is."""
+    origin = Path(source).expanduser()
+    if not origin.is_dir() and not (origin.is_file() and is_archive(origin)):
+        what = "is a file; unpack it and give the folder" if origin.exists() else "does not exist"
+        raise AddError(f"{source}: {what}; --from takes a folder, a zip or tar archive, or URL@revision of a git repository")
+    origin = origin.resolve()
+    if origin.is_relative_to((root / DATA).resolve()):
+        raise AddError(f"{source}: lies in the registry already; --from takes the original files")
+    return origin
+
+
+def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_bad: bool) -> tuple[Path, list[str], list[str]]:
+    """The folder itself, or the one that an archive was unpacked to, with the members that were refused and those the card does not name.
+
+    Only what the card names is unpacked, so that an archive of something else costs no more than reading its names.
+    """
+    if origin.is_dir():
+        return origin, [], []
+    folder, refused = stage / ".unpacked", list[str]()
+    folder.mkdir()
+
+    def takes(name: str) -> bool:
+        return is_named(card, name) or is_named(card, name.partition("/")[2])
+
+    try:
+        others = unpack(
+            origin, folder, lambda file, size: progress("unpacking", file, size, 0), refused.append if skip_bad else None, takes
+        )
+    except ArchiveError as error:
+        raise AddError(f"{origin}: {error}") from error
+    top = _top(folder, card)
+    if not any(folder.iterdir()):
+        raise AddError(*refused, f"{origin}: nothing of the layout of '{card.name}' is in it{_instead(others, card)}")
+    prefix = "" if top == folder else f"{top.name}/"
+    return top, [f"{origin.name}: {problem}" for problem in refused], sorted(name.removeprefix(prefix) for name in others)
+
+
+def _instead(others: list[str], card: Card) -> str:
+    """What an archive holds in the place of what was expected."""
+    if not others:
+        return "; it is empty"
+    for name in others[:1000]:
+        for parent in list(PurePosixPath(name).parents)[:-1]:
+            if is_named(card, PurePosixPath(name).relative_to(parent).as_posix()):
+                return f"; it seems to lie in {quoted(str(parent))} there: unpack it and give that folder"
+    expected = ", ".join([rule.files for rule in card.layout[:3]] + ["..."] * (len(card.layout) > 3))
+    return f": expected {expected}, it has {len(others):,} other files, {quoted(others[0])} the first"
+
+
+def _top(folder: Path, card: Card) -> Path:
+    """Where the layout begins: archives often hold all they have in one folder."""
+    inside = list(folder.iterdir())
+    if len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files)):
+        return inside[0]
+    return folder
+
+
+def _recorded(root: Path, before: Entry, card: Card, found: Inspection) -> bool:
+    """Whether the recorded version may be what was found, by all but its bytes; a fresh clone has it on record, but not in its cache."""
+    same = (before.card, before.origin, before.skipped) == (card.name, None, bool(found.skipped))
+    sizes = (before.size, before.nfiles) == (found.size, len(found.files))
+    return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)
+
+
+def _hashes(folder: Path, found: Inspection, progress: Progress) -> dict[str, str]:
+    hashes = {}
+    for file, md5 in mapped(lambda file: (file, _stream(folder / file, None)), found.files):
+        hashes[file] = md5
+        progress("hashing", file, found.files[file], found.size)
+    return hashes
+
+
+def _copy(stage: Path, name: str, folder: Path, found: Inspection, progress: Progress) -> dict[str, str]:
+    """Copy what was found good into the staging folder and let DVC take it; the files' hashes."""
+    target = stage / name
+    for parent in {Path(file).parent for file in found.files}:
+        (target / parent).mkdir(parents=True, exist_ok=True)
+
+    hashes: dict[str, str] = {}
+    for file, md5 in mapped(lambda file: (file, _stream(folder / file, target / file)), found.files):
+        hashes[file] = md5
+        if (target / file).stat().st_size != found.files[file]:
+            raise AddError(f"{folder / file}: changed while it was being copied; try again when nothing writes there")
+        progress("copying", file, found.files[file], found.size)
+    progress("tracking", name, 0, 0)
+    dvc(stage, "add", name)
+    made = read_yaml(stage / f"{name}.dvc")["outs"][0]["md5"]
+    if made != tree_md5(hashes):
+        raise AddError(f"{name}: DVC hashed {made}, the files copied are {tree_md5(hashes)}; does .dvcignore hide some of them?")
+    return hashes
+
+
+class Memory:
+    """What a source's files were when they were last added, so that adding them again reads none of them.
+
+    `.qualm/sources/NAME.json`: every file's size, times and inode, or an archive's own. A file changed so shortly before it was read
+    that its times could not tell a later change is not remembered, and then nothing is.
+    """
+
+    def __init__(self, root: Path, name: str, origin: Path, card: Card, skip_bad: bool) -> None:
+        """Look at the files, before anything reads them."""
+        self._root = root
+        self._file = root / ".qualm" / "sources" / f"{name}.json"
+        rules = hashlib.sha256(card.model_dump_json().encode()).hexdigest()
+        files, odd = list_files(origin, card) if origin.is_dir() else ([""], [])
+        states = {file: file_state(origin / file) for file in files}
+        self._now = {"origin": str(origin), "card": rules, "skip_bad": skip_bad, "odd": odd, "states": states}
+        self._settled = all(map(settled, states.values()))
+
+    def unchanged(self, before: Entry) -> Inspection | None:
+        """What was found last time, where that is the recorded version, in the cache, and no file has been touched since."""
+        try:
+            known = json.loads(self._file.read_bytes())
+            found = Inspection(**known["found"])
+            same = known["now"] == self._now and known["md5"] == before.md5
+        except (OSError, ValueError, TypeError, KeyError):
+            return None  # a memory, nothing more
+        return found if same and before.md5 is not None and holds(cache_folder(self._root), before.md5) else None
+
+    def save(self, found: Inspection, md5: str | None) -> None:
+        if not self._settled:
+            self._file.unlink(missing_ok=True)
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        partial.write_text(json.dumps({"now": self._now, "md5": md5, "found": asdict(found)}), encoding="utf-8")
+        partial.replace(self._file)
+
+
+def _stream(source: Path, target: Path | None) -> str:
+    """Copy a file, never through a link, and hash it on the way."""
+    digest = hashlib.md5(usedforsecurity=False)
+    try:
+        with os.fdopen(os.open(source, os.O_RDONLY | os.O_NOFOLLOW), "rb") as reading:
+            writing = target.open("xb") if target is not None else None
+            try:
+                while chunk := reading.read(1 << 20):
+                    digest.update(chunk)
+                    if writing is not None:
+                        writing.write(chunk)
+            finally:
+                if writing is not None:
+                    writing.close()
+    except OSError as error:
+        raise AddError(f"{error.filename or source}: {error.strerror or error}; nothing was added") from error
+    return digest.hexdigest()
+
+
+def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progress: Progress) -> Inspection:
+    if rev is None:
+        raise AddError(f"{url}: which revision? Give a tag or commit, `--from {url}@REVISION`, so that everyone gets the same files")
+    progress("importing", url, 0, 0)
+    dvc(stage, "import", "--rev", rev, "--out", name, "--", url, ".")
+    found = inspect(stage / name, card, lambda file, size, total: progress("checking", file, size, total))
+    links = [p.relative_to(stage / name).as_posix() for p in (stage / name).rglob("*") if p.is_symlink()]
+    problems = [*found.problems, *(f"{link}: a link; repositories with links are not taken" for link in links)]
+    if problems:
+        raise AddError(*dict.fromkeys(problems))
+    return found
+
+
+def _describe(file: Path, card: Card, skipped: bool) -> None:
+    """Note in the DVC file, where DVC keeps it, what the entry is; byte for byte as DVC writes it, which it does now and then."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.default_flow_style = False
+    content = yaml.load(file)
+    content["desc"] = card.title
+    content["meta"] = {"qualm": {"card": card.name, **({"skip_bad": True} if skipped else {})}}
+    yaml.dump(content, file)
+
+
+def _publish(
+    root: Path,
+    stage: Path,
+    name: str,
+    before: Entry | None,
+    found: Inspection,
+    card: Card,
+    hashes: Mapping[str, str] = MappingProxyType({}),
+) -> Added:
+    """Put the DVC file, then the data, in place. The DVC file is the truth: after a kill between the two, the next
+    `dvc checkout` or `qualm data add` brings the data."""
+    _describe(stage / f"{name}.dvc", card, bool(found.skipped))
+    data = root / DATA
+    target = data / name
+    data.mkdir(parents=True, exist_ok=True)
+    if before is not None and before.md5 is not None and target.exists():
+        _keep_changes(root, target, before.md5)
+    _hide_from_git(data / ".gitignore", name)
+    record = data / f"{name}.dvc"
+    old = record.read_bytes() if record.exists() else None
+    states = {file: file_state(stage / name / file) for file in hashes}
+    try:
+        (stage / f"{name}.dvc").replace(record)
+        if target.exists():
+            target.replace(stage / ".old")
+        (stage / name).replace(target)
+    except OSError as error:
+        if old is None:
+            record.unlink(missing_ok=True)
+        else:
+            record.write_bytes(old)
+        if (stage / ".old").exists():
+            (stage / ".old").replace(target)
+        raise AddError(f"{target}: {error.strerror or error}; everything is as it was") from error
+    with Checkout(root) as checkout:
+        for file, md5 in hashes.items():
+            checkout.learn(target / file, states[file], md5)
+    after = find(root, name)
+    previous = before.md5 if before is not None else None
+    outcome: Any = "added" if previous is None else "unchanged" if previous == after.md5 else "replaced"
+    return Added(after, outcome, previous, found)
+
+
+def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
+    """Whether the working copy is the recorded version.
+
+    Raises:
+        AddError: it is another one that is kept nowhere.
+    """
+    with Checkout(root) as checkout:
+        now = checkout.path_md5(target)
+        if now is not None and now != recorded and not holds(checkout.cache, now):
+            raise AddError(f"{target}: was changed by hand and the change is kept nowhere; `dvc commit` it or `dvc checkout` it away first")
+    return now == recorded
+
+
+def _unchanged(root: Path, before: Entry, found: Inspection) -> Added:
+    """The recorded version is the one asked for; the working copy may be gone, or another one that a kill left."""
+    assert before.md5 is not None
+    if not (before.path.exists() and _keep_changes(root, before.path, before.md5)):
+        dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))
+    return Added(before, "unchanged", before.md5, found)
+
+
+def _hide_from_git(file: Path, name: str) -> None:
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    if f"/{name}" not in lines:
+        partial = file.with_name(f".gitignore.{os.getpid()}")
+        partial.write_text("".join(f"{line}\n" for line in [*lines, f"/{name}"]), encoding="utf-8")
+        partial.replace(file)

@@ -1,0 +1,208 @@
+"""A card says what a dataset or model is, where it comes from and what its official files look like.
+
+One YAML file per card, `registry/cards/NAME.yaml`, so that a known format costs no code. `qualm data add` checks files
+against the card's layout before it takes them; the compiler resolves a spec's `card: NAME` to its adapter and defaults.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
+
+FOLDER = Path(__file__).resolve().parents[1] / "cards"
+
+MAX_BYTES = 1 << 20
+SHOWN = 20
+"""Mistakes of one card that are named."""
+SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""Names of cards and entries: they become file names and stand in dvc.yaml."""
+
+Format = Literal["json", "jsonl", "pickle", "safetensors", "parquet", "csv", "image", "text", "zip", "any"]
+
+
+UNVERIFIED = "layout was not checked against a release; what differs from its description is reported, never guessed"
+"""What is said of a card that is not `verified`."""
+
+
+class CardError(Exception):
+    """A card that does not exist or breaks the format: every problem, with its file and key."""
+
+
+def _inside(pattern: str) -> str:
+    path = PurePosixPath(pattern)
+    if not pattern or path.is_absolute() or ".." in path.parts or "\\" in pattern:
+        raise ValueError("expected a path inside the entry, with '/' and without '..'")
+    if not pattern.isprintable():
+        raise ValueError("expected a path without control characters")
+    if any("**" in part and part != "**" for part in path.parts):
+        raise ValueError("expected '**' as the whole name of a folder, as in a/**/*.jpg")
+    return pattern
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold, as everything does that a parameter of an adapter can be."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(f"expected text, numbers, true or false, and lists and mappings of these, found {shortened(value)}")
+
+
+Pattern = Annotated[str, AfterValidator(_inside)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Files(_Strict):
+    """Some of the official files."""
+
+    files: Pattern
+    """Path or pattern from the entry's top: `*` within a folder, `**` across folders."""
+    count: int | None = Field(None, ge=1)
+    """Exactly so many; None = any number from `at_least`."""
+    at_least: int = Field(1, ge=0)
+    """0 makes them optional."""
+    format: Format | None = None
+    """How they are checked for damage; None = by their suffix."""
+    about: str = ""
+    """What they are, for a person to whom they are missing."""
+
+
+class Split(_Strict):
+    """A part of the dataset with the number of records it should have."""
+
+    files: Pattern | None = None
+    """The files of which each holds this split once; None for what is generated."""
+    records: int | None = Field(None, ge=1)
+    """Records in each of those files; None = not known."""
+
+
+class Card(_Strict):
+    """What is known of a dataset or model before its files are looked at."""
+
+    name: str
+    kind: Literal["dataset", "model", "reviews"]
+    title: str
+    description: str
+    adapter: str | None = None
+    """The plugin that reads it, in registry/adapters/; None for a model, for reviews, and for what nothing reads yet."""
+    missing: str = ""
+    """What will read a data set that has no adapter yet. A spec that names it compiles and plans, and its data stage says so."""
+    source: str
+    """Where the official files are, as a URL, or `generated`."""
+    licence: str
+    citation: str
+    """BibTeX; empty where there is nothing to cite."""
+    layout: tuple[Files, ...] = Field((), strict=False)
+    """The official files. Only these are taken; empty for what is generated."""
+    splits: dict[str, Split] = Field(default_factory=dict)
+    digests: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    """SHA-256 of official files known byte for byte."""
+    args: Annotated[dict[str, Any], AfterValidator(_plain)] = Field(default_factory=dict)
+    """Defaults for the adapter's parameters."""
+    format: str = ""
+    """What the official files are, in a few words, for docs/datasets.md; empty = the formats that `layout` names."""
+    scoring: str = ""
+    """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
+    stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
+    subsets: dict[str, str] = Field(default_factory=dict)
+    """Parts that a spec's `where:` can name: name -> expression (`registry.where.parse`)."""
+    verified: bool = False
+    """Whether layout and counts were checked against the real files, not only against their description."""
+
+    @property
+    def caveat(self) -> str:
+        """One line about what was not checked; empty for a card that was."""
+        return "" if self.verified else UNVERIFIED
+
+    @property
+    def formats(self) -> str:
+        """What its files are: `format`, or what the layout's patterns end with, in their order."""
+        if self.format or not self.layout:
+            return self.format or "generated"
+        named = (rule.format or PurePosixPath(rule.files).suffix.lstrip(".").lower() or "any" for rule in self.layout)
+        return ", ".join(dict.fromkeys(named))
+
+    @model_validator(mode="after")
+    def _whole(self) -> Card:
+        if not SLUG.fullmatch(self.name):
+            raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', got '{self.name}'")
+        if self.kind != "dataset" and (self.adapter is not None or self.missing):
+            raise ValueError("adapter: a dataset names one, a model and reviews none")
+        if self.kind == "dataset" and (self.adapter is None) != bool(self.missing):
+            raise ValueError("adapter: a dataset names one, or says under `missing` what will read it")
+        if not self.layout and self.source != "generated":
+            raise ValueError("layout: official files need one; only what is 'generated' goes without")
+        return self
+
+
+def card_names(folder: Path = FOLDER) -> list[str]:
+    """The cards there are, sorted."""
+    return sorted(p.stem for p in folder.glob("*.yaml"))
+
+
+def every_card(folder: Path = FOLDER) -> list[Card]:
+    """The cards there are, for lists of them; one that breaks the format is told once and left out."""
+    found = []
+    for name in card_names(folder):
+        try:
+            found.append(load_card(name, folder))
+        except CardError as error:
+            warn(str(error))
+    return found
+
+
+@cache
+def load_card(name: str, folder: Path = FOLDER) -> Card:
+    """One card, checked.
+
+    Raises:
+        CardError: no such card (with the nearest name), or its file breaks the format (every problem at once).
+    """
+    names = card_names(folder)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, 1, 0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names) or 'none'}"
+        raise CardError(f"no card named '{name}'; {hint}")
+    path = folder / f"{name}.yaml"
+    where = f"registry/cards/{path.name}"
+    try:
+        raw = parse_yaml(read_text(path, MAX_BYTES), where)
+    except TextFileError as error:
+        raise CardError(str(error).replace(str(path), where)) from None
+    if not isinstance(raw, dict):
+        raise CardError(f"{where}: expected a mapping of keys such as name, kind, title, got {type(raw).__name__}")
+    try:
+        card = Card.model_validate(raw)
+    except ValidationError as error:
+        lines = [_line(where, e, raw) for e in error.errors(include_url=False)[:SHOWN]]
+        more = [f"{where}: and {error.error_count() - SHOWN:,} more"] if error.error_count() > SHOWN else []
+        raise CardError("\n".join([*lines, *more])) from None
+    if card.name != name:
+        raise CardError(f"{where}: name: expected '{name}' as the file is called, got '{card.name}'")
+    return card
+
+
+def _line(where: str, error: Any, raw: Any) -> str:
+    place = ".".join(part if isinstance(part, str) and part.isprintable() else repr(part) for part in error["loc"])
+    if error["type"] == "missing":
+        return f"{where}: {place}: missing; every card has it"
+    if error["type"] == "extra_forbidden":
+        known = Card.model_fields if len(error["loc"]) == 1 else Files.model_fields | Split.model_fields
+        near = difflib.get_close_matches(str(error["loc"][-1]), known, 1, 0.5)
+        return f"{where}: {place}: unknown key" + (f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{where}: {place}: {message}, got {shortened(error['input'])}" if place else f"{where}: {message}"

@@ -1,0 +1,149 @@
+"""What changed between two versions of data: files, and the samples and pictures in them."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.entries.card import card_names, load_card
+from registry.entries.versions import Version
+from registry.plugins.options import options
+from registry.plugins.rule import get, load
+from registry.sample import IMAGES, SAMPLES, Image, Sample
+
+Told = Callable[[str, int], None]
+"""Told (which version, samples read so far) now and then."""
+
+PICTURE = "picture"
+"""Beside the fields of a sample: its picture's bytes."""
+
+COMPARED = (*(f.name for f in fields(Sample) if f.name != "sample_id"), PICTURE)
+SIZE = 8
+"""Bytes of a digest."""
+
+T = TypeVar("T")
+
+_EVERY = 1000
+
+
+@dataclass
+class Changes:
+    """What is only in the second version, only in the first, and in both but not the same."""
+
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    changed: dict[str, list[str]] = field(default_factory=dict)
+    """Id -> what of it changed; empty for files."""
+    same: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def by_field(self) -> dict[str, int]:
+        """How many changed in what, most first."""
+        return dict(Counter(name for names in self.changed.values() for name in names).most_common())
+
+    def as_json(self) -> dict[str, Any]:
+        return {"added": self.added, "removed": self.removed, "changed": self.changed, "same": self.same}
+
+
+@dataclass
+class Difference:
+    """The whole answer."""
+
+    files: Changes
+    samples: Changes | None
+    """None where nothing reads samples from these files."""
+    why: str = ""
+    """Why there are none."""
+
+
+def compare(old: Version, new: Version, chosen: Sequence[str], beneath: Path, told: Told = lambda version, n: None) -> Difference:
+    """Compare two versions.
+
+    Samples are those of a data set that a stage made, by its tables; of official files, what their adapter reads from them.
+
+    Args:
+        old: the first version.
+        new: the second.
+        chosen: parameters of the adapter, `NAME=VALUE`, over the card's own.
+        beneath: folder, made if need be, for laying out old versions.
+        told: progress.
+
+    Raises:
+        EntryError: a file of a version is in no store here.
+        PluginError: the adapter has no such parameter.
+    """
+    beneath.mkdir(parents=True, exist_ok=True)
+    files = _changes(old.files, new.files, lambda one, other: [])
+    if not files:
+        return Difference(files, Changes(same=0), "the files are the same")
+    try:
+        return Difference(files, _changes(_samples(old, chosen, beneath, told), _samples(new, chosen, beneath, told), _fields))
+    except AdapterError as error:
+        return Difference(files, None, str(error))
+
+
+def _changes(old: Mapping[str, T], new: Mapping[str, T], what: Callable[[T, T], list[str]]) -> Changes:
+    changed = {k: what(old[k], new[k]) for k in old if k in new and old[k] != new[k]}
+    return Changes([k for k in new if k not in old], [k for k in old if k not in new], changed, len(old.keys() & new.keys()) - len(changed))
+
+
+def _fields(old: bytes, new: bytes) -> list[str]:
+    """Fields whose digests are not the same."""
+    return [name for i, name in enumerate(COMPARED) if old[i * SIZE : (i + 1) * SIZE] != new[i * SIZE : (i + 1) * SIZE]]
+
+
+def _samples(version: Version, chosen: Sequence[str], beneath: Path, told: Told) -> dict[str, bytes]:
+    """Sample id -> digests of what is COMPARED, one behind the other: a hundred bytes a sample, for there may be a million."""
+    with ExitStack() as stack:
+        items = _made(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
+        pictures: dict[str | None, bytes] = {None: _short(b"")}
+        found: dict[str, bytes] = {}
+        for item in items:
+            if isinstance(item, Image):
+                pictures[item.image_id] = _short(item.data)
+                continue
+            digests = [_short(repr(getattr(item, name)).encode()) for name in COMPARED[:-1]]
+            found[item.sample_id] = b"".join([*digests, pictures.get(item.image_id, pictures[None])])
+            if len(found) % _EVERY == 0:
+                told(version.said, len(found))
+    return found
+
+
+def _made(version: Version) -> Iterator[Image | Sample]:
+    """What a stage wrote: pictures first, then samples."""
+    import pyarrow.parquet as pq
+
+    for name in sorted(n for n in version.files if n.startswith("images/") and n.endswith(".parquet")):
+        with pq.ParquetFile(version.file(name)) as file:
+            for batch in file.iter_batches(64, columns=IMAGES.names):
+                for row in batch.to_pylist():
+                    yield Image(row["image_id"], row["image"]["bytes"] or b"")
+    with pq.ParquetFile(version.file("samples.parquet")) as file:
+        for batch in file.iter_batches(4096, columns=[n for n in SAMPLES.names if n in file.schema_arrow.names]):
+            for row in batch.to_pylist():
+                yield Sample(**{**row, "meta": dict(row.get("meta") or ())})
+
+
+def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: ExitStack) -> Iterator[Image | Sample]:
+    """What the adapter reads from official files."""
+    card = load_card(version.card) if version.card in card_names() else None
+    if card is None or card.adapter is None:
+        kind = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"
+        raise AdapterError(f"samples are not compared: {kind}")
+    folder = stack.enter_context(version.laid_out(beneath))
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=beneath, prefix="adapter-")))
+    given = options(get("datasets", card.adapter), chosen)
+    yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **given})
+
+
+def _short(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=SIZE).digest()

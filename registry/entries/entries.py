@@ -1,0 +1,219 @@
+"""The entries of `registry/data/`: what each is, where its bytes are, and whether they are the right ones.
+
+An entry is a folder `registry/data/NAME` tracked by the DVC file `registry/data/NAME.dvc`, which git keeps and whose
+`meta` says by which card it came in. Nothing here writes, and nothing here needs DVC to be imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from registry.dvc.config import DvcStateError, cache_folder, local_remote
+from registry.dvc.state import Checkout, holds, listing, read_pointer
+from registry.entries.card import Card, CardError, card_names, load_card
+from registry.entries.layout import Inspection, inspect
+from registry.formats.textfiles import warn
+
+DATA = Path("registry/data")
+
+Where = Literal["here", "cache", "remote", "missing", "not added", "generated", "broken"]
+
+
+class EntryError(Exception):
+    """An entry that does not exist or cannot be read: what was looked for, what there is, what to do."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of `qualm data ls`: a tracked folder, or a card whose files nobody has added yet."""
+
+    root: Path
+    name: str
+    card: str | None
+    md5: str | None = None
+    size: int | None = None
+    nfiles: int | None = None
+    origin: str | None = None
+    """`URL@revision` of an import from git; then the bytes come from there and not from the remote."""
+    skipped: bool = False
+    """It was added by `--skip-bad` and bad files or other counts were let pass."""
+    fault: str = ""
+    """What is wrong with its DVC file; the entry can then be listed and nothing else."""
+
+    @property
+    def path(self) -> Path:
+        return self.root / DATA / self.name
+
+    @property
+    def version(self) -> str | None:
+        """Short digest of the content."""
+        return self.md5[:10] if self.md5 else None
+
+    @cached_property
+    def where(self) -> Where:
+        """The nearest place that has the bytes. A remote that is not a folder on this disk is believed, not asked."""
+        if self.fault:
+            return "broken"
+        if self.md5 is None:
+            return "generated" if self.sound_card is not None and not self.sound_card.layout else "not added"
+        if self.path.exists():
+            return "here"
+        if holds(cache_folder(self.root), self.md5):
+            return "cache"
+        remote = local_remote(self.root)
+        return "remote" if self.origin or remote is None or holds(remote, self.md5) else "missing"
+
+    @property
+    def get(self) -> str:
+        """The command that brings the bytes here, empty where they are."""
+        file = DATA / f"{self.name}.dvc"
+        return {
+            "cache": f"dvc checkout {file}",
+            "remote": f"dvc pull {file}",
+            "missing": f"qualm data add {self.name} --from PATH, or `dvc push` where they still are",
+            "not added": f"qualm data add {self.name} --from PATH",
+        }.get(self.where, "")
+
+    @cached_property
+    def details(self) -> Card | None:
+        """Its card; None where it has none.
+
+        Raises:
+            CardError: the card is broken.
+        """
+        return load_card(self.card) if self.card in card_names() else None
+
+    @property
+    def sound_card(self) -> Card | None:
+        """The same for a list of many: a broken card is told once, and is none."""
+        try:
+            return self.details
+        except CardError as error:
+            warn(str(error))
+            return None
+
+
+def entries(root: Path) -> list[Entry]:
+    """All tracked entries and, after them, cards without one. A broken DVC file is told once and its entry has a `fault`."""
+    tracked = [_entry(root, file) for file in sorted((root / DATA).glob("*.dvc"))]
+    cards = {e.card for e in tracked} | {e.name for e in tracked}
+    return tracked + [Entry(root, name, name) for name in card_names() if name not in cards]
+
+
+def find(root: Path, name: str) -> Entry:
+    """One entry or card by name.
+
+    Raises:
+        EntryError: there is none, with the nearest name; or its DVC file is broken.
+    """
+    import difflib
+
+    known = {e.name: e for e in entries(root)}
+    known = {c: Entry(root, c, c) for c in card_names()} | known
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(known)) or 'none'}"
+        raise EntryError(f"no entry or card named '{name}'; {hint}")
+    if known[name].fault:
+        raise EntryError(known[name].fault)
+    return known[name]
+
+
+def _entry(root: Path, file: Path) -> Entry:
+    try:
+        return _read(root, file)
+    except EntryError as error:
+        warn(str(error))
+        return Entry(root, file.stem, None, fault=str(error))
+
+
+def _read(root: Path, file: Path) -> Entry:
+    try:
+        raw = read_pointer(file)
+        out = raw["outs"][0]
+        meta = (raw.get("meta") or {}).get("qualm") or {}
+        origin = None
+        for dep in raw.get("deps") or []:
+            if "repo" in dep:
+                origin = f"{dep['repo']['url']}@{dep['repo'].get('rev') or dep['repo'].get('rev_lock')}"
+        return Entry(
+            root,
+            file.stem,
+            meta.get("card") or file.stem,
+            out["md5"],
+            out.get("size"),
+            out.get("nfiles"),
+            origin,
+            bool(meta.get("skip_bad")),
+        )
+    except DvcStateError as error:
+        raise EntryError(str(error)) from error
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise EntryError(f"{file}: not a DVC file with one output ({error}); restore it with `git checkout {file}`") from error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What re-reading an entry's files found."""
+
+    checked: int
+    damaged: tuple[str, ...]
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    problems: tuple[str, ...]
+    """Everything else: not here, no listing to compare with, deviations from the card."""
+
+    @property
+    def good(self) -> bool:
+        return not (self.damaged or self.missing or self.extra or self.problems)
+
+
+def verify(entry: Entry) -> Verdict:
+    """Hash every file anew and compare with what DVC recorded, then with the card. Reads only."""
+    if entry.fault:
+        return Verdict(0, (), (), (), (entry.fault,))
+    if entry.md5 is None:
+        return Verdict(0, (), (), (), (f"{entry.name}: not added yet; `{entry.get or 'nothing to verify, it is generated'}`",))
+    if not entry.path.exists():
+        return Verdict(0, (), (), (), (f"{entry.path}: not on this disk; `{entry.get}`",))
+    checkout = Checkout(entry.root)
+    if not entry.path.is_dir():
+        damaged = () if checkout.path_md5(entry.path) == entry.md5 else (entry.name,)
+        return Verdict(1, damaged, (), (), ())
+    found = checkout.files(entry.path)
+    expected, problems = _expected(entry, found), list[str]()
+    if expected is None:
+        problems.append(f"{entry.name}: the content is not the recorded version, and the list of its files is in neither cache nor remote")
+        expected = found
+    problems += _against_card(entry).problems
+    return Verdict(
+        len(found),
+        tuple(n for n in sorted(expected) if n in found and found[n] != expected[n]),
+        tuple(n for n in sorted(expected) if n not in found),
+        tuple(n for n in sorted(found) if n not in expected),
+        tuple(problems),
+    )
+
+
+def _expected(entry: Entry, found: dict[str, str]) -> dict[str, str] | None:
+    """The recorded files: from the cache, a remote on this disk, or, where the whole fits, what was found."""
+    from registry.dvc.state import tree_md5
+
+    if tree_md5(found) == entry.md5:
+        return found
+    remote = local_remote(entry.root)
+    for store in (cache_folder(entry.root), remote):
+        if store is not None and entry.md5 is not None and (files := listing(store, entry.md5)) is not None:
+            return files
+    return None
+
+
+def _against_card(entry: Entry) -> Inspection:
+    try:
+        card = entry.details
+    except CardError as error:
+        return Inspection(problems=[str(error)])
+    return Inspection() if card is None or not card.layout else inspect(entry.path, card, skip_bad=entry.skipped, linked=True)

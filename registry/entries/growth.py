@@ -1,0 +1,86 @@
+"""Data of one's own that have grown: what the card counts differently now, and the card with the new counts."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from registry.entries.card import Card, load_card
+from registry.entries.layout import inspect, matches
+from registry.formats import textfiles
+
+MARK = "# Written by `qualm data new`"
+"""The first words of a card of one's own; the counts of other cards are those of a release."""
+
+
+@dataclass(frozen=True)
+class Recount:
+    """One count of a card that the files do not have."""
+
+    what: str
+    """The pattern of `layout`, or the name of a split."""
+    before: int
+    now: int
+    split: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.before:,} {'records' if self.split else 'files'} before, {self.now:,} now"
+
+
+def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
+    """What a folder has more or less of than a card of one's own says; empty where anything else is wrong with it too.
+
+    Args:
+        folder: with the files.
+        card: what they were.
+        path: the card's file.
+    """
+    if not textfiles.is_file(path) or not textfiles.read_text(path).startswith(MARK):
+        return []
+    layout = tuple(rule.model_copy(update={"count": None}) for rule in card.layout)
+    splits = {name: split.model_copy(update={"records": None}) for name, split in card.splits.items()}
+    there = inspect(folder, card.model_copy(update={"layout": layout, "splits": splits}))
+    if there.problems:
+        return []
+    files = ((rule, sum(matches(rule.files, name) for name in there.files)) for rule in card.layout)
+    changes = [Recount(rule.files, rule.count, n) for rule, n in files if rule.count not in (None, n)]
+    for name, split in card.splits.items():
+        records = set(there.splits.get(name, []))
+        if split.records is not None and len(records) == 1 and records != {split.records}:
+            changes.append(Recount(name, split.records, records.pop(), split=True))
+    return changes
+
+
+def rewritten(text: str, changes: list[Recount]) -> str | None:
+    """The card's text with the new counts, every other byte as it was; None where its lines are not as `qualm data new` writes them."""
+    expected = _counted(yaml.safe_load(text), changes)
+    for change in changes:
+        key, name = ("records", change.what) if change.split else ("count", change.what)
+        opening = rf"^  {_either(name)}: \{{" if change.split else rf"^  - \{{files: {_either(name)},"
+        text = re.sub(rf"({opening}.*\b{key}: ){change.before}\b", rf"\g<1>{change.now}", text, count=1, flags=re.MULTILINE)
+    return text if yaml.safe_load(text) == expected else None
+
+
+def load_again(name: str) -> Card:
+    """A card whose file has just been written."""
+    load_card.cache_clear()
+    return load_card(name)
+
+
+def _either(name: str) -> str:
+    """A text as it stands in YAML, quoted or not."""
+    return f"(?:{re.escape(json.dumps(name, ensure_ascii=False))}|{re.escape(name)})"
+
+
+def _counted(card: dict[str, Any], changes: list[Recount]) -> dict[str, Any]:
+    for change in changes:
+        if change.split:
+            card["splits"][change.what]["records"] = change.now
+        else:
+            next(rule for rule in card["layout"] if rule["files"] == change.what)["count"] = change.now
+    return card

@@ -1,0 +1,334 @@
+"""What a folder of somebody's data looks like: which adapter reads it, and which column is probably what.
+
+A proposal, for a person to confirm or change; it is written down on a card and nothing is proposed again after that.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from os.path import commonprefix
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.adapters._mapped import Columns, parts, placed
+from registry.adapters._official import read_records, read_rows
+from registry.adapters._table_pictures import POINTER
+from registry.entries.layout import JUNK, matches
+from registry.formats.json_stream import JsonStreamError, members, values
+from registry.formats.text_tables import TextTableError, rows
+from registry.text import one_line
+
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
+SUFFIXES = {"hf_parquet": (".parquet",), "vlmevalkit_tsv": (".tsv", ".csv"), "coco_folder": (".json",), "image_table": TABLES}
+"""What each adapter reads, the most particular first."""
+HEAD = 200
+"""Records that are looked at."""
+MOST = 1_000_000
+"""Files that are listed."""
+PROBED = 20
+"""Pictures of each split that are looked for."""
+SHORT = 40
+"""Characters of a value that samples are grouped by."""
+NAMES = {
+    "image": ("image", "image_path", "img", "picture", "photo", "file_name", "filename", "file", "path", "image_file", "img_path"),
+    "question": ("question", "query", "prompt", "instruction", "text", "problem"),
+    "answer": ("answer", "answers", "label", "gt_answer", "ground_truth", "target", "correct", "multiple_choice_answer", "caption"),
+    "id": ("id", "question_id", "qid", "index", "uid", "sample_id"),
+    "category": ("category", "question_type", "type", "kind", "subject", "category_id"),
+    "answerable": ("answerable",),
+}
+"""Usual names of columns, the likeliest first."""
+LISTS = ("choices", "options", "candidates")
+SERIES = (("A", "B"), ("a", "b"), ("choice_a", "choice_b"), ("option_a", "option_b"), ("optionA", "optionB"), ("choice1", "choice2"))
+"""How columns of single options begin; they go on as letters or numbers do."""
+
+
+class NewCardError(Exception):
+    """Why no card can be proposed or written: what there is, what was expected, what to say."""
+
+
+@dataclass
+class Proposal:
+    """What is proposed of a folder."""
+
+    adapter: str
+    args: dict[str, Any]
+    columns: dict[str, str] = field(default_factory=dict)
+    """Column -> a value of it, shortened."""
+    notes: list[str] = field(default_factory=list)
+    """What was seen and left out."""
+
+
+def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] | None = None) -> Proposal:
+    """Look at a folder.
+
+    Args:
+        folder: with the data.
+        adapter: what reads it, where that is known.
+        files: split -> path or pattern, where that is known.
+
+    Raises:
+        NewCardError: it holds nothing that one of the adapters reads, or what it holds cannot be told apart.
+    """
+    listed = list_names(folder)
+    found = adapter or _adapter(folder, listed)
+    notes: list[str] = []
+    given = dict(files) if files else _splits([n for n in listed if n.lower().endswith(SUFFIXES[found]) and _fits(folder, n, found)], notes)
+    heads = _head(folder, found, given)
+    records = [record for _, record in heads]
+    columns = {name: _example([r.get(name) for r in records]) for name in dict.fromkeys(name for r in records for name in r)}
+    args: dict[str, Any] = {"files": given}
+    if found == "vlmevalkit_tsv":
+        if "image" not in columns and "image_path" in columns:
+            args["images"] = _images(folder, listed, heads, "image_path", given)
+        return Proposal(found, args, columns, notes)
+    args |= _mapping(records, columns, found, notes)
+    if found == "coco_folder":
+        args["images"] = _images(folder, listed, heads, "file_name", given)
+    elif found == "image_table" and args["image"]:
+        args["images"] = _images(folder, listed, heads, args["image"], given)
+    return Proposal(found, args, columns, notes)
+
+
+def list_names(folder: Path) -> list[str]:
+    """Files beneath a folder as relative POSIX paths, sorted; no links."""
+    found: list[str] = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if f not in JUNK and not os.path.islink(f"{parent}/{f}")]  # noqa: PTH114 - of a million
+        inside = Path(parent).relative_to(folder).as_posix()
+        found += [n if inside == "." else f"{inside}/{n}" for n in names if n not in JUNK and not os.path.islink(f"{parent}/{n}")]  # noqa: PTH114
+        if len(found) > MOST:
+            raise NewCardError(f"{folder}: more than {MOST:,} files; put the data set into a folder of its own")
+    return sorted(found)
+
+
+def _adapter(folder: Path, listed: Sequence[str]) -> str:
+    """What reads such files: the first that fits."""
+    for adapter, suffixes in SUFFIXES.items():
+        if any(n.lower().endswith(suffixes) and _fits(folder, n, adapter) for n in listed):
+            return adapter
+    kinds = ", ".join(sorted({PurePosixPath(n).suffix or n for n in listed})[:20]) or "nothing"
+    raise NewCardError(f"{folder}: expected Parquet, CSV, TSV, JSON or JSON Lines with questions; there is: {kinds}")
+
+
+def _fits(folder: Path, name: str, adapter: str) -> bool:
+    """Whether a file of the right suffix is such a table, by its beginning."""
+    try:
+        if adapter == "vlmevalkit_tsv":
+            return _is_vlmevalkit(folder / name)
+        if adapter in ("coco_folder", "image_table") and name.lower().endswith(".json"):
+            coco = {"images", "annotations"} <= _keys(folder / name)
+            return coco if adapter == "coco_folder" else not coco and isinstance(next(values(folder / name))[1], dict)
+    except (TextTableError, JsonStreamError, StopIteration, OSError):
+        return False
+    return True
+
+
+def _is_vlmevalkit(path: Path) -> bool:
+    """Whether a table is in VLMEvalKit's layout: its columns, and in CSV its pictures too, since anybody's CSV may have such columns."""
+    found = rows(path)
+    head = next(found, (1, []))[1]
+    if not {"index", "question"} <= set(head):
+        return False
+    if path.suffix.lower() == ".tsv" or "image_path" in head:
+        return True
+    cell = dict(zip(head, next(found, (1, []))[1], strict=False)).get("image", "")
+    try:
+        return len(cell) > POINTER and bool(base64.b64decode(cell, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _keys(path: Path) -> set[str]:
+    """Keys of a JSON object, none where a file is a list or lines."""
+    with path.open("rb") as handle:
+        if not handle.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+            return set()
+    try:
+        return {key for key, _ in members(path, None)}
+    except JsonStreamError:
+        return set()
+
+
+def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
+    """Split -> path or pattern, by the words in the files' names."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        found[_split(name)].append(name)
+    others = found.pop("", [])
+    if not found:
+        found["test"] = others
+    elif others:
+        notes.append(f"not taken, since no split is in their names: {', '.join(others[:5])}{'...' if len(others) > 5 else ''}")
+    return {split: _pattern(split, found[split], names) for split in SPLITS if found[split]}
+
+
+def _split(name: str) -> str:
+    """The split that a path names, in its last part before those above; empty for none."""
+    for part in reversed(PurePosixPath(name.lower()).parts):
+        words = set(re.split(r"[^a-z]+", part))
+        if found := next((split for split, known in SPLITS.items() if set(known) & words), ""):
+            return found
+    return ""
+
+
+def _pattern(split: str, wanted: Sequence[str], names: Sequence[str]) -> str:
+    odd = next((n for n in wanted if re.search(r"[\[\]*?]", n)), None)
+    if odd is not None:
+        raise NewCardError(f"{odd!r}: a file name with one of [ ] * ?, which stand for others in patterns; rename it")
+    if len(wanted) == 1:
+        return wanted[0]
+    begin, suffix = commonprefix(list(wanted)).rstrip("0123456789"), PurePosixPath(wanted[0]).suffix  # noqa: RUF071 - of characters
+    for pattern in (f"{begin}*{suffix}", f"{begin}**/*{suffix}" if begin.endswith("/") or not begin else ""):
+        if pattern and [n for n in names if matches(pattern, n)] == sorted(wanted):
+            return pattern
+    raise NewCardError(f"{split}: no pattern fits {', '.join(wanted[:5])} and no other file; say `-O 'files={{{split}: PATTERN}}'`")
+
+
+def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
+    """The first records of every file, each with its split."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    try:
+        for split, _, path in parts(folder, files):
+            read = {"hf_parquet": _parquet, "coco_folder": _coco}.get(adapter, _table)
+            found += [(split, record) for record in islice(read(path), HEAD)]
+    except AdapterError as error:
+        raise NewCardError(str(error)) from error
+    if not found:
+        raise NewCardError(f"{folder}: {', '.join(files.values())}: no records")
+    return found
+
+
+def _table(path: Path) -> Iterator[dict[str, Any]]:
+    lenient = AdapterContext(path.parent, bad=lambda error: None)  # a proposal only; whoever reads the data is told
+    if path.suffix.lower() in (".csv", ".tsv"):
+        yield from (row for _, row in read_rows(path, "a table of questions", context=lenient))
+        return
+    for where, record in read_records(path, "a list or lines of questions", context=lenient):
+        if not isinstance(record, dict):
+            raise NewCardError(f"{where}: expected an object of keys, got {record!r:.60}")
+        yield record
+
+
+def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    from registry.adapters.hf_parquet import rows as parquet_rows
+
+    yield from (row for _, row in parquet_rows(path, context=AdapterContext(path.parent, bad=lambda error: None)))
+
+
+def _coco(path: Path) -> Iterator[dict[str, Any]]:
+    from registry.adapters.coco_folder import pictures
+
+    names = pictures(path)
+    for _, record in read_records(path, "a COCO-style annotation file", "annotations"):
+        if isinstance(record, dict):
+            yield {**record, "file_name": names.get(str(record.get("image_id")), "")}
+
+
+def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapter: str, notes: list[str]) -> dict[str, Any]:
+    """Parameter -> column, by usual names and by what stands in them; notes of what could be otherwise too."""
+    there = list(columns)
+    lower = {name.lower(): name for name in there}
+    found: dict[str, Any] = {key: next((lower[n] for n in known if n in lower), None) for key, known in NAMES.items()}
+    choices = _choices(records, there)
+    if found["id"] is not None and len({str(r.get(found["id"])) for r in records}) < len(records):
+        found["id"] = None
+    if found["answerable"] is None:
+        del found["answerable"]
+    if adapter == "coco_folder":
+        del found["image"]
+        if found["question"] is None:
+            found |= {"per": "image", "prompt": "Describe the picture."} if found["answer"] == "caption" else {}
+    if adapter == "hf_parquet":
+        found["image"] = next((n for n in there if any(_is_picture(r.get(n)) for r in records)), None)
+    found["choices"] = choices
+    if choices:
+        found["answer_is"], *others = _answer_is(records, found["answer"], choices)
+        if others:
+            which = f"answers are read as {found['answer_is']}, and could be {' or '.join(others)}"
+            notes.append(f"{which}: look at the samples, or say `-O answer_is=...`")
+    if adapter != "coco_folder":
+        read = {*choices, *(v for v in found.values() if isinstance(v, str))}
+        found["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
+    return found
+
+
+def _slices(values: Sequence[Any]) -> bool:
+    """Whether a column's values are short and come again, so that answers can be looked at by them."""
+    given = [v for v in values if v not in (None, "")]
+    short = all(isinstance(v, str | int | bool) and len(str(v)) <= SHORT for v in given)
+    return short and len(set(map(str, given))) < len(given)
+
+
+def _is_picture(value: Any) -> bool:
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return isinstance(value, bytes) or (isinstance(value, dict) and set(value) == {"bytes", "path"})
+
+
+def _choices(records: Sequence[Mapping[str, Any]], there: Sequence[str]) -> list[str]:
+    for name in there:
+        if name.lower() in LISTS and any(_listed(r.get(name)) for r in records):
+            return [name]
+    for first, second in SERIES:
+        if first in there and second in there:
+            stem, start = first[:-1], first[-1]
+            series = [f"{stem}{chr(ord(start) + i)}" for i in range(26 if start.isalpha() else 9)]
+            return [name for i, name in enumerate(series) if all(s in there for s in series[: i + 1])]
+    return []
+
+
+def _listed(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith("["))
+
+
+def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
+    """The readings under which all answers are options, each with another outcome, the likeliest first; `text` if there is none."""
+    known = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
+    found: dict[tuple[int | None, ...], str] = {}
+    for form in ("letter", "text", "index", "index_from_1"):
+        columns = Columns("", prompt="?", answer=answer, answer_is=form, choices=choices)
+        try:
+            samples = [columns.sample(r, None, "", "", "") for r in known]
+        except AdapterError:
+            continue
+        if all(sample.choices for sample in samples):
+            found.setdefault(tuple(sample.answer_index for sample in samples), form)
+    return list(found.values()) or ["text"]
+
+
+def _images(
+    folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], column: str, files: Mapping[str, str]
+) -> str:
+    """The folder in which most of the named pictures lie, `{split}` in it where each split has one; `.` where none does."""
+    named = [(split, str(r[column])) for split, r in heads if r.get(column)]
+    wanted = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
+    tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
+    each = dict.fromkeys(top.replace(split, "{split}", 1) for top in tops for split in files if split in top) if len(files) > 1 else {}
+    found = {place: sum(_there(folder, placed(place, split, name)) for split, name in wanted) for place in (".", *each, *tops)}
+    best = max(found, key=lambda place: found[place])  # the first of those with most: where names come again, each split's own
+    return best if found[best] else "."
+
+
+def _there(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _example(found: Sequence[Any]) -> str:
+    """One value of a column, for a person."""
+    value = next((v for v in found if v not in (None, "", [])), None)
+    text = "a picture" if _is_picture(value) else "" if value is None else str(value)
+    text = one_line(" ".join(text[:200].split()))
+    return f"{text[:37]}..." if len(text) > 40 else text

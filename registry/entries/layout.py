@@ -1,0 +1,204 @@
+"""A folder of official files against its card: what is there, what is wrong with it, all at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from registry.dvc.links import is_cached
+from registry.entries.card import Card, Files
+from registry.entries.threads import mapped
+from registry.formats.check import BadLinesError, FormatError, check_file
+from registry.text import quoted
+
+JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store", ".ipynb_checkpoints", ".gitattributes", ".gitignore"}
+"""What lies beside official files on many disks and is never one of them."""
+
+
+@dataclass
+class Inspection:
+    """What a folder holds of a card's files."""
+
+    files: dict[str, int] = field(default_factory=dict)
+    """Files the layout names, as relative POSIX path -> bytes, sorted."""
+    splits: dict[str, list[int]] = field(default_factory=dict)
+    """Split -> records found in each of its files."""
+    problems: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    """What was let pass because it was asked for: files left out, bad lines, counts that differ."""
+    excusable: int = 0
+    """How many of the problems would have been let pass."""
+    left_out: list[str] = field(default_factory=list)
+    """Files that the layout does not name; they are not taken."""
+
+    @property
+    def size(self) -> int:
+        return sum(self.files.values())
+
+
+def inspect(
+    folder: Path,
+    card: Card,
+    progress: Callable[[str, int, int], None] = lambda name, size, total: None,
+    skip_bad: bool = False,
+    linked: bool = False,
+) -> Inspection:
+    """Check a folder against a card's layout, counts and digests, reading every file once or twice and changing nothing.
+
+    Args:
+        folder: where the official files are.
+        card: what they should be.
+        progress: told each file's name and size once it is checked, and the bytes there are to check.
+        skip_bad: leave out bad files of a pattern and let bad lines and other counts pass, all of it listed. A file that the layout names
+            by itself is needed whole.
+        linked: it is an entry, whose files may be links into DVC's cache.
+    """
+    found = Inspection()
+    lenient = found.skipped if skip_bad else list[str]()
+    names = _walk(folder, card, found, lenient, linked)
+    _layout(folder, card, names, found, lenient)
+    rules = {name: next(rule for rule in card.layout if matches(rule.files, name)) for name in found.files}
+    total = found.size
+    for name, result in _checks(folder, rules, linked):
+        progress(name, found.files[name], total)
+        if isinstance(result, FormatError) and not (skip_bad and isinstance(result, BadLinesError)):
+            apart = "*" in rules[name].files
+            (lenient if apart or isinstance(result, BadLinesError) else found.problems).append(f"{name}: {result}")
+            if skip_bad and apart:
+                del found.files[name]
+            continue
+        if isinstance(result, BadLinesError):
+            lenient.append(f"{name}: {result}")
+            result = result.lines - result.bad
+        _records(folder / name, name, result, card, found, lenient)
+    if not skip_bad:
+        found.problems[:0] = lenient
+        found.excusable = len(lenient) if found.files else 0
+    return found
+
+
+def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
+    """What checking each file found, in order."""
+
+    def check(name: str) -> tuple[str, int | FormatError | None]:
+        try:
+            return name, check_file(folder / name, rules[name].format, linked)
+        except FormatError as error:
+            return name, error
+
+    return mapped(check, rules)
+
+
+def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
+    """Files of a folder that a card names, and what is odd about others, as `inspect` finds them; reads none."""
+    found = Inspection()
+    _walk(folder, card, found, found.problems)
+    return list(found.files), found.problems
+
+
+def is_named(card: Card, name: str) -> bool:
+    """Whether a card names a file by its relative POSIX path."""
+    return any(matches(rule.files, name) for rule in card.layout)
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a relative POSIX path fits a pattern with `*` (within a folder) and `**` (across folders)."""
+    return _regex(pattern).fullmatch(name) is not None
+
+
+@cache
+def _regex(pattern: str) -> re.Pattern[str]:
+    text = ""
+    for piece in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
+        text += {"**/": "(?:[^/]+/)*", "**": ".+", "*": "[^/]*", "?": "[^/]"}.get(piece, re.escape(piece))
+    return re.compile(text, re.DOTALL)
+
+
+def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
+    """Relative paths of all files; links and oddities among those the card wants become problems."""
+    names = []
+    for relative, entry in _scan(str(folder), "", found.problems):
+        shown, link = quoted(relative), ""
+        if entry.is_symlink() and not (linked and is_cached(folder, Path(entry.path).resolve())):
+            link = f"{shown}: a link to {quoted(os.fspath(Path(entry.path).readlink()))}; links are not taken"
+        if link and Path(entry.path).is_dir():
+            lenient.append(f"{link}, put the files themselves there")
+        elif not is_named(card, relative):
+            found.left_out.append(shown)
+        elif not link and not entry.is_file():
+            lenient.append(f"{shown}: no file but a pipe, socket or device; they are not taken")
+        elif link:
+            lenient.append(f"{link}, copy the source with `cp -rL` first")
+            names.append(relative)
+        elif "\\" in relative or not relative.isprintable():
+            lenient.append(f"{relative!r}: a file name with control characters or '\\', or not in UTF-8; rename it")
+        else:
+            names.append(relative)
+            found.files[relative] = entry.stat().st_size
+    found.files = dict(sorted(found.files.items()))
+    return names
+
+
+def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Files, and links to folders, with their relative paths; those of a folder before those of the folders in it."""
+    try:
+        with os.scandir(folder) as entries:
+            here = sorted((e for e in entries if e.name not in JUNK), key=lambda e: e.name)
+    except OSError as error:
+        problems.append(f"{error.filename}: cannot be read: {error.strerror}")
+        return
+    folders = [e for e in here if e.is_dir(follow_symlinks=False)]
+    yield from ((f"{inside}{e.name}", e) for e in here if not e.is_dir(follow_symlinks=False))
+    for entry in folders:
+        yield from _scan(entry.path, f"{inside}{entry.name}/", problems)
+
+
+def _layout(folder: Path, card: Card, names: Iterable[str], found: Inspection, lenient: list[str]) -> None:
+    names = list(names)
+    for rule in card.layout:
+        n = sum(1 for name in names if matches(rule.files, name))
+        what = f" ({rule.about})" if rule.about else ""
+        to = lenient if n or "*" in rule.files else found.problems
+        if rule.count is not None and n != rule.count:
+            to.append(f"{rule.files}{what}: expected {rule.count:,}, found {n:,}")
+        elif n < rule.at_least:
+            to.append(f"{rule.files}{what}: expected at least {rule.at_least:,}, found {n:,}")
+    if not names:
+        hint = _elsewhere(folder, card)
+        found.problems.append(
+            f"{folder}: nothing of the layout of '{card.name}' is here" + (f"; it seems to lie in {hint}" if hint else "")
+        )
+
+
+def _elsewhere(folder: Path, card: Card) -> str:
+    """A parent or a folder inside that does hold files of the layout, where someone pointed one level beside."""
+    try:
+        inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())[:200]
+    except OSError:
+        return ""
+    for place in [*inside, folder.resolve().parent]:
+        for rule in card.layout:
+            if rule.at_least and "**" not in rule.files and any(place.glob(rule.files)):
+                return str(place)
+    return ""
+
+
+def _records(path: Path, name: str, records: int | None, card: Card, found: Inspection, lenient: list[str]) -> None:
+    """A whole file against what is known of it byte for byte, or by its number of records."""
+    if name in card.digests:
+        with path.open("rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        if digest != card.digests[name]:
+            found.problems.append(f"{name}: SHA-256 {digest[:12]}… where the card has {card.digests[name][:12]}…; not the official file")
+    for split, expected in card.splits.items():
+        if expected.files is None or not matches(expected.files, name):
+            continue
+        found.splits.setdefault(split, []).append(records if records is not None else 0)
+        if expected.records is not None and records != expected.records:
+            got = "no list of records" if records is None else f"{records:,}"
+            lenient.append(f"{name}: expected {expected.records:,} records of '{split}', found {got}")

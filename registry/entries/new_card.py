@@ -1,0 +1,209 @@
+"""`qualm data new`: a card for data of one's own, tried on the data before it is written."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from registry.adapters import AdapterContext, AdapterError
+from registry.entries.card import SLUG, CardError, card_names, load_card
+from registry.entries.infer_columns import PICTURES, NewCardError, Proposal, list_names
+from registry.entries.layout import matches
+from registry.formats.check import BadLinesError, FormatError, check_file
+from registry.plugins.rule import Plugin, get, load
+from registry.sample import Image, Sample
+from registry.text import one_line
+
+WIDTH = 130
+ABOUT = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
+"""What is asked beside the mapping."""
+
+Ask = Callable[[str, str, str], str]
+"""(what, what is proposed, help) -> the answer; empty for none."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One sample as it would be read, with its picture."""
+
+    sample: Sample
+    image: Image | None
+
+
+def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
+    """The proposal's arguments with what a person made of them.
+
+    Raises:
+        NewCardError: an answer is no column, or of another type.
+    """
+    plugin = get("datasets", proposal.adapter)
+    helps = _helps(plugin)
+    made = dict(proposal.args)
+    for parameter in plugin.parameters:
+        name = parameter.name
+        if name in ("files", "per") or (name == "answer_is" and not made.get("choices")) or (name == "prompt" and made.get("question")):
+            continue
+        before = made.get(name, parameter.default)
+        shown = ", ".join(before) if isinstance(before, list) else "" if before is None else str(before)
+        said = ask(name, shown, helps.get(name, ""))
+        if said == shown:
+            if name in made:
+                made[name] = before
+            continue
+        value: Any = [part.strip() for part in said.split(",") if part.strip()] if isinstance(parameter.default, list) else said or None
+        if name not in ("images", "prompt", "answer_is", "kind"):
+            _are_columns(name, value, proposal)
+        made[name] = value
+    return made
+
+
+def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
+    for column in value if isinstance(value, list) else [value] if value else []:
+        if column not in proposal.columns:
+            raise NewCardError(f"{name}: no column {column!r}; there are: {', '.join(proposal.columns)}")
+
+
+def _helps(plugin: Plugin) -> dict[str, str]:
+    """Parameter -> what stands of it under `Args:`, in one line."""
+    known = {p.name for p in plugin.parameters}
+    found: dict[str, str] = {}
+    last = ""
+    for line in plugin.doc.partition("Args:")[2].partition("Raises:")[0].splitlines():
+        name, sign, text = line.strip().partition(": ")
+        if sign and name in known:
+            last, found[name] = name, text
+        elif last and line.strip():
+            found[last] += f" {line.strip()}"
+    return found
+
+
+def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[Shown]:
+    """The first samples as the adapter reads them with these arguments.
+
+    Raises:
+        NewCardError: it cannot, with file, line and column.
+    """
+    found: list[Shown] = []
+    pictures: dict[str, Image] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        context = AdapterContext(Path(scratch), source=folder)
+        try:
+            for item in load("datasets", adapter)(context, **args):
+                if isinstance(item, Image):
+                    pictures = {**dict(islice(pictures.items(), 100)), item.image_id: item}
+                    continue
+                found.append(Shown(item, pictures.get(item.image_id or "")))
+                if len(found) == n:
+                    break
+        except AdapterError as error:
+            raise NewCardError(str(error)) from error
+    if not found:
+        raise NewCardError(f"{folder}: no samples with these columns")
+    return found
+
+
+def write(
+    name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str], cards: Path, replace: bool = False
+) -> Path:
+    """Write the card, once it reads back as one.
+
+    Args:
+        name: of the card.
+        folder: with the data, whose files become its layout.
+        proposal: for the adapter and the columns, which stand in a comment.
+        args: of the adapter.
+        about: title, licence, source.
+        cards: the folder of cards.
+        replace: an existing card.
+
+    Raises:
+        NewCardError: the name is none, or taken; or the files break the layout.
+    """
+    if not SLUG.fullmatch(name):
+        raise NewCardError(f"'{name}' is no name for a card: lower-case letters, digits, '-' and '_', at most 64, no path")
+    path = cards / f"{name}.yaml"
+    if name in card_names(cards) and not replace:
+        raise NewCardError(f"{path} is there already; --force writes it anew, another name leaves it as it is")
+    text = render(name, folder, proposal, args, about)
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / path.name).write_text(text, encoding="utf-8")
+        try:
+            load_card(name, Path(scratch))
+        except CardError as error:
+            raise NewCardError(str(error)) from error
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+    return path
+
+
+def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str]) -> str:
+    """The card's text."""
+    columns = "; ".join(f"{_clean(c)} ({_clean(example)})" if example else _clean(c) for c, example in proposal.columns.items())
+    comment = "\n".join(f"  # {line}" for line in textwrap.wrap(f"columns: {columns}", WIDTH - 4))
+    title = about.get("title") or name
+    layout = [f"  - {{files: {_q(pattern)}, count: {n}}}" for pattern, n in _layout(folder, proposal, args)]
+    splits = [f"  {_q(split)}: {{files: {_q(pattern)}{_records(folder, proposal, pattern)}}}" for split, pattern in args["files"].items()]
+    lines = [
+        "# Written by `qualm data new`. Every line may be edited; `qualm data show` says how it is read.",
+        f"name: {name}",
+        "kind: dataset",
+        f"title: {_q(title)}",
+        f"description: {_q(about.get('description') or title)}",
+        f"adapter: {proposal.adapter}  # `qualm ls datasets {proposal.adapter}` explains its parameters, `args` below",
+        f"source: {_q(about.get('source') or 'not public')}",
+        f"licence: {_q(about.get('licence') or 'not stated')}",
+        'citation: ""  # BibTeX, for `qualm cite`',
+        "# The files: `qualm data add` takes these and no others, and holds their number to `count`.",
+        "layout:",
+        *layout,
+        "splits:",
+        *splits,
+        "# Which column is what. A spec may say otherwise, beside `card:`.",
+        "args:",
+        comment,
+        *(f"  {key}: {_q(value)}" for key, value in args.items()),
+        "verified: true  # the layout was read off the files themselves",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Patterns of the files that the card names, and how many fit each."""
+    listed = list_names(folder)
+    found = {pattern: sum(matches(pattern, n) for n in listed) for pattern in args["files"].values()}
+    if proposal.adapter not in ("hf_parquet", "image_table") or args.get("image"):
+        place = PurePosixPath(str(args.get("images", "."))).as_posix().partition("{split}")[0].strip("/")
+        inside = "" if place in ("", ".") else f"{place}/"
+        kinds = Counter(PurePosixPath(n).suffix for n in listed if n.startswith(inside) and n.lower().endswith(PICTURES))
+        found |= {f"{inside}**/*{suffix}": n for suffix, n in sorted(kinds.items())}
+    return list(found.items())
+
+
+def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
+    """How many records a split's only file holds, where that is what `qualm data add` counts."""
+    if "*" in pattern or proposal.adapter == "coco_folder":
+        return ""
+    try:
+        records = check_file(folder / pattern)
+    except BadLinesError:
+        return ""
+    except FormatError as error:
+        raise NewCardError(f"{folder / pattern}: {error}") from error
+    return f", records: {records}" if records else ""
+
+
+def _q(value: Any) -> str:
+    """A value as YAML on one line; JSON is that."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _clean(text: str) -> str:
+    return one_line(" ".join(text.split()))

@@ -1,0 +1,102 @@
+"""The conversation of `qualm data new`: what was found, what is asked, what it comes to, what to type next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from registry.entries.infer_columns import SUFFIXES, NewCardError, propose
+from registry.entries.new_card import ABOUT, Ask, Shown, ask_mapping, try_out, write
+from registry.formats import pictures
+from registry.plugins.options import options
+from registry.plugins.rule import PluginError, get
+from registry.text import human, one_line
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def new_card(
+    name: str, folder: Path, cards: Path, adapter: str | None, given: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
+) -> None:
+    """Look, ask, show, write.
+
+    Raises:
+        NewCardError: what cannot be found out, read or written.
+    """
+    folder = folder.expanduser().resolve()
+    if not folder.is_dir():
+        raise NewCardError(f"{folder}: expected a folder; an archive has to be unpacked first")
+    if adapter is not None and adapter not in SUFFIXES:
+        raise NewCardError(f"--adapter {adapter}: expected one of {', '.join(SUFFIXES)}")
+    known = _options(adapter or "image_table", [g for g in given if g.startswith("files=")])
+    proposal = propose(folder, adapter, known.get("files"))
+    print(f"{folder}: read as {proposal.adapter}, {', '.join(f'{split}: {pattern}' for split, pattern in proposal.args['files'].items())}")
+    for note in proposal.notes:
+        print(f"  {note}")
+    for column, example in proposal.columns.items():
+        print(f"  {_one_line(column)}: {example}")
+    proposal.args |= _options(proposal.adapter, given)
+    asks = not yes and sys.stdin.isatty()
+    ask: Ask = _ask if asks else _take
+    args = ask_mapping(proposal, ask)
+    said = {key: about.get(key) or ask(key, "", help) for key, help in ABOUT.items()}
+    for number, shown in enumerate(try_out(folder, proposal.adapter, args), 1):
+        _show(number, shown)
+    if asks and not typer.confirm("Are these read as they should be?", default=True):
+        raise NewCardError(f"nothing was written; `-O NAME=VALUE` sets any of `qualm ls datasets {proposal.adapter}` beforehand")
+    path = write(name, folder, proposal, args, said, cards, force)
+    print(f"wrote {path}")
+    print(f"next: qualm data add {name} --from {shlex.quote(str(folder))}")
+    print(f"      then in a spec: datasets: {{{name.replace('-', '_')}: {{card: {name}}}}}")
+
+
+def _options(adapter: str, given: Sequence[str]) -> dict[str, Any]:
+    try:
+        return options(get("datasets", adapter), given)
+    except PluginError as error:
+        raise NewCardError(str(error)) from None
+
+
+def _take(what: str, proposed: str, help: str) -> str:
+    return proposed
+
+
+def _ask(what: str, proposed: str, help: str) -> str:
+    """An answer from the terminal; `-` for none."""
+    said: str = typer.prompt(f"{what} ({help})" if help else what, default=proposed or "-").strip()
+    return "" if said == "-" else said
+
+
+def _show(number: int, shown: Shown) -> None:
+    sample = shown.sample
+    print(f"\n{number}. {_one_line(sample.sample_id)}  [{sample.split}]  {_picture(shown)}")
+    for line in sample.question.splitlines():
+        print(f"   {_one_line(line)}")
+    for i, choice in enumerate(sample.choices):
+        print(f"   {'>' if i == sample.answer_index else ' '} {LETTERS[i % 26]} {_one_line(choice)}")
+    if not sample.choices:
+        print(f"   answer: {_one_line(' | '.join(sample.references)) or '(none)'}")
+    more = {"category": sample.category, **sample.meta, **({} if sample.answerable else {"answerable": "no"})}
+    if facts := ", ".join(f"{k}: {_one_line(v)}" for k, v in more.items() if v):
+        print(f"   {facts}")
+
+
+def _picture(shown: Shown) -> str:
+    if shown.image is None:
+        return "no picture" if shown.sample.image_id is None else "the picture of the one before"
+    name, data = _one_line(shown.image.path or shown.image.image_id), shown.image.data
+    try:
+        about = pictures.facts(data)
+    except pictures.PictureError:
+        return f"{name}, NOT A PICTURE: {human(len(data))} that begin with {data[:16]!r}"
+    return f"{name}, {about.format} {about.width} x {about.height}, {human(len(data))}"
+
+
+def _one_line(text: str) -> str:
+    clean = one_line(" ".join(text.split()))
+    return f"{clean[:117]}..." if len(clean) > 120 else clean

@@ -1,0 +1,57 @@
+"""Which arguments an adapter needs to read an entry: none, or the first of several parts (the task of a log, the file of a collection)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from registry.entries.entries import Entry
+from registry.entries.infer_columns import PICTURES, NewCardError, list_names
+from registry.entries.new_card import try_out
+from registry.plugins.rule import REQUIRED, get
+
+MOST = 20
+"""Parts that are tried."""
+
+
+def options_for(entry: Entry) -> str | None:
+    """What `qualm data check` needs beside the entry's name, such as ` -O task=arc`; None where nothing is known by which it reads."""
+    card = entry.details
+    if card is None or card.adapter is None:
+        return None
+    for args in islice(_candidates(entry, card.adapter, card.args), MOST):
+        try:
+            try_out(entry.path, card.adapter, {**card.args, **args}, 1)
+        except NewCardError:
+            continue
+        return "".join(f" -O {name}={value}" for name, value in args.items())
+    return None
+
+
+def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Arguments to try: none, then names of parts for the one parameter that says which."""
+    parameters = {p.name: p for p in get("datasets", adapter).parameters}
+    required = [name for name, p in parameters.items() if p.default is REQUIRED and name not in args]
+    if not required:
+        yield {}
+    naming = required if len(required) == 1 else ["task"] if not required and "task" in parameters else []
+    for name in naming:
+        yield from ({name: part} for part in dict.fromkeys([*_tasks(entry.path), *_stems(entry.path)]))
+
+
+def _tasks(folder: Path) -> list[str]:
+    """Tasks of somebody's log."""
+    from registry.recordings.parts import find_parts, task_of
+    from registry.recordings.record import RecordingError
+
+    try:
+        return [task_of(part, None) for part in find_parts(folder)]
+    except RecordingError:
+        return []
+
+
+def _stems(folder: Path) -> list[str]:
+    names = (PurePosixPath(name) for name in list_names(folder))
+    return sorted({name.stem for name in names if name.suffix.lower() not in PICTURES})

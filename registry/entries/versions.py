@@ -1,0 +1,195 @@
+"""Versions of data: what was in an entry, or in a data set that a stage made, at one revision or another.
+
+`NAME` or `PATH` is what lies in the working tree; `@REVISION` behind it what git has on record there, `@DIGEST` the version that
+`qualm data ls` once showed. Files of a version that is not in the working tree are read from DVC's cache, or from a remote that is a
+folder on this disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from registry.dvc import pointers
+from registry.dvc.config import DvcStateError, cache_folder, local_remote
+from registry.dvc.damage import is_damaged
+from registry.dvc.state import Checkout, listing, object_path, parse_yaml
+from registry.entries.entries import DATA, EntryError, find
+from registry.formats.textfiles import is_file, read_text
+
+_DIGEST = 6
+"""Characters from which on a digest is taken for one."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """The files of an entry or of a data set at one point in time."""
+
+    said: str
+    """As it was asked for."""
+    name: str
+    """Of the entry; else the path from the project's root."""
+    md5: str
+    files: Mapping[str, str]
+    """Path in it -> MD5."""
+    card: str | None
+    folder: Path | None
+    """Where it lies whole; None where only a store has it."""
+    stores: tuple[Path, ...] = ()
+
+    def file(self, name: str) -> Path:
+        """A file of this version, to be read and nothing else.
+
+        Raises:
+            EntryError: no store on this disk has it.
+        """
+        if self.folder is not None:
+            return self.folder / name
+        for store in self.stores:
+            if (path := object_path(store, self.files[name])).is_file():
+                if is_damaged(path, self.files[name]):
+                    raise EntryError(f"{self.said}: {name} is damaged in DVC's cache: {path}; remove that file and `dvc fetch {self.name}`")
+                return path
+        raise EntryError(
+            f"{self.said}: {name} is not in DVC's cache; `git checkout` that revision and `dvc fetch {self.name}`, then try again"
+        )
+
+    @contextmanager
+    def laid_out(self, beneath: Path) -> Iterator[Path]:
+        """A folder with all its files under their names, for readers of whole folders; gone at the end unless it lay there already."""
+        if self.folder is not None:
+            yield self.folder
+            return
+        with tempfile.TemporaryDirectory(dir=beneath, prefix="version-") as made:
+            for name in self.files:
+                target = Path(made) / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                source = self.file(name)
+                try:
+                    os.link(source, target)
+                except OSError:  # another file system
+                    shutil.copyfile(source, target)
+            yield Path(made)
+
+
+def find_version(root: Path, text: str) -> Version:
+    """A version by what a person types.
+
+    Raises:
+        EntryError: no such entry, path, revision or digest, or its list of files is in no store here.
+    """
+    whole = _working(root, text)
+    if whole is not None:
+        return whole
+    name, at, when = text.rpartition("@")
+    if not at:
+        find(root, text)  # says what there is
+        raise EntryError(f"{text}: has never been added; `qualm data add {text} --from PATH`")
+    place, is_entry = _place(root, name)
+    md5 = _recorded(root, place, is_entry, when)
+    stores = tuple(s for s in (cache_folder(root), local_remote(root)) if s is not None)
+    files = {Path(place).name: md5} if not md5.endswith(".dir") else next((f for s in stores if (f := listing(s, md5)) is not None), None)
+    if files is None:
+        raise EntryError(
+            f"{text}: version {md5[:10]} is on record, but the list of its files is in neither DVC's cache nor a remote on this disk; "
+            f"check out that revision and run `dvc fetch {place}`"
+        )
+    return Version(text, name if is_entry else place, md5, files, _card(root, name) if is_entry else None, None, stores)
+
+
+def _working(root: Path, text: str) -> Version | None:
+    """What lies in the working tree under this name."""
+    place, is_entry = _place(root, text)
+    folder = root / place
+    if folder.is_dir():
+        files = Checkout(root).files(folder)
+        md5 = Checkout(root).path_md5(folder)
+        return Version(text, text if is_entry else place, md5 or "", files, _card(root, text) if is_entry else None, folder)
+    if is_entry and (root / f"{place}.dvc").is_file():
+        return find_version(root, f"{text}@{find(root, text).md5}")
+    return None
+
+
+def _place(root: Path, name: str) -> tuple[str, bool]:
+    """Path from the root, and whether it is an entry's."""
+    if name and "/" not in name and ((root / DATA / f"{name}.dvc").is_file() or not (Path.cwd() / name).exists()):
+        return str(DATA / name), True
+    try:
+        return (Path.cwd() / name).resolve().relative_to(root.resolve()).as_posix(), False
+    except ValueError:
+        raise EntryError(f"{name}: lies outside of {root}; data are compared within one project") from None
+
+
+def _card(root: Path, name: str) -> str | None:
+    try:
+        return find(root, name).card
+    except EntryError:
+        return None
+
+
+def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
+    """The digest that git has on record for a path at a revision, or the one on record that begins like this."""
+    files = _files(root, place, is_entry)
+    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
+    if commit is not None:
+        found = _at(root, place, files, commit.strip())
+        if found is None:
+            raise EntryError(f"{place}: nothing on record at {when}; it was not tracked there, or had another name")
+        return found
+    if len(when) < _DIGEST or not set(when.lower().removesuffix(".dir")) <= set("0123456789abcdef"):
+        raise EntryError(
+            f"'{when}' is neither a git revision here nor a digest of at least {_DIGEST} characters; `qualm data ls` shows digests"
+        )
+    now = (_digest(read_text(root / file), place, file) for file in files if is_file(root / file))
+    commits = (_git(root, "log", "--all", "--format=%H", "--", *files) or "").split()
+    known = {md5 for md5 in (*now, *(_then(root, place, files, past) for past in commits)) if md5}
+    matching = sorted(md5 for md5 in known if md5.startswith(when.lower()))
+    if len(matching) != 1:
+        what = "fits no version" if not matching else f"fits {len(matching)} versions"
+        raise EntryError(f"'{when}' {what} of {place}; git has on record: {', '.join(sorted(md5[:10] for md5 in known)) or 'none'}")
+    return matching[0]
+
+
+def _files(root: Path, place: str, is_entry: bool) -> list[str]:
+    """What may record its digest, from the root: the DVC file of an entry; the lock of the spec that makes a data set, or, where that is
+    the default spec, the one in the root."""
+    parts = place.split("/")
+    nested = [f"specs/{parts[1]}/dvc.lock"] if parts[0] == "results" and len(parts) > 2 else []
+    return [f"{place}.dvc"] if is_entry else [*nested, "dvc.lock"]
+
+
+def _then(root: Path, place: str, files: list[str], commit: str) -> str | None:
+    """The same of one commit of many: a file that was broken then recorded nothing."""
+    try:
+        return _at(root, place, files, commit)
+    except DvcStateError:
+        return None
+
+
+def _at(root: Path, place: str, files: list[str], commit: str) -> str | None:
+    for file in files:
+        text = _git(root, "show", f"{commit}:{file}")
+        if text is not None and (md5 := _digest(text, place, f"{file} at {commit[:10]}")) is not None:
+            return md5
+    return None
+
+
+def _digest(text: str, place: str, where: str) -> str | None:
+    """The MD5 of an output in a DVC file, whose one output lies beside it, or in a lock."""
+    raw: Any = parse_yaml(text, where)
+    if where.split(" at ")[0].endswith(".dvc"):
+        return next((out["md5"] for out in pointers.pointer(raw, where)["outs"] if out.get("md5")), None)
+    outs = [out for stage in pointers.stages(raw, where).values() for out in stage.get("outs", [])]
+    return next((out["md5"] for out in outs if out["path"] == place and out.get("md5")), None)
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,220 @@
+"""Archives that a stranger packed, unpacked into a folder: nothing outside it, no links, no more than they say.
+
+A zip with `../` in a name writes where it likes if one lets it; one of 40 KB can unpack to 5 GB.
+"""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+RATIO, FREE = 500, 256 * 2**20
+"""An archive that unpacks to more than so many times its size is refused, beyond this many bytes."""
+MANY, LEAST = 20_000, 16
+"""Beyond this many members, each takes at least so many bytes of the archive: no packer names a file in fewer."""
+JUNK = ("__MACOSX/",)
+SHOWN = 5
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, OSError, RuntimeError, NotImplementedError, EOFError, ValueError
+)  # fmt: skip
+"""What unpacking a damaged or unknown archive raises."""
+
+
+class ArchiveError(Exception):
+    """An archive that is refused or damaged: which members, and why."""
+
+
+@dataclass(frozen=True)
+class _Member:
+    name: str
+    size: int
+    open: Callable[[], IO[bytes] | None]
+
+
+def is_archive(path: Path) -> bool:
+    return path.name.lower().endswith(SUFFIXES)
+
+
+def check_zip(path: Path) -> int:
+    """Read every member of a zip to its end, unpacking nothing; the number of files in it.
+
+    Raises:
+        ArchiveError: it is damaged, or has members that `unpack` refuses.
+    """
+    found = list(_checked(path, None))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+    except _DAMAGED as error:
+        raise ArchiveError(f"damaged: {error}; fetch it again") from error
+    if damaged is not None:
+        raise ArchiveError(f"damaged: {damaged!r} does not match its checksum; fetch it again")
+    return len(found)
+
+
+def unpack(
+    path: Path,
+    folder: Path,
+    progress: Callable[[str, int], None],
+    skip: Callable[[str], None] | None = None,
+    takes: Callable[[str], bool] = lambda name: True,
+) -> list[str]:
+    """Write an archive's files beneath a folder.
+
+    Args:
+        path: a zip or tar archive.
+        folder: where; it is there and empty.
+        progress: told each member's name and size.
+        skip: told of members that are refused, which are then left out; None refuses the whole.
+        takes: whether a member of this name is wanted; the others are not unpacked.
+
+    Returns:
+        The names that were not wanted.
+
+    Raises:
+        ArchiveError: it is damaged or claims too much, or members would lie outside the folder, are links, or are there twice.
+    """
+    others, folders = [], {folder}
+    for member in _checked(path, skip):
+        if not takes(member.name):
+            others.append(member.name)
+            continue
+        target = folder / member.name
+        try:
+            if target.parent not in folders:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                folders.add(target.parent)
+            with target.open("xb") as writing:
+                reading = member.open()
+                if reading is None:
+                    raise ArchiveError(f"{member.name!r}: cannot be read; fetch the archive again")
+                with reading:
+                    shutil.copyfileobj(_Bounded(reading, member), writing, 1 << 20)
+        except _DAMAGED as error:
+            raise ArchiveError(f"{member.name!r}: damaged: {error}; fetch the archive again") from error
+        progress(member.name, member.size)
+    return others
+
+
+class _Bounded:
+    """A member's bytes, no more of them than its archive says it has."""
+
+    def __init__(self, reading: IO[bytes], member: _Member) -> None:
+        self._reading, self._left, self._name = reading, member.size, member.name
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = self._reading.read(size)
+        self._left -= len(found)
+        if self._left < 0:
+            raise ArchiveError(f"{self._name!r}: unpacks to more than its archive says; it is refused")
+        return found
+
+
+class _Claims:
+    """What an archive says it holds, against its own size; counted member by member, so that a bomb is refused before it is read on."""
+
+    def __init__(self, packed: int) -> None:
+        self._packed, self._size, self._members = max(packed, 1), 0, 0
+
+    def add(self, size: int) -> None:
+        self._size, self._members = self._size + max(size, 0), self._members + 1
+        if self._size > max(FREE, RATIO * self._packed):
+            raise ArchiveError(f"unpacks to {self._size:,} bytes, {self._size // self._packed:,} times its size, or more; it is refused")
+        if self._members > max(MANY, self._packed // LEAST):
+            raise ArchiveError(f"has {self._members:,} members or more in {self._packed:,} bytes; it is refused")
+
+
+def _checked(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
+    """The files of an archive, once all their names are known to be good."""
+    try:
+        with _open(path) as archive:
+            claims = _Claims(path.stat().st_size)
+            members, problems = _zip(archive, claims) if isinstance(archive, zipfile.ZipFile) else _tar(archive, claims)
+            yield from _good(members, problems, skip)
+    except _DAMAGED as error:
+        raise ArchiveError(f"not a whole archive: {error}; fetch it again") from error
+
+
+def _open(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
+    return zipfile.ZipFile(path) if path.name.lower().endswith(".zip") else tarfile.open(path)
+
+
+def _good(members: list[_Member], problems: list[str], skip: Callable[[str], None] | None) -> Iterator[_Member]:
+    good: dict[str, _Member] = {}
+    for member in members:
+        if problem := _refused(member.name):
+            problems.append(problem)
+        elif member.name in good:
+            problems.append(f"{member.name!r}: is in it twice")
+        else:
+            good[member.name] = member
+    if problems and skip is None:
+        more = f"; {len(problems) - SHOWN:,} more" if len(problems) > SHOWN else ""
+        raise ArchiveError("; ".join(problems[:SHOWN]) + more)
+    for problem in problems if skip is not None else ():
+        skip(problem)  # type: ignore[misc]
+    yield from good.values()
+
+
+def _refused(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or (len(name) > 1 and name[1] == ":"):
+        return f"{name!r}: leads out of the archive; such a member is never unpacked"
+    if not name.isprintable():
+        return f"{name!r}: a name with control characters"
+    return ""
+
+
+def _zip(archive: zipfile.ZipFile, claims: _Claims) -> tuple[list[_Member], list[str]]:
+    members, problems = [], []
+    for info in archive.infolist():
+        claims.add(info.file_size)
+        if info.is_dir() or info.filename.startswith(JUNK):
+            continue
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            problems.append(f"{info.filename!r}: a link or device; only files are unpacked")
+        elif info.flag_bits & 1:
+            problems.append(f"{info.filename!r}: encrypted")
+        else:
+            members.append(_Member(info.filename, info.file_size, lambda info=info: archive.open(info)))  # type: ignore[misc]
+    return members, problems
+
+
+def _tar(archive: tarfile.TarFile, claims: _Claims) -> tuple[list[_Member], list[str]]:
+    members, problems = [], []
+    for info in archive:
+        claims.add(info.size)
+        if info.isdir():
+            continue
+        name = info.name.removeprefix("./")
+        if info.isfile():
+            members.append(_Member(name, info.size, lambda info=info: archive.extractfile(info)))  # type: ignore[misc]
+        else:
+            problems.append(f"{name!r}: a link or device; only files are unpacked")
+    _ends(archive, members)
+    return members, problems
+
+
+def _ends(archive: tarfile.TarFile, members: list[_Member]) -> None:
+    """Python takes a damaged head of a member, or a cut between two, for the end of the archive; there should be zeros.
+
+    Raises:
+        ArchiveError: there are none, so that members may be lost.
+    """
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        behind = f"behind {members[-1].name!r}" if members else "at its beginning"
+        raise ArchiveError(f"not a whole archive: cut or damaged {behind}; fetch it again")
+    while archive.fileobj.read(1 << 20):  # to the end, where compressed ones have their checksum
+        pass

@@ -1,0 +1,242 @@
+"""Whether one file is whole and what its name says it is, and how many records it holds.
+
+A download that failed often leaves something behind: a login page saved as JSON, a Git LFS pointer, a file cut in the
+middle. Found here, it costs a line; found by a runner, it costs the night.
+"""
+
+from __future__ import annotations
+
+import codecs
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from registry.formats import pictures
+from registry.formats.archives import FREE, RATIO
+from registry.formats.json_stream import JsonStreamError, count, lines, not_utf8
+from registry.formats.text_tables import TextTableError, rows
+
+BY_SUFFIX = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".pkl": "pickle",
+    ".pickle": "pickle",
+    ".safetensors": "safetensors",
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".png": "image",
+    ".jpg": "image",
+    ".jpeg": "image",
+    ".webp": "image",
+    ".txt": "text",
+    ".md": "text",
+    ".zip": "zip",
+}
+"""What a file is taken for where its card does not say."""
+
+_HTML = (b"<!doctype", b"<html", b"<head", b"<?xml")
+_LFS = b"version https://git-lfs.github.com/spec/"
+
+
+MANY_ROWS, BATCH = 1_000_000, 64 * 2**20
+"""Beyond so many rows, each takes a byte of its Parquet file; a batch of them holds at most so many bytes of a column."""
+SHOWN = 5
+"""Bad lines of one file that are named; the rest are counted."""
+
+
+class FormatError(Exception):
+    """What is wrong with a file and what to do; the caller says which file."""
+
+
+class BadLinesError(FormatError):
+    """Single lines are wrong and the others can be read."""
+
+    def __init__(self, message: str, bad: int, lines: int) -> None:
+        super().__init__(message)
+        self.bad, self.lines = bad, lines
+
+
+def check_file(path: Path, form: str | None = None, linked: bool = False) -> int | None:
+    """Read a file as what it is said to be.
+
+    Args:
+        path: the file.
+        form: one of `cards.Format`; None = by its suffix, `any` where that says nothing.
+        linked: it may be a link.
+
+    Returns:
+        The number of records (rows, lines, list items, tensors), None where there is no such thing.
+
+    Raises:
+        FormatError: it is not a file, cannot be read, is empty, cut short, damaged, or something else altogether.
+    """
+    form = form or BY_SUFFIX.get(path.suffix.lower(), "any")
+    try:
+        found = path.stat() if linked else path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise FormatError("not an ordinary file; only files and folders are taken")
+        with path.open("rb") as handle:
+            head = handle.read(512)
+        if form == "any":
+            return None
+        _look(head, form)
+        records: int | None = _CHECKS[form](path)
+        return records
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}") from error
+
+
+def _look(head: bytes, form: str) -> None:
+    if not head:
+        raise FormatError("empty file; fetch it again")
+    if head.startswith(_LFS):
+        raise FormatError("a Git LFS pointer, not the file itself; run `git lfs pull` in the source and add again")
+    if form not in ("text", "any") and head.lstrip().lower().startswith(_HTML):
+        raise FormatError(f"a web page, not {form}: the download met a login or error page; fetch it again")
+
+
+def _json(path: Path) -> int | None:
+    try:
+        return count(path)
+    except JsonStreamError as error:
+        said = str(error).removeprefix(f"{path}: ")
+        kind = "cut short or not JSON" if "expected a whole JSON" in said else "not JSON"
+        raise FormatError(f"{kind}: {said}; fetch it again") from error
+
+
+def _jsonl(path: Path) -> int:
+    bad = _Bad()
+    try:
+        good = sum(1 for _ in lines(path, lambda error: bad.add(str(error).removeprefix(f"{path}: "))))
+    except JsonStreamError as error:
+        raise FormatError(str(error).removeprefix(f"{path}: ")) from error
+    bad.none(good + bad.number, "where the last is bad the file may be cut short, fetch it again")
+    return good
+
+
+def _pickle(path: Path) -> int | None:
+    from registry.formats.unpickle import UnpickleError, read_pickle
+
+    try:
+        value = read_pickle(path)
+    except UnpickleError as error:
+        raise FormatError(str(error).removeprefix(f"{path}: ")) from error
+    return len(value) if isinstance(value, list | tuple | dict) else None
+
+
+def _safetensors(path: Path) -> int:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as tensors:
+            return len(tensors.keys())
+    except (SafetensorError, OSError) as error:
+        raise FormatError(f"truncated or corrupt safetensors ({error}); fetch it again") from error
+
+
+def _parquet(path: Path) -> int:
+    """Read in batches that hold little even where one value, written once, stands in every row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    packed = path.stat().st_size
+    try:
+        with pq.ParquetFile(path) as file:
+            groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+            records, size = int(file.metadata.num_rows), sum(group.total_byte_size for group in groups)
+            if records > max(MANY_ROWS, packed) or size > max(FREE, RATIO * packed):
+                raise FormatError(f"claims {records:,} rows of {size:,} bytes in a file of {packed:,}; it is refused")
+            for number, group in enumerate(groups):
+                widest = max((group.column(n).total_uncompressed_size for n in range(group.num_columns)), default=0)
+                for _ in file.iter_batches(min(65_536, max(1, BATCH // max(widest, 1))), row_groups=[number]):
+                    pass
+            return records
+    except (pa.ArrowException, OSError) as error:
+        raise FormatError(f"truncated or corrupt Parquet ({error}); fetch it again") from error
+
+
+def _csv(path: Path) -> int:
+    bad = _Bad()
+    try:
+        found = rows(path)
+        _, head = next(found, (1, []))
+        n = 0
+        for line, row in found:
+            n += 1
+            if len(row) != len(head):
+                bad.add(f"line {line} has {len(row)} fields where the header has {len(head)}")
+    except TextTableError as error:
+        raise FormatError(f"not a table of text: {error}; fetch it again") from error
+    bad.none(n, "is a row cut or unquoted?")
+    return n
+
+
+class _Bad:
+    """Bad lines of one file: a few as they are, all in number."""
+
+    def __init__(self) -> None:
+        self.number, self._shown = 0, list[str]()
+
+    def add(self, line: str) -> None:
+        self.number += 1
+        if self.number <= SHOWN:
+            self._shown.append(line)
+
+    def none(self, records: int, hint: str) -> None:
+        """Raises:
+        BadLinesError: there are bad lines.
+        """
+        if self.number:
+            more = f"; {self.number - SHOWN:,} lines more" if self.number > SHOWN else ""
+            raise BadLinesError(f"{'; '.join(self._shown)}{more}; {hint}", self.number, records)
+
+
+def _image(path: Path) -> None:
+    try:
+        pictures.check(path)
+    except pictures.HugePictureError as error:
+        raise FormatError(f"too large a picture: {error}; scale it down") from error
+    except pictures.PictureError as error:
+        raise FormatError(f"not a whole picture ({error}); fetch it again") from error
+
+
+def _text(path: Path) -> int:
+    lines, last, decoder = 0, "", codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as handle:
+        try:
+            while chunk := handle.read(1 << 20):
+                text = decoder.decode(chunk)
+                if "\0" in text:
+                    raise FormatError(
+                        f"not text: line {lines + 1 + text[: text.index(chr(0))].count(chr(10)):,} has a NUL byte; fetch it again"
+                    )
+                lines, last = lines + text.count("\n"), text[-1:] or last
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise FormatError(f"not UTF-8 text: {not_utf8(path)}") from error
+    return lines + (last != "\n")
+
+
+def _zip(path: Path) -> int:
+    from registry.formats.archives import ArchiveError, check_zip
+
+    try:
+        return check_zip(path)
+    except ArchiveError as error:
+        raise FormatError(str(error)) from error
+
+
+_CHECKS: dict[str, Callable[[Path], Any]] = {
+    "json": _json,
+    "jsonl": _jsonl,
+    "pickle": _pickle,
+    "safetensors": _safetensors,
+    "parquet": _parquet,
+    "csv": _csv,
+    "image": _image,
+    "text": _text,
+    "zip": _zip,
+}

@@ -1,0 +1,406 @@
+"""Huge JSON files a value at a time: the members of one object, the items of one list, or the lines of JSON Lines.
+
+GQA's files are objects of a gigabyte, keyed by picture or question; VQA's are objects with a list of millions of answers; POPE's are
+JSON Lines under the name `.json`. Read whole, such a file takes ten times its size in memory.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
+
+CHUNK = 1 << 20
+LONGEST = 2**27
+"""Characters of one value, or bytes of one line, that are read into memory; more is refused."""
+MOST_PARTS = 2**22
+"""Items and members of one value; each takes some seventy bytes, where it may have been two in the file."""
+_SPACE = " \t\r\n"
+_SPACES = re.compile(f"[{_SPACE}]*")
+_ENDS = _SPACE + ",:}]"
+_CUT = 16
+"""What is wrong so close to the end of the text at hand may be a word that is cut in two; what is wrong before is wrong."""
+_HTML = ("<!doctype", "<html", "<head", "<?xml")
+
+
+class JsonStreamError(Exception):
+    """A file that is not the JSON it was taken for, or stops in the middle. The message says which and, where lines help, at which line."""
+
+
+class BadTextError(JsonStreamError):
+    """One value has half of a surrogate pair (`\\ud800`), which JSON can write and no text can hold. What stands behind can be read."""
+
+
+def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of these pairs, as `object_pairs_hook` of a decoder.
+
+    Raises:
+        ValueError: a key occurs twice.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r:.60} occurs twice")
+    return made
+
+
+def members(
+    path: Path, spread: Collection[str] | None = (), bad: Callable[[JsonStreamError], None] | None = None, once: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """Key and value of every member of an object, in order, with little more than one value in memory.
+
+    Args:
+        path: the file.
+        spread: members of which each item of their list is given alone, as (key, item); None = all. One that is no list comes whole.
+        bad: told of values with half of a surrogate pair, which are then left out; None = they are given as they are.
+        once: refuse values that have a key twice, as two records have of which a part between is lost.
+
+    Raises:
+        JsonStreamError: the file is not an object, or is cut off.
+    """
+    with _opened(path) as handle:
+        reader = _Reader(path, handle, "object", once)
+        for _ in reader.entries("{", "}", "a JSON object"):
+            key = reader.key()
+            listed = (spread is None or key in spread) and reader.peek() == "["
+            for _ in reader.entries("[", "]", "a list") if listed else (None,):
+                for value in (reader.decoded(),) if bad is None else _value(reader, bad):
+                    yield key, value
+        reader.end()
+
+
+def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
+    """Line and value of every record of a file, in order, with little more than one in memory.
+
+    Args:
+        path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
+        under: the records are the list under this key of one JSON object; `*` = the object's members, each as (key, value).
+        bad: told of lines of JSON Lines that are none, and of values with half of a surrogate pair, which are then left out; None raises. A
+            broken list has nothing behind its break, so it is always raised.
+
+    Raises:
+        JsonStreamError: the file is something else, is cut off, is not UTF-8, or has no such key.
+    """
+    if under is None and _begins_with(path) == b"{":
+        yield from lines(path, bad)
+        return
+    with _opened(path) as handle:
+        reader = _Reader(path, handle, "list" if under is None else "object")
+        if under is not None:
+            yield from _members(reader, under, bad)
+        else:
+            if reader.peek("is empty") != "[":
+                reader.fail(f"expected a JSON list or lines of JSON objects, it begins with {reader.here()!r}")
+            yield from _items(reader, "a list", bad)
+            reader.end()
+
+
+def count(path: Path) -> int | None:
+    """How many records a whole JSON file holds, read to its end: items of a list, lines of JSON Lines, of an object the longest list
+    under a key or, without lists, its members where each is an object itself (questions by id); None where it is nothing of that kind.
+
+    Raises:
+        JsonStreamError: it is not whole, or not JSON.
+    """
+    begins = _begins_with(path)
+    if begins == b"{" and _has_lines(path):
+        return sum(1 for _ in lines(path))
+    with _opened(path) as handle:
+        reader = _Reader(path, handle, "list" if begins == b"[" else "object")
+        if begins == b"[":
+            items = reader.skip()
+            reader.end()
+            return items
+        if reader.peek("is empty") != "{":
+            reader.fail(f"not JSON: expected an object or a list, it begins with {reader.here()!r}")
+        longest, objects, all_objects = -1, 0, True
+        for _ in reader.entries("{", "}", "a JSON object"):
+            reader.key()
+            if reader.peek() == "[":
+                longest = max(longest, reader.skip())
+            else:
+                objects += 1
+                all_objects &= isinstance(reader.decoded(), dict)
+        reader.end()
+    return longest if longest >= 0 else objects if objects and all_objects else None
+
+
+def _has_lines(path: Path) -> bool:
+    """Whether an object ends with its line and another begins on the next: JSON Lines under whatever name."""
+    with path.open("rb") as handle:
+        lines = (line for line in iter(lambda: handle.readline(CHUNK), b"") if line.strip())
+        first, second = next(lines, b"").rstrip(), next(lines, b"").lstrip()
+    return first.endswith(b"}") and second.startswith(b"{")
+
+
+def _members(reader: _Reader, under: str, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:
+    found, keys = under == "*", list[str]()
+    for _ in reader.entries("{", "}", "a JSON object"):
+        line, key = reader.line(), reader.key()
+        if under == "*":
+            for value in _value(reader, bad):
+                yield line, (key, value)
+        elif key == under:
+            found = True
+            yield from _items(reader, f"a list under '{key}'", bad)
+        else:
+            keys.append(key)
+            reader.skip()
+    if not found:
+        raise JsonStreamError(f"{reader.path}: expected a list under '{under}', found the keys {', '.join(map(repr, keys[:20])) or 'none'}")
+    reader.end()
+
+
+def _items(reader: _Reader, what: str, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:
+    for _ in reader.entries("[", "]", what):
+        line = reader.line()
+        for value in _value(reader, bad):
+            yield line, value
+
+
+def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tuple[Any, ...]:
+    """The value that comes, or nothing where it has bad text and somebody is told."""
+    try:
+        return (reader.value(),)
+    except BadTextError as error:
+        if bad is None:
+            raise
+        bad(error)
+        return ()
+
+
+def _begins_with(path: Path) -> bytes:
+    """The first byte behind a byte order mark and spaces."""
+    with path.open("rb") as handle:
+        return handle.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+
+
+def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
+    """Number and value of every line of JSON Lines that is not empty.
+
+    Args:
+        path: the file.
+        bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.
+
+    Raises:
+        JsonStreamError: a line is longer than any is read.
+    """
+    with path.open("rb") as handle:
+        for number, line in enumerate(iter(lambda: handle.readline(LONGEST + 1), b""), 1):
+            if len(line) > LONGEST:
+                raise JsonStreamError(f"{path}: line {number}: more than {LONGEST:,} bytes; no record has so many")
+            if not line.strip():
+                continue
+            try:
+                if why := too_many_parts(line):
+                    raise ValueError(why)
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                value = json.loads(text)
+                _whole(value, text, 0, len(text), path, number)
+            except BadTextError as error:
+                fault: JsonStreamError = error
+            except (ValueError, RecursionError) as error:
+                said = f"line {number}: expected one JSON value: {str(error).partition('; use sys.')[0]}; it begins with {line[:40]!r}"
+                fault = JsonStreamError(f"{path}: {not_utf8_line(number, error) if isinstance(error, UnicodeDecodeError) else said}")
+            else:
+                yield number, value
+                continue
+            if bad is None:
+                raise fault
+            bad(fault)
+
+
+def too_many_parts(text: str | bytes, begin: int = 0) -> str:
+    """Why a JSON value may not be parsed, of more parts than any record has; commas in its texts count as well. Empty if it may."""
+    if len(text) - begin <= 2 * MOST_PARTS:
+        return ""
+    occurrences: Callable[[Any, int], int] = text.count
+    parts = sum(occurrences(sign, begin) for sign in (b",[{" if isinstance(text, bytes) else ",[{"))
+    return f"one value of {parts:,} parts; at most {MOST_PARTS:,} are read" if parts > MOST_PARTS else ""
+
+
+def _whole(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
+    """Refuse a value, written as this part of a text, that cannot be encoded.
+
+    Raises:
+        BadTextError: it has half of a surrogate pair.
+    """
+    if text.find("\\", begin, end) < 0:  # mostly: one character is looked for ten times as fast
+        return
+    if text.find("\\ud", begin, end) < 0 and text.find("\\uD", begin, end) < 0:
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        near = error.object[max(0, error.start - 20) : error.start + 20]
+        raise BadTextError(f"{path}: line {line}: half of a surrogate pair, which no text can hold: {near!r}") from None
+
+
+class _Reader:
+    """A place in a file that only moves forward, with no more of the text in memory than the value at hand needs."""
+
+    def __init__(self, path: Path, handle: TextIO, what: str, once: bool = False) -> None:
+        self.path, self._handle, self._what = path, handle, what
+        self._text, self._at = "", 0
+        self._lines, self._counted = 1, 0
+        self._decoder = json.JSONDecoder(object_pairs_hook=once_each if once else None)
+
+    def line(self) -> int:
+        """The line, from 1, on which the reader stands."""
+        self._lines += self._text.count("\n", self._counted, self._at)
+        self._counted = self._at
+        return self._lines
+
+    def here(self) -> str:
+        """What stands here, for a message."""
+        return self._text[self._at : self._at + 20]
+
+    def fail(self, said: str) -> NoReturn:
+        web = self._text[self._at : self._at + 20].lower().startswith(_HTML)
+        hint = "; it is a web page: the download met a login or error page, fetch it again" if web else ""
+        raise JsonStreamError(f"{self.path}: line {self.line()}: {said}{hint}")
+
+    def peek(self, none: str = "the file stops in the middle") -> str:
+        """The next character that is no space; the reader stands on it then."""
+        while True:
+            self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
+            if self._at < len(self._text):
+                return self._text[self._at]
+            self._more(none)
+
+    def value(self) -> Any:
+        """The value that begins here.
+
+        Raises:
+            BadTextError: it has half of a surrogate pair; the reader stands behind it then.
+        """
+        self.peek()
+        line = self.line()
+        found, begin = self._decoded()
+        _whole(found, self._text, begin, self._at, self.path, line)
+        return found
+
+    def decoded(self) -> Any:
+        """The value that begins here, whatever its texts."""
+        return self._decoded()[0]
+
+    def _decoded(self) -> tuple[Any, int]:
+        """The value, and where in the text at hand it begins; read again with more text until something follows that ends it."""
+        self.peek()
+        while True:
+            if why := too_many_parts(self._text, self._at):
+                self.fail(why)
+            try:
+                found, end = self._decoder.raw_decode(self._text, self._at)
+                if self._text[end : end + 1] and self._text[end] in _ENDS:
+                    begin, self._at = self._at, end
+                    return found, begin
+                self._more("the file stops in the middle", end)  # a number that is cut in two, perhaps
+            except json.JSONDecodeError as error:
+                if error.pos < len(self._text) - _CUT and not error.msg.startswith("Unterminated string"):
+                    self._broken(error.msg, error.pos)
+                self._more(error.msg, error.pos)
+            except RecursionError:
+                self.fail("nested too deeply")
+            except ValueError as error:  # a number of thousands of digits
+                self.fail(str(error).partition(";")[0])
+
+    def skip(self) -> int:
+        """Move past a value, items of a list one by one; how many there were."""
+        if self.peek() != "[":
+            self.decoded()
+            return 0
+        items = 0
+        for _ in self.entries("[", "]", "a list"):
+            self.decoded()
+            items += 1
+        return items
+
+    def key(self) -> str:
+        try:
+            key = self.value()
+        except BadTextError as error:
+            raise JsonStreamError(str(error)) from None  # a value without its key is none
+        if not isinstance(key, str) or self.peek() != ":":
+            self.fail(f"expected a key and ':', got {key!r:.60} and {self.here()!r}")
+        self._at += 1
+        self.peek()
+        return key
+
+    def entries(self, opening: str, closing: str, what: str) -> Iterator[None]:
+        """Stops before every entry of the object or list that begins here, and after its end."""
+        if self.peek() != opening:
+            self.fail(f"expected {what}, it begins with {self.here()!r}")
+        self._at += 1
+        first = True
+        while (sign := self.peek()) != closing:
+            if not first:
+                if sign != ",":
+                    self.fail(f"expected ',' or '{closing}', got {self.here()!r}")
+                self._at += 1
+                self.peek()
+            first = False
+            yield
+        self._at += 1
+
+    def end(self) -> None:
+        """Nothing but space may follow."""
+        while True:
+            self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
+            if self._at < len(self._text):
+                self.fail(f"expected the end of the file behind the JSON {self._what}, got {self.here()!r}")
+            self.line()
+            self._text, self._at, self._counted = self._read(CHUNK), 0, 0
+            if not self._text:
+                return
+
+    def _more(self, said: str, wrong: int | None = None) -> None:
+        self.line()
+        if len(self._text) - self._at > LONGEST:
+            self.fail(f"one value of more than {LONGEST:,} characters; no record has so many")
+        chunk = self._read(max(CHUNK, len(self._text) - self._at))
+        if not chunk:
+            self._broken(said, wrong)
+        self._text, self._at, self._counted = self._text[self._at :] + chunk, 0, 0
+
+    def _broken(self, said: str, wrong: int | None) -> NoReturn:
+        near = self._text[self._at :][-60:] if wrong is None else self._text[max(self._at, wrong - 30) : wrong + 30]
+        if wrong is not None:
+            self._at = max(self._at, wrong)
+        self.fail(f"expected a whole JSON {self._what}: {said}: {near!r}")
+
+    def _read(self, size: int) -> str:
+        try:
+            return self._handle.read(size)
+        except UnicodeDecodeError as error:
+            raise JsonStreamError(f"{self.path}: {not_utf8(self.path)}") from error
+
+
+def not_utf8(path: Path) -> str:
+    """Where a file stops being UTF-8, and what it may be."""
+    with path.open("rb") as handle:
+        if handle.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            return "not UTF-8 but UTF-16; `iconv -f UTF-16 -t UTF-8` makes it so"
+        handle.seek(0)
+        number, decoder = 1, codecs.getincrementaldecoder("utf-8")()
+        while piece := handle.readline(CHUNK):  # a line may be as long as the file
+            try:
+                decoder.decode(piece, piece.endswith(b"\n"))
+            except UnicodeDecodeError as error:
+                return not_utf8_line(number, error)
+            number += piece.endswith(b"\n")
+    return "not UTF-8"
+
+
+def not_utf8_line(number: int, error: UnicodeDecodeError) -> str:
+    """Where a line stops being UTF-8, and what it may be."""
+    near = error.object[max(0, error.start - 10) : error.start + 10]
+    hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
+    return f"line {number}: not UTF-8: byte 0x{error.object[error.start]:02x} in {near!r}; {hint}"
+
+
+def _opened(path: Path) -> TextIO:
+    return path.open(encoding="utf-8-sig", newline="")

@@ -1,0 +1,79 @@
+"""CSV and TSV files a row at a time, with the line each begins on and cells as large as a picture in base64."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from registry.formats.json_stream import not_utf8
+from registry.formats.textfiles import is_file
+
+MAX_CELL = 64 * 2**20
+"""The longest cell, and line, that is read, in characters: a picture of 48 MB in base64."""
+
+
+OURS = "sample_id"
+"""A column that tables have which we exported: in those, cells are read as `original`."""
+
+_FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?\Z))")
+"""What a spreadsheet takes for a formula at a cell's beginning, behind as many quotes as were put before it; a number is none."""
+
+
+class TextTableError(Exception):
+    """A file that is no table of text: at which line, and why."""
+
+
+def text_lines(handle: TextIO) -> Iterator[str]:
+    """The lines of a file, none of them longer than a cell may be.
+
+    Raises:
+        csv.Error: one is.
+    """
+    while line := handle.readline(MAX_CELL + 1):
+        if len(line) > MAX_CELL:
+            raise csv.Error(f"more than {MAX_CELL:,} characters without the end of a line")
+        yield line
+
+
+def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of every row that is not empty, the header first. Tabs part the cells of `.tsv`, commas all others.
+
+    Raises:
+        TextTableError: a quote that is never closed, a cell that is too long, or bytes that are not UTF-8.
+    """
+    csv.field_size_limit(MAX_CELL)
+    line = 1
+    if not is_file(path):
+        raise TextTableError("expected a file, got something else")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as handle:
+            reader = csv.reader(text_lines(handle), dialect="excel-tab" if path.suffix.lower() == ".tsv" else "excel", strict=True)
+            for row in reader:
+                if row:
+                    yield line, row
+                line = reader.line_num + 1
+    except UnicodeDecodeError as error:
+        raise TextTableError(not_utf8(path)) from error
+    except csv.Error as error:
+        raise TextTableError(f"line {line}: {error}") from error
+
+
+def inert(text: str) -> str:
+    """A text that no spreadsheet computes: `'` before what it would take for a formula. `original` is the way back.
+
+    >>> [inert(text) for text in ("=1+1", "-1.5", "- a cat", "'=1", "a")]
+    ["'=1+1", '-1.5', "'- a cat", "''=1", 'a']
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def original(text: str) -> str:
+    """The text that `inert` was given.
+
+    >>> [original(inert(text)) for text in ("=1+1", "'=1", "'tis")]
+    ['=1+1', "'=1", "'tis"]
+    """
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

@@ -1,0 +1,124 @@
+"""The output folder of VLM-Uncertainty-Bench (Kostumov et al., 2024): `output/RUN/DATASET.pkl`, one record per question.
+
+Each record holds the question, four options, the answer's letter and the six logits that one model gave to the letters
+A to F. The adapter takes the questions from it and the `recorded` model the logits, so both read it through here.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.formats.unpickle import UnpickleError, read_pickle
+
+LETTERS = "ABCDEF"
+GIVEN = "ABCD"
+"""Options that lie in the files; the two below were appended when the prompt was made and are never right."""
+APPENDED = ("I don’t know", "None of the above")
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class LayoutError(Exception):
+    """A file that is not as the official repository writes it: which, where, what was expected, what came, what to do."""
+
+
+def runs(source: Path, dataset: str) -> list[str]:
+    """The models that have outputs for a dataset, in name order."""
+    return sorted(p.parent.name for p in output(source).glob(f"*/{dataset}.pkl"))
+
+
+def all_runs(source: Path) -> list[str]:
+    """The models that have outputs for anything, in name order."""
+    return sorted({p.parent.name for p in output(source).glob("*/*.pkl")})
+
+
+def is_vub(source: Path) -> bool:
+    """Whether a folder has outputs where the official repository puts them."""
+    return bool(all_runs(source))
+
+
+def output(source: Path) -> Path:
+    """The `output` folder, whether the source is the repository or that folder itself."""
+    return source / "output" if (source / "output").is_dir() else source
+
+
+def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
+    """The records of one run on one dataset, in official order, every field that is used checked.
+
+    Raises:
+        LayoutError: no such file, or not a list of such records.
+    """
+    for name in (run, dataset):
+        if not _NAME.fullmatch(name):
+            raise LayoutError(f"{source}: '{name}': expected a plain name of letters, digits, '.', '_' and '-'")
+    path = output(source) / run / f"{dataset}.pkl"
+    if not path.is_file():
+        raise LayoutError(_absent(source, path, run, dataset))
+    try:
+        records = read_pickle(path)
+    except UnpickleError as error:
+        raise LayoutError(str(error)) from error
+    if not isinstance(records, list) or not records:
+        raise LayoutError(f"{path}: expected a list of records, got {type(records).__name__} of length {len(records) if records else 0}")
+    seen: set[str] = set()
+    for place, record in enumerate(records):
+        _check(record, f"{path}: record {place}")
+        name = str(record["id"])
+        if name in seen:
+            raise LayoutError(f"{path}: record {place}: id {name} occurs twice")
+        seen.add(name)
+    return records
+
+
+def logits(record: dict[str, Any]) -> NDArray[np.float64]:
+    """The six logits of a checked record."""
+    return np.asarray(record["logits"], dtype=np.float64)
+
+
+def answer_index(record: dict[str, Any]) -> int:
+    return GIVEN.index(record["answer"])
+
+
+def _check(record: Any, where: str) -> None:
+    if not isinstance(record, dict):
+        raise LayoutError(f"{where}: expected a dict, got {type(record).__name__}")
+    missing = [k for k in ("id", "question", "answer", "logits", *GIVEN) if k not in record]
+    if missing:
+        raise LayoutError(f"{where}: missing {', '.join(missing)}; a record of VLM-Uncertainty-Bench has them all")
+    if not isinstance(record["question"], str):
+        raise LayoutError(f"{where}: question: expected text, got {reprlib.repr(record['question'])}")
+    if not isinstance(record["id"], int | str):
+        raise LayoutError(f"{where}: id: expected a number or text, got {reprlib.repr(record['id'])}")
+    if record["answer"] not in tuple(GIVEN):
+        raise LayoutError(f"{where}: answer: expected one of {', '.join(GIVEN)}, got {reprlib.repr(record['answer'])}")
+    try:
+        "".join(value for value in record.values() if isinstance(value, str)).encode()
+    except UnicodeEncodeError as error:
+        raise LayoutError(f"{where}: text that is no Unicode: {error}") from None
+    try:
+        values = logits(record)
+    except (TypeError, ValueError):
+        raise LayoutError(f"{where}: logits: expected six numbers, got {type(record['logits']).__name__}") from None
+    if values.shape != (len(LETTERS),):
+        raise LayoutError(
+            f"{where}: logits: expected six numbers, one for each of {', '.join(LETTERS)}, got shape {values.shape}; which of them "
+            "belongs to which option cannot be known, so the file is refused"
+        )
+    if not np.isfinite(values).all():
+        raise LayoutError(f"{where}: logits: expected finite numbers, got {values.tolist()}")
+
+
+def _absent(source: Path, path: Path, run: str, dataset: str) -> str:
+    folder = output(source)
+    if not folder.is_dir():
+        return f"{folder}: not a folder; expected the official layout output/RUN/DATASET.pkl"
+    if not (folder / run).is_dir():
+        return f"{folder / run}: no such run; there are: {', '.join(sorted(p.name for p in folder.iterdir() if p.is_dir())) or 'none'}"
+    there = ", ".join(sorted(p.stem for p in (folder / run).glob("*.pkl"))) or "none"
+    return f"{path}: not found; datasets of this run: {there}"

@@ -1,0 +1,89 @@
+"""What an estimator or a metric reads: a column for each of its positional parameters, which may depend on its own arguments.
+
+The compiler refuses models by this, the `infer` stage is told by it what to compute, and the `estimate` and `score` stages hand over
+what it names: one rule, so that nothing is computed that is not read and nothing read that was not computed. Reading it imports nothing.
+
+A plugin's file declares `NEEDS`: the list of its columns, or, where a parameter is not named after its column,
+
+    NEEDS = {"prior_logprobs": "logprobs_without_{without}"}                                       # filled in from the arguments
+    NEEDS = {"draw_logprobs": {"version": {"sum": "draw_logprobs", "kuhn": "draw_logprobs"}}}      # by the value of one argument
+
+In the second form a value that is not listed means that the column is not read, and the function is handed None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from registry import DRAWS, SHOWN_DRAWS
+from registry.plugins.column_names import CHOICES, CODE_OF, CONTEXT, DRAWN, GROUP_OF, MARKED_BY, QUESTION, RATED_BY
+from registry.plugins.rule import Plugin, PluginError
+
+
+def reads_choices(judge: Plugin) -> bool:
+    """Whether a judge is for multiple-choice questions that are answered in words."""
+    return CHOICES in judge.reads
+
+
+def reads_open(judge: Plugin) -> bool:
+    """Whether a judge is for open questions."""
+    return not reads_choices(judge) or "open" in judge.declares.get("READS", ())
+
+
+def field_of(column: str) -> str:
+    """Of a column that numbers values: the values of which field."""
+    return column.removeprefix(GROUP_OF).removeprefix(CODE_OF)
+
+
+def judge_of(column: str) -> str | None:
+    """The judge whose word a metric's column is, "" for the one whose ratings are scored; None for any other column.
+
+    >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
+    ('vqa', 'pope', '', None)
+    """
+    if column.startswith(MARKED_BY):
+        return column.removeprefix(MARKED_BY).rpartition("/")[0]
+    return column.removeprefix(RATED_BY) if column.startswith(RATED_BY) else None
+
+
+def mark_of(column: str) -> str | None:
+    """The mark that a metric's column is; None for any other column."""
+    return column.rpartition("/")[2] if column.startswith(MARKED_BY) else None
+
+
+def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
+    """The column that each positional parameter of a plugin reads with these arguments; None for one that is then not read.
+
+    Raises:
+        PluginError: `NEEDS` names a parameter or an argument that the function does not have.
+    """
+    declared = plugin.declares.get("NEEDS")
+    special: Mapping[str, Any] = declared if isinstance(declared, Mapping) else {}
+    own = [name for name in plugin.reads if name != CONTEXT]
+    if unknown := sorted(set(special) - set(own)):
+        raise PluginError(f"{plugin.path}: NEEDS names {', '.join(unknown)}; expected positional parameters: {', '.join(own)}")
+    given = {**{p.name: p.default for p in plugin.parameters}, **args}
+    try:
+        return {name: _column(special.get(name, name), given) for name in own}
+    except KeyError as error:
+        raise PluginError(f"{plugin.path}: NEEDS depends on {error}; expected a parameter of {plugin.name}") from error
+
+
+def signals(read: Iterable[str]) -> frozenset[str]:
+    """What a model must give so that these columns can be read: words of its GIVES."""
+    found: set[str] = set()
+    for column in read:
+        if column in DRAWN:
+            found |= {DRAWS, DRAWN[column]}
+        elif column != QUESTION:
+            found |= {column, DRAWS} if column in SHOWN_DRAWS else {column}
+    return frozenset(found)
+
+
+def _column(declared: Any, args: Mapping[str, Any]) -> str | None:
+    if isinstance(declared, str):
+        return declared.format_map(args)
+    ((argument, by_value),) = declared.items()
+    found: str | None = by_value.get(args[argument])
+    return found

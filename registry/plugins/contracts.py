@@ -1,0 +1,204 @@
+"""What a plugin of each kind is: its positional parameters, and what its UPPER-CASE constants may hold; checked without importing it.
+
+`registry.plugins.rule` reads a file; this says whether what it read is a plugin. So a metric that takes no `weights` or reads a column that
+there is not, or `MODALITY = "picture"`, is met when a spec is checked, and not in a stage that runs at night.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from registry import MODALITIES
+from registry.formats.textfiles import shortened
+from registry.plugins.column_names import CONTEXT, of_estimators, of_metrics
+
+
+@dataclass(frozen=True)
+class Constant:
+    """One declaration."""
+
+    expected: str
+    fits: Callable[[Any], bool]
+    needed: bool = False
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
+def _word_or_condition(item: Any) -> bool:
+    """`"word"`, or `{"word": "parameter"}` with one parameter or several."""
+    return isinstance(item, str) or (
+        isinstance(item, Mapping) and all(isinstance(k, str) and (isinstance(v, str) or _texts(v)) for k, v in item.items())
+    )
+
+
+def _gives(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return len(value) == 1 and all(isinstance(by, Mapping) and all(map(_gives, by.values())) for by in value.values())
+    return isinstance(value, list | tuple) and all(map(_word_or_condition, value))
+
+
+def _needs(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return _texts(value)
+    return all(isinstance(name, str) and (isinstance(of, str) or _by_value(of)) for name, of in value.items())
+
+
+def _by_value(of: Any) -> bool:
+    return isinstance(of, Mapping) and len(of) == 1 and all(isinstance(inner, Mapping) for inner in of.values())
+
+
+def _meta(value: Any) -> bool:
+    """Keys, and `{"of": "parameter"}`."""
+    return isinstance(value, list | tuple) and all(isinstance(i, str) or (isinstance(i, Mapping) and list(i) == ["of"]) for i in value)
+
+
+def _over(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, Mapping) and all(isinstance(v, str) for item in value.items() for v in item))
+
+
+def _one_of(*values: Any, needed: bool = False) -> Constant:
+    return Constant(
+        f"one of {', '.join(map(repr, values))}", lambda v: any(v is x or (isinstance(x, str) and v == x) for x in values), needed
+    )
+
+
+TEXTS = Constant("a list of texts", _texts)
+TEXT = Constant("a text", lambda v: isinstance(v, str))
+TRUTH = Constant("True or False", lambda v: isinstance(v, bool))
+NEEDS = Constant("a list of columns, or {parameter: column} with columns by an argument's value", _needs)
+META = Constant('a list of keys, or of {"of": "parameter"}', _meta)
+EVERYWHERE = {"CITES": TEXTS, "ASSETS": TEXTS, "SERVER": TEXT}
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a plugin of one kind is."""
+
+    takes: str
+    """Its positional parameters, in words."""
+    takes_these: Callable[[Collection[str]], str]
+    """What is wrong with them; empty where nothing is."""
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    of_parameters: Collection[str] = ()
+    """Constants that name parameters."""
+
+
+def _so_many(*counts: int) -> Callable[[Collection[str]], str]:
+    return lambda names: "" if len(names) in counts else f"got {', '.join(names) or 'none'}"
+
+
+def _with_context(*counts: int) -> Callable[[Collection[str]], str]:
+    def wrong(names: Collection[str]) -> str:
+        own = [name for name in names if name != CONTEXT]
+        return "" if len(own) in counts and list(names)[:1] != own[1:2] else f"got {', '.join(names) or 'none'}"
+
+    return wrong
+
+
+def _metric(names: Collection[str]) -> str:
+    return "" if list(names)[-1:] == ["weights"] else f"got {', '.join(names) or 'none'}, and `weights` is not the last"
+
+
+def _estimator(names: Collection[str]) -> str:
+    return "" if [name for name in names if name != CONTEXT] else f"got {', '.join(names) or 'none'}"
+
+
+def _judge(names: Collection[str]) -> str:
+    own = [name for name in names if name != CONTEXT]
+    extra = set(own[3:]) - {"evidence", "choices"}
+    return "" if len(own) >= 3 and not extra else f"got {', '.join(names) or 'none'}"
+
+
+_CONTEXT = Contract("(context)", _so_many(1))
+CONTRACTS: dict[str, Contract] = {
+    "datasets": Contract("(context)", _so_many(1), {"META": META}),
+    "preparations": Contract("(context, samples)", _so_many(2), {"META": META}),
+    "pairs": _CONTEXT,
+    "perturbations": Contract(
+        "(batch, rngs), or (context, batch, rngs)",
+        _with_context(2),
+        {"MODALITY": _one_of(*MODALITIES, needed=True), "STRENGTHS": TEXTS, "KEEPS_ANSWER": TRUTH},
+        ("STRENGTHS",),
+    ),
+    "models": Contract("(context)", _so_many(1), {"GIVES": Constant("a list of columns that it gives", _gives), "ENGINE": TEXTS}),
+    "finetunes": Contract("(context)", _so_many(1), {"LOADS_WITH": TEXT}),
+    "tunings": Contract("(model)", _so_many(1), {"ADAPTER": TRUTH}),
+    "judges": Contract(
+        "(questions, references, predictions), perhaps context before and evidence or choices behind",
+        _judge,
+        {"MARKS": TEXTS, "READS": TEXTS, "PEOPLE": Constant("a whole number above 0", lambda v: type(v) is int and v > 0)},
+    ),
+    "estimators": Contract("columns of answers, perhaps context before", _estimator, {"NEEDS": NEEDS}),
+    "conformal": Contract("(probs)", _so_many(1)),
+    "metrics": Contract(
+        "columns of scored answers, then weights",
+        _metric,
+        {
+            "HIGHER_IS_BETTER": _one_of(True, False, None),
+            "NEEDS": NEEDS,
+            "OVER": Constant("a column, or {parameter: column}", _over),
+            "TEST": _one_of("exchange", "independence"),
+            "COMPANIONS": TEXTS,
+        },
+    ),
+    "generators": _CONTEXT,
+    "saliency": Contract("(context, folder, rows)", _so_many(3)),
+    "masks": _CONTEXT,
+    "inpainters": _CONTEXT,
+    "abstentions": Contract("(fit)", _so_many(1)),
+    "nli": _CONTEXT,
+    "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers")}),
+}
+"""By kind; prose and types stand in `runners/contracts/`, of what the registry holds in each folder's `__init__.py`."""
+
+_COLUMNS = {"metrics": of_metrics, "estimators": of_estimators}
+
+
+def faults(
+    kind: str, name: str, reads: Collection[str], parameters: Collection[str], declares: Mapping[str, Any], computed: Collection[str]
+) -> Iterator[str]:
+    """Everything in which a plugin is none of its kind: what was expected, what came.
+
+    Args:
+        kind: of plugin.
+        name: of its function.
+        reads: names of its positional parameters.
+        parameters: names of the keyword-only ones.
+        declares: its UPPER-CASE literals.
+        computed: its UPPER-CASE constants that are no literals.
+    """
+    contract = CONTRACTS[kind]
+    if wrong := contract.takes_these(reads):
+        yield f"{name}: expected positional parameters {contract.takes}; {wrong}"
+    constants = {**EVERYWHERE, **contract.constants}
+    for constant, rule in constants.items():
+        if constant in computed:
+            yield f"{constant}: expected {rule.expected}, written out as a literal; got an expression"
+        elif constant not in declares and rule.needed:
+            yield f"{constant}: expected {rule.expected}; there is none"
+        elif constant in declares and not rule.fits(declares[constant]):
+            yield f"{constant}: expected {rule.expected}, got {shortened(declares[constant])}"
+        elif constant in declares and constant in contract.of_parameters:
+            for unknown in sorted(set(declares[constant]) - set(parameters)):
+                yield f"{constant} names '{unknown}'; expected parameters of {name}: {', '.join(parameters) or 'none'}"
+    if isinstance(declares.get("SERVER"), str) and declares["SERVER"] not in parameters:
+        yield f"SERVER names '{declares['SERVER']}'; expected a parameter of {name}: {', '.join(parameters) or 'none'}"
+
+
+def unknown_columns(kind: str, name: str, reads: Collection[str]) -> Iterator[str]:
+    """Columns that a metric or an estimator reads and that there are not."""
+    if kind not in _COLUMNS:
+        return
+    known, prefixes = _COLUMNS[kind]()
+    for column in reads:
+        if column not in known and not column.startswith(prefixes):
+            near = difflib.get_close_matches(column, known, 1, 0.6)
+            hint = (
+                f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(known))}" + "".join(f", {p}..." for p in prefixes)
+            )
+            yield f"{name} reads the column '{column}', which there is not ({hint})"

@@ -1,0 +1,41 @@
+"""The names by which a plugin's module declares what it is: part of the contract, where every other constant is its own affair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from registry.plugins.rule import Plugin
+
+DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "HIGHER_IS_BETTER": ("metrics", "its direction; None where it has none"),
+        "OVER": ("metrics", "which of a slice's rows it is measured on"),
+        "TEST": ("metrics", "how it is tested whether a perturbation changed it"),
+        "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),
+        "NEEDS": ("metrics estimators", "the columns it reads, where parameters are not named after them"),
+        "GIVES": ("models", "the signals it can give"),
+        "META": ("datasets preparations", "keys that its samples have beside their fields"),
+        "MODALITY": ("perturbations", "what it changes: image, text or cross"),
+        "STRENGTHS": ("perturbations", "which of its parameters are strengths"),
+        "KEEPS_ANSWER": ("perturbations", "whether the right answer stays right"),
+        "READS": ("judges", "which answers it rates: open ones, multiple choice, or both"),
+        "MARKS": ("judges", "what it measures beside its rating"),
+        "PEOPLE": ("judges", "how many people's answers tell that a question has none"),
+        "LOADS_WITH": ("finetunes", "the model plugin that loads what it makes"),
+        "ADAPTER": ("tunings", "it makes an adapter, not a whole model"),
+        "OF": ("exports", "`datasets` where it writes data and no answers"),
+        "SERVER": ("", "which parameter holds the address of the server it asks"),
+        "ENGINE": ("models", "modules that shape what is asked and how replies are read"),
+        "ASSETS": ("", "files beside the module that it reads"),
+        "CITES": ("", "the papers it is from, by their keys in registry/published/references.bib"),
+    }
+)
+"""Name -> (kinds of plugins that declare it, "" = all; what it says): everything that the project reads of a plugin's module."""
+
+
+def declared(plugin: Plugin) -> dict[str, Any]:
+    """What a plugin declares of itself, in the order of the contract."""
+    mine = (name for name, (kinds, _) in DECLARATIONS.items() if not kinds or plugin.kind in kinds.split())
+    return {name: plugin.declares[name] for name in mine if name in plugin.declares}

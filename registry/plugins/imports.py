@@ -1,0 +1,163 @@
+"""Which files implement a module: its own, and those of all modules that it imports, found in their source and never imported.
+
+The one closure. The compiler makes stages depend on these files, and the sample-level store keys answers by them; were they not the
+same, an edit could run a stage again and find there the answers of the code before it.
+"""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from registry.formats import textfiles
+
+PACKAGES = ("registry", "runners")
+"""Of ours; the compiler makes pipelines, and no results."""
+
+EXECUTION = frozenset(
+    {
+        "runners.__main__",
+        "runners.runtime.settings",
+        "runners.servers.client",
+        "runners.servers.config",
+        "runners.servers.rate_limits",
+        "runners.servers.redact",
+        "runners.servers.transport",
+    }
+)
+"""What starts a stage and what changes speed only: no content, so neither these count nor what only they import."""
+
+
+def roots_of(module: str, root: Path) -> dict[str, Path]:
+    """Where the packages lie whose modules count as part of a module: ours, and its own if it is another's.
+
+    Args:
+        module: a dotted name.
+        root: the folder that holds our packages.
+    """
+    first = module.partition(".")[0]
+    roots = dict.fromkeys(PACKAGES, root)
+    if first not in roots and (spec := find_spec(first)) is not None:  # of a package without a dot, which runs nothing
+        places = list(spec.submodule_search_locations or ())
+        if places or spec.origin:
+            roots[first] = Path(places[0] if places else str(spec.origin)).parent
+    return roots
+
+
+def closure(modules: Iterable[str], roots: Mapping[str, Path]) -> dict[str, Path]:
+    """The modules and all that they import, at any depth and wherever an import may stand, with the packages above them.
+
+    What only a type checker imports is left out. A file that a module names in `ASSETS`, a prompt or a template, is part of it, under
+    its path from the root.
+
+    Args:
+        modules: dotted names.
+        roots: the folder in which each package lies; modules of no other package count.
+    """
+    files: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in files or name in EXECUTION or (path := module_file(name, roots)) is None:
+            continue
+        files[name] = path
+        modules, assets = named(path, name)
+        waiting += [name.rpartition(".")[0], *_with_stars(modules, roots)]
+        root = roots[name.partition(".")[0]]
+        for asset in assets:
+            place = posixpath.normpath((path.parent.relative_to(root) / asset).as_posix())
+            files[place] = root / place
+    return files
+
+
+def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
+    """The file of a module of these packages; None where there is none, or it is another's."""
+    root = roots.get(name.partition(".")[0])
+    if root is None:
+        return None
+    base = root.joinpath(*name.split("."))
+    return next((file for file in (base / "__init__.py", base.with_name(f"{base.name}.py")) if file.is_file()), None)
+
+
+def named(path: Path, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a module imports (`imported`), and its assets."""
+    facts = path.stat()
+    return _named(path, name, facts.st_mtime_ns, facts.st_size)
+
+
+@cache
+def _named(path: Path, name: str, *_stamp: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Read again when the file's stamp is another."""
+    tree = ast.parse(textfiles.read_text(path), str(path))
+    return imported(tree, name if path.name == "__init__.py" else name.rpartition(".")[0]), _assets(tree)
+
+
+def imported(tree: ast.Module, package: str) -> tuple[str, ...]:
+    """Every module that a module imports when it runs, and every name in one that may be a module itself; `a.*` for all of a package.
+
+    Args:
+        tree: its source.
+        package: the dotted name that its relative imports begin from.
+    """
+    names: list[str] = []
+    for node in _running(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute("." * node.level + (node.module or ""), package)
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call) and _last(node.func) in ("import_module", "__import__"):
+            literals = (a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str))
+            names += [absolute(name, package) for name in literals]
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
+def absolute(name: str, package: str) -> str:
+    """The dotted name of a module that is imported as `name` within a package.
+
+    >>> absolute("a.b", "p.q"), absolute(".b", "p.q"), absolute("..b", "p.q"), absolute(".", "p.q")
+    ('a.b', 'p.q.b', 'p.b', 'p.q')
+    """
+    rest = name.lstrip(".")
+    level = len(name) - len(rest)
+    if not level:
+        return name
+    parents = package.split(".")
+    return ".".join([*parents[: len(parents) - (level - 1)], *([rest] if rest else [])])
+
+
+def _with_stars(names: Iterable[str], roots: Mapping[str, Path]) -> Iterator[str]:
+    for name in names:
+        package = name.removesuffix(".*")
+        if package != name and (path := module_file(package, roots)) is not None and path.name == "__init__.py":
+            yield from (f"{package}.{place.stem}" for place in path.parent.iterdir() if place.suffix == ".py" or place.is_dir())
+        else:
+            yield package
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only a type checker reads."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.If) and _last(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)
+
+
+def _last(name: ast.expr) -> str:
+    """The `c` of `a.b.c`; empty for what is no name."""
+    return name.id if isinstance(name, ast.Name) else name.attr if isinstance(name, ast.Attribute) else ""
+
+
+def _assets(tree: ast.Module) -> tuple[str, ...]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "ASSETS" for t in node.targets):
+            return tuple(ast.literal_eval(node.value))
+    return ()

@@ -1,0 +1,35 @@
+"""A plugin's parameters as a person gives them on the command line: `-O NAME=VALUE`, the value in YAML as in a spec or on a card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from registry.plugins.rule import Plugin, PluginError
+
+
+def options(plugin: Plugin, given: Iterable[str]) -> dict[str, Any]:
+    """Parameters set by `NAME=VALUE`, checked against the plugin's own; a text need not be quoted.
+
+    Raises:
+        PluginError: there is no such parameter, or it is of another type.
+    """
+    import yaml
+    from pydantic import TypeAdapter, ValidationError
+
+    known = {p.name: p for p in plugin.parameters}
+    found: dict[str, Any] = {}
+    for item in given:
+        name, sign, text = item.partition("=")
+        if name not in known or not sign:
+            there = ", ".join(f"{p.name} ({p.text})" for p in known.values()) or "none"
+            raise PluginError(f"-O {item}: expected NAME=VALUE of {plugin.name}'s parameters, which are: {there}")
+        kind = TypeAdapter(known[name].annotation)
+        try:
+            found[name] = kind.validate_python(yaml.safe_load(text), strict=True)
+        except (ValidationError, yaml.YAMLError):
+            try:
+                found[name] = kind.validate_python(text, strict=True)  # YAML takes `no` and `2014` for something else
+            except ValidationError as error:
+                raise PluginError(f"-O {item}: expected {known[name].text}: {error.errors()[0]['msg']}") from None
+    return found

@@ -1,0 +1,507 @@
+"""The one rule: a spec key names a folder, a spec value names the file in it and the function in that file.
+
+`metrics: [ece: {bins: 15}]` is `def ece(..., *, bins: int = 15)` in `runners/plugins/metrics/ece.py`. Its keyword-only
+arguments are the spec's parameters; its positional arguments are what the runner hands it (for metrics and estimators
+their names are the columns it reads); UPPER-CASE literals of the module are what it declares about itself.
+
+All of that is read from the source text. Nothing is imported until `load`, so listing plugins or checking a spec
+against them costs milliseconds and needs no torch. Other packages add plugins by an entry point in the group
+`qualm.KIND` whose value is the module's name: `[project.entry-points."qualm.metrics"] brier = "my_package.brier"`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.metadata
+import importlib.util
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+
+from registry.formats import textfiles
+from registry.formats.textfiles import shortened, warn
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Where our own packages lie; plugin folders are looked up here."""
+
+KINDS = {
+    "datasets": "registry/adapters",
+    "preparations": "registry/preparations",
+    "pairs": "runners/plugins/pairs",
+    "perturbations": "runners/plugins/perturbations",
+    "models": "runners/plugins/models",
+    "finetunes": "runners/plugins/finetunes",
+    "tunings": "runners/plugins/tunings",
+    "judges": "runners/plugins/judges",
+    "estimators": "runners/plugins/estimators",
+    "conformal": "runners/plugins/conformal",
+    "metrics": "runners/plugins/metrics",
+    "generators": "runners/plugins/generators",
+    "saliency": "runners/plugins/saliency",
+    "masks": "runners/plugins/masks",
+    "inpainters": "runners/plugins/inpainters",
+    "abstentions": "runners/plugins/abstentions",
+    "nli": "runners/plugins/nli",
+    "exports": "runners/plugins/exports",
+}
+"""Spec key -> plugin folder. A folder that is not there has no plugins."""
+
+NESTED = ("preparations", "tunings", "generators", "saliency", "masks", "inpainters", "nli")
+"""Kinds that are no section of a spec: their plugins are named as a parameter of another plugin, or of a data set."""
+
+COMMANDS = ("exports",)
+"""Kinds that no spec names: a command does."""
+
+PROMPTS = "specs/prompts"
+"""Where prompts lie that are not part of the code."""
+
+DVC_IGNORES = frozenset({"size", "nfiles"})
+"""DVC leaves every key of these names out of its run cache's keys: a parameter called so would bring back wrong results."""
+
+SERVER = "SERVER"
+"""A plugin that asks a server declares by it which parameter holds the address: `SERVER = "base_url"`; `model` names the model there."""
+
+MAX_BYTES = 1 << 20
+"""Of a plugin's source."""
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class Required:
+    """The default of a parameter that has none."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = Required()
+
+
+class Artifact(str):
+    """A parameter of this type names an entry of `registry/data/`; the stage then depends on that entry."""
+
+
+class DatasetName(str):
+    """A parameter of this type names a dataset of the same spec; the stage then reads that dataset."""
+
+
+class Prompt(str):
+    """A parameter of this type names a file `specs/prompts/NAME.md`; the stage then depends on that file."""
+
+
+class ModelName(str):
+    """A parameter of this type names a model of the same spec; the stage then reads that model."""
+
+
+Chosen = str | Mapping[str, Any]
+"""A parameter of type `Annotated[Chosen, Kind("generators")]` itself names a plugin, of that kind.
+
+A spec says `name`, or `name: {parameters}` in braces; the plugin receives `{"plugin": name, "args": {every parameter}}`
+and turns it into a function by `load_chosen`.
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Of which kind the plugin is that a `Chosen` parameter names."""
+
+    name: str
+
+
+class PluginError(Exception):
+    """A plugin that cannot be found or breaks the rule. The message says which file, what was expected, what to do."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One keyword-only argument: one parameter of the spec."""
+
+    name: str
+    annotation: Any
+    default: Any
+    text: str
+    """The annotation as it stands in the source, for help."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What the source of one plugin says, without importing it."""
+
+    kind: str
+    name: str
+    path: Path
+    module: str
+    doc: str
+    reads: tuple[str, ...]
+    """Names of the positional arguments: what the runner must hand over, for metrics and estimators columns."""
+    parameters: tuple[Parameter, ...]
+    declares: dict[str, Any]
+    """UPPER-CASE module constants that are literals: NEEDS, GIVES, HIGHER_IS_BETTER, MODALITY..."""
+    computed: frozenset[str] = frozenset()
+    """UPPER-CASE module constants that are not."""
+
+    @property
+    def summary(self) -> str:
+        return self.doc.strip().splitlines()[0] if self.doc.strip() else ""
+
+
+def names(kind: str) -> list[str]:
+    """The plugins of a kind, ours and those of installed packages, sorted. What an entry point names in vain is told once."""
+    known = sorted(_files(kind))
+    for fault in _lost(kind).values():
+        warn(fault)
+    return known
+
+
+def every(kind: str) -> list[Plugin]:
+    """The plugins of a kind, for lists of them; one whose file breaks the rule is told once and left out."""
+    found = []
+    for name in names(kind):
+        try:
+            found.append(get(kind, name))
+        except PluginError as error:
+            warn(str(error))
+    return found
+
+
+def get(kind: str, name: str) -> Plugin:
+    """Read one plugin's signature, help and declarations from its source.
+
+    Raises:
+        PluginError: no such plugin (with the nearest name), or its file breaks the rule.
+    """
+    files = _files(kind)
+    if name in _lost(kind):
+        raise PluginError(_lost(kind)[name])
+    if name not in files:
+        near = difflib.get_close_matches(name, files, 1, 0.5)
+        hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(sorted(files)) or 'none'}"
+        raise PluginError(f"no {kind} plugin named '{name}'{hint}")
+    return _checked(_read(kind, name, files[name][0], files[name][1]))
+
+
+def _checked(plugin: Plugin) -> Plugin:
+    """A plugin that is one of its kind.
+
+    Raises:
+        PluginError: it is none, with everything that is wrong.
+    """
+    from registry.plugins.contracts import faults
+
+    parameters = [p.name for p in plugin.parameters]
+    wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))
+    if wrong:
+        raise PluginError(f"{plugin.path}: {wrong}; see {contract_file(plugin.kind)}")
+    return plugin
+
+
+def contract_file(kind: str) -> str:
+    """Where it is explained what a plugin of a kind takes and gives."""
+    of_its_own = f"runners/contracts/{kind}.py"
+    return of_its_own if (ROOT / of_its_own).is_file() else f"{KINDS[kind]}/__init__.py"
+
+
+def load(kind: str, name: str) -> Callable[..., Any]:
+    """Import the plugin's module and return its function. Only runners call this."""
+    found = get(kind, name)
+    function: Callable[..., Any] = getattr(importlib.import_module(found.module), name)
+    return function
+
+
+def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
+    """The function that a `Chosen` parameter names, its keyword arguments bound. Only runners call this.
+
+    Args:
+        kind: the kind that stands in the parameter's annotation.
+        value: what the plugin received: `{"plugin": name, "args": {...}}`; or a bare name, for the plugin's own defaults.
+    """
+    if isinstance(value, str):
+        return load(kind, value)
+    if set(value) != {"plugin", "args"}:
+        raise PluginError(f"expected a name or {{'plugin': ..., 'args': ...}} of {kind}, got {dict(value)!r}")
+    return partial(load(kind, value["plugin"]), **value["args"])
+
+
+def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
+    """What a model with these arguments gives, by the plugin's `GIVES`.
+
+    That is a list of words, of which `{"word": "parameter"}` stands for one that is given only where that parameter (or each of a list of
+    parameters) is neither null, false, 0 nor empty; or `{"parameter": {value: list}}`, a list for each value of one parameter.
+
+    Raises:
+        PluginError: it is declared otherwise, or names a parameter that there is not.
+    """
+    args = _whole(plugin, args)
+    return frozenset(word for word, wanted in _conditions(plugin, args).items() if all(args[name] for name in wanted))
+
+
+def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
+    """The parameters that would have to be set so that these words are given too; None where nothing would help."""
+    args = _whole(plugin, args)
+    conditions = _conditions(plugin, args)
+    if not conditions.keys() >= set(words):
+        return None
+    return tuple(dict.fromkeys(name for word in words for name in conditions[word] if not args[name]))
+
+
+def could_give(plugin: Plugin) -> frozenset[str]:
+    """Everything that a model gives with one set of arguments or another."""
+    declared = plugin.declares.get("GIVES", ())
+    lists = [one for by_value in declared.values() for one in by_value.values()] if isinstance(declared, Mapping) else [declared]
+    return frozenset(word for one in lists for item in one for word in ([item] if isinstance(item, str) else item))
+
+
+def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The keys of `meta` that samples of an adapter or a preparation may have, by its `META`; None where it does not say.
+
+    `META` is a list of keys, of which `{"of": "parameter"}` stands for those that this parameter lists.
+    """
+    if "META" not in plugin.declares:
+        return None
+    args = _whole(plugin, args)
+    found: list[str] = []
+    for item in plugin.declares["META"]:
+        keys = [item] if isinstance(item, str) else args.get(item["of"])
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            return None
+        found += keys
+    return tuple(found)
+
+
+def _whole(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with the defaults of those that are not there."""
+    return {**{p.name: p.default for p in plugin.parameters if p.default is not REQUIRED}, **args}
+
+
+def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Word of GIVES -> the parameters on which it depends."""
+    declared = plugin.declares.get("GIVES", ())
+    if isinstance(declared, Mapping):
+        (parameter, by_value), *others = declared.items()
+        if others or args.get(parameter) not in by_value:
+            raise PluginError(f"{plugin.path}: GIVES: expected one parameter and what each of its values gives, got {declared!r}")
+        declared = by_value[args[parameter]]
+    found: dict[str, tuple[str, ...]] = {}
+    for item in declared:
+        for word, wanted in ({item: ()} if isinstance(item, str) else item).items():
+            found[word] = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+            if unknown := [name for name in found[word] if name not in args]:
+                known = ", ".join(p.name for p in plugin.parameters)
+                raise PluginError(f"{plugin.path}: GIVES: {word} depends on '{unknown[0]}'; expected one of its parameters: {known}")
+    return found
+
+
+@cache
+def _files(kind: str) -> dict[str, tuple[Path, str]]:
+    if kind not in KINDS:
+        raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+    folder = ROOT / KINDS[kind]
+    package = KINDS[kind].replace("/", ".")
+    found = {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
+    return found | _installed(kind)[0]
+
+
+def _lost(kind: str) -> dict[str, str]:
+    """Entry points that lead to no plugin: name -> why. To use one is an error; all others work."""
+    return _installed(kind)[1]
+
+
+@cache
+def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
+    """The plugins of other packages, and why some of their entry points lead nowhere."""
+    files: dict[str, tuple[Path, str]] = {}
+    lost: dict[str, str] = {}
+    for point in importlib.metadata.entry_points(group=f"qualm.{kind}"):
+        ours = ROOT / KINDS[kind] / f"{point.name}.py"
+        try:
+            if ours.is_file() or point.name in files:
+                other = ours if ours.is_file() else files[point.name][0]
+                raise PluginError(f"{kind} plugin '{point.name}' of package {point.value!r} has the name of {other}; rename it")
+            files[point.name] = (_locate(point.module), point.module)
+        except PluginError as error:
+            lost[point.name] = f"{kind} plugin '{point.name}': {error}"
+        except (ImportError, ValueError, AttributeError, AssertionError, OSError) as error:
+            lost[point.name] = f"{kind} plugin '{point.name}': entry point {point.value!r} leads nowhere: {error or type(error).__name__}"
+    return files, lost
+
+
+def _locate(module: str) -> Path:
+    """The file of a module, without importing it or its parents."""
+    first, *rest = module.split(".")
+    spec = importlib.util.find_spec(first)
+    if spec is None or spec.origin is None:
+        raise PluginError(f"entry point names module '{module}', which is not installed")
+    if not rest:
+        return Path(spec.origin)
+    for place in spec.submodule_search_locations or ():
+        base = Path(place).joinpath(*rest)
+        for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+            if candidate.is_file():
+                return candidate
+    raise PluginError(f"entry point names module '{module}', whose file was not found under {spec.origin}")
+
+
+@cache
+def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
+    try:
+        tree = ast.parse(textfiles.read_text(path, MAX_BYTES), str(path))
+    except textfiles.TextFileError as error:
+        raise PluginError(str(error)) from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise PluginError(f"{path}: cannot be read as Python: {error or type(error).__name__}") from None
+    constants: dict[str, Any] = {}
+    computed: set[str] = set()
+    functions: dict[str, ast.FunctionDef] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            functions[node.name] = node
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id.isupper():
+                    try:
+                        constants[target.id] = ast.literal_eval(node.value)
+                    except (ValueError, TypeError, RecursionError):
+                        computed.add(target.id)
+    if name not in functions:
+        raise PluginError(f"{path}: expected a function named '{name}', found {', '.join(functions) or 'none'}")
+    arguments = functions[name].args
+    parameters = []
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        where = f"{path}:{argument.lineno}: parameter '{argument.arg}' of {name}"
+        if argument.arg in DVC_IGNORES:
+            raise PluginError(f"{where}: choose another name; DVC's run cache does not see parameters of this one")
+        if argument.annotation is None:
+            raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
+        annotation = _type(argument.annotation, where)
+        if _mixes_numbers(annotation):
+            raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
+        value = REQUIRED if default is None else _literal(default, where)
+        if value is not REQUIRED and not fits(annotation, value):
+            raise PluginError(f"{where}: expected a default of type {_text(argument.annotation)}, got {shortened(value)}")
+        parameters.append(Parameter(argument.arg, annotation, value, _text(argument.annotation)))
+    if spread := arguments.vararg or arguments.kwarg:
+        raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")
+    reads = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
+    doc = ast.get_docstring(functions[name]) or ""
+    return Plugin(kind, name, path, module, doc, reads, tuple(parameters), constants, frozenset(computed - constants.keys()))
+
+
+_SCALARS: dict[str, Any] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "None": None,
+    "Artifact": Artifact,
+    "Prompt": Prompt,
+    "DatasetName": DatasetName,
+    "ModelName": ModelName,
+}
+_BOUNDS = {n: getattr(annotated_types, n) for n in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen", "MultipleOf")}
+
+
+def _type(node: ast.expr, where: str) -> Any:
+    """An annotation's type, built from its text: a small, safe subset of Python's typing."""
+    match node:
+        case ast.Name(id=name) if name in _SCALARS:
+            return _SCALARS[name]
+        case ast.Constant(value=None):
+            return None
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return Union[_type(left, where), _type(right, where)]  # noqa: UP007 - built at run time
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
+            return Literal[tuple(_literal(e, where) for e in _elements(inner))]
+        case ast.Subscript(value=ast.Name(id="list"), slice=inner):
+            return list[_type(inner, where)]  # type: ignore[misc]
+        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
+            return dict[_type(key, where), _type(value, where)]  # type: ignore[misc]
+        case ast.Subscript(
+            value=ast.Name(id="Annotated"),
+            slice=ast.Tuple(elts=[ast.Name(id="Chosen"), ast.Call(func=ast.Name(id="Kind"), args=[ast.Constant(value=str(kind))])]),
+        ):
+            if kind not in KINDS:
+                raise PluginError(f"{where}: no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
+            return Annotated[Chosen, Kind(kind)]
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
+            return Annotated[(_type(inner, where), *(_bound(b, where) for b in bounds))]  # type: ignore[return-value]
+    raise PluginError(
+        f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, Prompt, "
+        'Literal[...], list[...], dict[str, ...], X | Y, Annotated[..., Ge(0), Lt(1)] or Annotated[Chosen, Kind("generators")]'
+    )
+
+
+def _text(annotation: ast.expr) -> str:
+    """The annotation for a person: that of a nested plugin says its kind only."""
+    return re.sub(r"Annotated\[Chosen, Kind\('([a-z]+)'\)\]", r"plugin of \1", ast.unparse(annotation))
+
+
+def _bound(node: ast.expr, where: str) -> Any:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BOUNDS and len(node.args) == 1:
+        return _BOUNDS[node.func.id](_literal(node.args[0], where))
+    raise PluginError(f"{where}: bound '{ast.unparse(node)}' is not one of {', '.join(_BOUNDS)}, each with one number")
+
+
+def _literal(node: ast.expr, where: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise PluginError(f"{where}: '{ast.unparse(node)}' must be written out as a literal") from None
+
+
+def _elements(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.Tuple) else [node]
+
+
+def fits(annotation: Any, value: Any) -> bool:
+    """Whether a default is of its parameter's type."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        named = any(isinstance(bound, Kind) for bound in inner[1:])
+        return isinstance(value, str | Mapping) if named else fits(inner[0], value) and all(_keeps(b, value) for b in inner[1:])
+    if origin in (Union, UnionType):
+        return any(fits(one, value) for one in inner)
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in inner)
+    if origin is list:
+        return isinstance(value, list) and all(fits(inner[0], item) for item in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(fits(inner[0], k) and fits(inner[1], v) for k, v in value.items())
+    if annotation in (None, type(None)):
+        return value is None
+    if annotation is float:
+        return type(value) in (int, float)
+    return type(value) is (str if issubclass(annotation, str) else annotation)
+
+
+def _keeps(bound: Any, value: Any) -> bool:
+    """Whether a value is within a bound."""
+    match bound:
+        case annotated_types.Ge(low):
+            return bool(value >= low)
+        case annotated_types.Gt(low):
+            return bool(value > low)
+        case annotated_types.Le(high):
+            return bool(value <= high)
+        case annotated_types.Lt(high):
+            return bool(value < high)
+        case annotated_types.MinLen(least):
+            return len(value) >= least
+        case annotated_types.MaxLen(most):
+            return len(value) <= most
+        case annotated_types.MultipleOf(step):
+            return bool(value % step == 0)
+    return True
+
+
+def _mixes_numbers(annotation: Any) -> bool:
+    if getattr(annotation, "__origin__", None) is not Union:
+        return False
+    return len({a for a in annotation.__args__ if a in (bool, int, float)}) > 1

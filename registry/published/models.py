@@ -1,0 +1,97 @@
+"""Published models that are known by name: how large they are, what their cache is made of, what they cannot give.
+
+Nothing here reaches a compiled file or changes a result; it lets a person choose a model before downloading it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+FILE = Path(__file__).with_suffix(".yaml")
+
+
+class TableError(Exception):
+    """The table of models breaks its format: every problem, with its model and key."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Parameters(_Strict):
+    """Billions."""
+
+    published: float
+    """As the model's page has it."""
+    language: float | None = None
+    """Of the language model with its output layer, counted."""
+    vision: float | None = None
+    """Of all that reads pictures, counted."""
+
+    @property
+    def total(self) -> float:
+        return self.published if self.language is None or self.vision is None else self.language + self.vision
+
+
+class Text(_Strict):
+    """The language model, as far as time and memory go."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocabulary: int
+
+
+class Published(_Strict):
+    """One model of the hub."""
+
+    name: str
+    family: str = Field(alias="class")
+    """Its class in transformers."""
+    parameters: Parameters
+    text: Text | None = None
+    image_tokens: int | None = None
+    """Of a picture of 640 x 480 pixels."""
+    licence: str
+    remote_code: bool = False
+    """Needs code that comes with the weights."""
+    template: bool = False
+    """Published without a chat template, so that one must be named."""
+    lacks: tuple[str, ...] = Field((), strict=False)
+    """Columns of GENERATIONS that it cannot give."""
+    unsupported: str = ""
+    """Why it cannot be asked here; empty where it can."""
+    note: str = ""
+    cites: tuple[str, ...] = Field((), strict=False)
+    """Keys of `registry/published/references.bib`."""
+    transformers: str = "5.17"
+    """The version from which on it loads, of those we were built with."""
+    verified: bool = False
+    """Someone ran the doctor on it."""
+    config: dict[str, Any] | None = None
+    """What of its configuration differs from the defaults of its class."""
+
+
+@cache
+def published(file: Path = FILE) -> dict[str, Published]:
+    """All models of the table by name.
+
+    Raises:
+        TableError: the file breaks the format.
+    """
+    found, problems = {}, []
+    for name, row in yaml.safe_load(file.read_text(encoding="utf-8")).items():
+        try:
+            found[name] = Published.model_validate({"name": name, **row})
+        except ValidationError as error:
+            problems += [f"{file}: {name}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+    if problems:
+        raise TableError("\n".join(problems))
+    return found

@@ -1,0 +1,74 @@
+"""Options that a log has without a field for them: of a document's list, or lettered in the prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from registry.recordings.record import LETTERS, Record, letter_index, texts
+
+_LINE = re.compile(r"\s*\(?([A-Z])[.):]\)?\s+(\S.*?)\s*")
+FIELDS = ("choices", "options")
+"""What documents call them."""
+
+
+def lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
+    """The question and the options of a prompt that lists them a line each, `A. ...`, `(B) ...`; the last such list of at least two.
+
+    >>> lettered("What is it?\\nA. a cat\\nB. a dog\\nAnswer with the letter.")
+    ('What is it?', ('a cat', 'a dog'))
+    """
+    lines = prompt.splitlines()
+    matches = [_LINE.fullmatch(line) for line in lines]
+    starts = [i for i, match in enumerate(matches) if match and match[1] == "A"]
+    for start in reversed(starts):
+        options: list[str] = []
+        for match in matches[start : start + len(LETTERS)]:
+            if match is None or match[1] != LETTERS[len(options)]:
+                break
+            options.append(match[2])
+        if len(options) > 1:
+            return "\n".join(lines[:start]).strip(), tuple(options)
+    return None
+
+
+def listed(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
+    """The options that a document lists; none where it does not."""
+    for name in names:
+        given = doc.get(name)
+        given = given.get("text") if isinstance(given, dict) else given
+        given = list(texts(given)) if isinstance(given, str) and given[:1] == "[" else given
+        if isinstance(given, list) and 2 <= len(given) <= len(LETTERS) and all(isinstance(option, str) for option in given):
+            return tuple(given)
+    return ()
+
+
+def place_of(target: Sequence[str], options: Sequence[str]) -> int | None:
+    """The place of the only right option: a target's letter or its text; None where the two disagree or there is none."""
+    if len(target) != 1:
+        return None
+    told = target[0].strip()
+    by_text = [i for i, option in enumerate(options) if option.strip() == told]
+    found = {place for place in (letter_index(told, len(options)), *by_text) if place is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def with_options(record: Record, options: Sequence[str], place: int | None = None) -> bool:
+    """Make a multiple-choice question of a record whose target is one of these options; whether that was so."""
+    place = place_of(record.references, options) if place is None else place
+    if place is None:
+        return False
+    record.choices, record.answer_index, record.references = tuple(options), place, ()
+    return True
+
+
+def with_lettered(record: Record) -> None:
+    """The same by the options in its prompt, which are no part of the question then."""
+    found = lettered(record.prompt)
+    if found is None or place_of(record.references, found[1]) is None:
+        return
+    asked = lettered(record.question)
+    if asked is not None and asked[0] and asked[1] == found[1]:
+        record.question = asked[0]
+    with_options(record, found[1])

@@ -1,0 +1,145 @@
+"""The files of a recording: which format each has, and which one a spec means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from registry.formats.faults import Fault as Fault
+from registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
+
+FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect")
+"""What a spec calls them."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file: the answers of one run to one task."""
+
+    path: Path
+    format: str
+    names: frozenset[tuple[str, str]]
+    """(run, task) pairs that it may be asked for by."""
+
+    def has(self, run: str | None, task: str | None) -> bool:
+        return any(run in (None, r) and task in (None, t) for r, t in self.names)
+
+    def read(self, how: How) -> Iterator[Record | Fault]:
+        for item in _module(self.format).read(self.path, how):
+            try:
+                if isinstance(item, Record):
+                    "".join(item.texts()).encode()
+            except UnicodeEncodeError as error:  # JSON can hold halves of characters; tables cannot
+                yield Fault(item.where, "text that is no Unicode", str(error))
+            else:
+                if isinstance(item, Record) and item.draw + len(item.draws) > MOST_DRAWS:
+                    yield Fault(item.where, "more draws than a table of ours has room for", str(item.draw + len(item.draws)))
+                else:
+                    if isinstance(item, Record):
+                        _check_numbers(item)
+                    yield item
+
+
+def _check_numbers(record: Record) -> None:
+    from registry.recordings.impossible import without_impossible
+
+    for i, draw in enumerate(record.draws):
+        record.draws[i], reasons = without_impossible(draw)
+        record.impossible += reasons
+
+
+def find_parts(source: Path, form: str = "auto") -> list[Part]:
+    """Every file of a recording, in order of path.
+
+    Raises:
+        RecordingError: there is none, or there are several formats and none is named.
+    """
+    if not source.exists():
+        raise RecordingError(f"{source}: not on this disk; `dvc pull {source}.dvc` brings it from the remote")
+    forms = list(FORMATS) if form == "auto" else [form]
+    found = []
+    for path in sorted(_files(source)):
+        for name in forms:
+            names = _module(name).names(path)
+            if names is not None:
+                found.append(Part(path, name, names))
+                break
+    there = sorted({p.format for p in found})
+    if len(there) > 1:
+        raise RecordingError(f"{source}: holds recordings of {' and of '.join(there)}; say which with `format:`")
+    if not found:
+        wanted = "of " + (", ".join(FORMATS) if form == "auto" else form)
+        hint = "docs/exchange.md says what their files are called"
+        if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
+            hint = "its Excel tables need openpyxl, which is not here: `pip install openpyxl`"
+        raise RecordingError(f"{source}: no recording {wanted} in it; {hint}")
+    return found
+
+
+def choose(source: Path, parts: Sequence[Part], run: str | None, task: str | None, fallback: str = "", first: bool = False) -> Part:
+    """The one file that is meant.
+
+    Args:
+        source: of the parts, for messages.
+        parts: to choose from.
+        run: a folder, model, date or id in it; None = whichever.
+        task: the tool's name for the data; None = `fallback` if there is such a task, else the only one.
+        fallback: the dataset's name in the spec.
+        first: of several runs of one task take the first by path, as for questions, which are the same in all.
+
+    Raises:
+        RecordingError: none, or several fit.
+    """
+    of_run = [p for p in parts if p.has(run, None)]
+    if not of_run:
+        raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(r for p in parts for r, _ in p.names)}")
+    if task is None:
+        task = fallback if any(p.has(run, fallback) for p in of_run) else None
+    fitting = [p for p in of_run if p.has(run, task)]
+    of = f" of run '{run}'" if run else ""
+    if not fitting:
+        raise RecordingError(f"{source}: no task '{task}'{of}; there are: {_listed(t for p in of_run for _, t in p.names)}")
+    if len(fitting) == 1 or (first and task is not None):
+        return fitting[0]
+    names = ", ".join(p.path.relative_to(source).as_posix() if p.path != source else p.path.name for p in fitting[:8])
+    if task is None and len({t for p in fitting for _, t in p.names}) > 1:
+        raise RecordingError(f"{source}: holds several tasks{of}: {names}; say which is meant")
+    raise RecordingError(f"{source}: task '{task}' lies there {len(fitting)} times{of}: {names}; say which with `run:`, a folder or a date")
+
+
+def task_of(part: Part, run: str | None) -> str:
+    """What a part's task is called: the longest name that it has under this run."""
+    return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
+
+
+def _module(form: str) -> ModuleType:
+    from registry.recordings import inspect, lm_eval, lmms_eval, seedbench, vlmevalkit
+
+    modules: dict[str, ModuleType] = {
+        "lm-eval": lm_eval,
+        "lmms-eval": lmms_eval,
+        "vlmevalkit": vlmevalkit,
+        "seedbench": seedbench,
+        "inspect": inspect,
+    }
+    if form not in modules:
+        raise RecordingError(f"no format '{form}'; there are: {', '.join(FORMATS)}")
+    return modules[form]
+
+
+def _files(source: Path) -> Iterator[Path]:
+    """Ordinary files beneath a folder, or the one file; links are not followed."""
+    if source.is_file():
+        yield source
+        return
+    for path in source.rglob("*"):
+        if path.is_file() and not path.is_symlink() and not any(part.startswith(".") for part in path.relative_to(source).parts):
+            yield path
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = sorted(set(names))
+    return ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "") or "none"

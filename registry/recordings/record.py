@@ -1,0 +1,107 @@
+"""One row of a recording, what its readers share, and the errors they raise."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_DRAWS = 2**15
+
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+_SHORT = reprlib.Repr()
+
+
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What reading a row that is not as its format has it may raise; it becomes a fault, whatever a stranger put there."""
+
+
+class RecordingError(Exception):
+    """A recording that cannot be read at all. The message names the file, what was expected, what came, what to do."""
+
+
+@dataclass(slots=True)
+class Record:
+    """One row: a question as far as the format keeps it, and one model's answers to it."""
+
+    where: str
+    id: str
+    question: str = ""
+    prompt: str = ""
+    """What the model was sent, where that is more than the question."""
+    choices: tuple[str, ...] = ()
+    answer_index: int | None = None
+    doubt: str = ""
+    """Why `answer_index` cannot be known, where there are options; that is for those to mind who take questions from here."""
+    references: tuple[str, ...] = ()
+    category: str = ""
+    split: str = ""
+    meta: dict[str, str] = field(default_factory=dict)
+    image: bytes | None = None
+    draws: list[dict[str, Any]] = field(default_factory=list)
+    """Columns of GENERATIONS, an answer each; empty where the row is a question only."""
+    draw: int = 0
+    """Number of the first of them."""
+    impossible: list[str] = field(default_factory=list)
+    """Numbers of the answers that cannot be, and are undefined here: which, and why."""
+
+    def texts(self) -> Iterator[str]:
+        """Every text in it."""
+        yield from (self.id, self.question, self.prompt, self.category, self.split, *self.choices, *self.references)
+        yield from (text for pair in self.meta.items() for text in pair)
+        yield from (value for draw in self.draws for value in draw.values() if isinstance(value, str))
+
+
+@dataclass(frozen=True)
+class How:
+    """What the spec says about reading."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Our word -> the recording's field: id, question, choices, target, category."""
+    filter: str | None = None
+    """Whose answers are taken where the format has several readings of one; None = as the model gave them."""
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A target or a list of them as texts; a list that was written as Python or JSON text is opened."""
+    if isinstance(value, str):
+        return _opened(value)
+    if isinstance(value, list | tuple):
+        return tuple(str(v) for v in value if v is not None)
+    return () if value is None else (str(value),)
+
+
+def letter_index(value: str, n: int) -> int | None:
+    """Place of a letter among n options; "(B)" and "B." are B."""
+    bare = value.strip().strip("().").upper()
+    return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[:n] else None
+
+
+def shown(value: Any) -> str:
+    """A value of the file in a message: short, on one line."""
+    return _SHORT.repr(value)
+
+
+def small(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
+    """The fields that may be worth slicing by: short, and no lists."""
+    left = set(but)
+    return {
+        str(k): str(v) for k, v in values.items() if k not in left and isinstance(v, str | int | float) and v == v and 0 < len(str(v)) <= 80
+    }
+
+
+def _opened(value: str) -> tuple[str, ...]:
+    import ast
+
+    if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000:
+        try:
+            found = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return (value,)
+        if isinstance(found, list) and found and all(isinstance(v, str | int | float) for v in found):
+            return tuple(map(str, found))
+    return (value,)

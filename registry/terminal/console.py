@@ -1,0 +1,19 @@
+"""Rich's console for texts of others. Nobody here makes another one: see `registry.terminal.guard`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from registry.text import lines
+
+
+class Console(RichConsole):
+    """A console in whose texts nothing steers: colours and places are its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(lines(segment.text), segment.style)

@@ -1,0 +1,100 @@
+"""Tables that break no name and fit any terminal: in one piece, with names on lines of their own, or a line for every value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from registry.terminal.console import Console
+
+GAPS = (2, 1)
+"""Spaces between columns, where they fit."""
+RIGHT = "right"
+
+
+@dataclass
+class Grid:
+    """Rows that begin with a name; what else they hold stands in columns."""
+
+    columns: Sequence[tuple[str, str]]
+    """Heading, and `left` or `right`; the first is the names'."""
+    title: Text = field(default_factory=Text)
+    rows: list[list[Text]] = field(default_factory=list)
+
+    def add(self, *cells: str | Text, style: str = "") -> None:
+        """A row; a style is the whole row's."""
+        row = [cell.copy() if isinstance(cell, Text) else Text(cell) for cell in cells]
+        for cell in row:
+            cell.stylize_before(style)
+        self.rows.append(row)
+
+    def fits(self, width: int) -> bool:
+        """In one piece."""
+        return _wide(self._widths(), GAPS[-1]) <= width
+
+    def print(self, console: Console) -> None:
+        """In the widest shape that the terminal has room for."""
+        for line in self.lines(console.width):
+            console.print(line, overflow="fold", highlight=False)
+
+    def lines(self, width: int) -> Iterator[Text]:
+        """The lines of the table."""
+        if self.title:
+            yield self.title
+        widths = self._widths()
+        for gap in GAPS:
+            if _wide(widths, gap) <= width:
+                yield from (_line(row, self.columns, widths, gap) for row in [self._head(), *self.rows])
+                return
+        for gap in GAPS:
+            if 2 + _wide(widths[1:], gap) <= width:
+                yield from self._stacked(widths[1:], gap)
+                return
+        for name, *values in self.rows:
+            yield name
+            for (heading, _), value in zip(self.columns[1:], values, strict=True):
+                if value.plain:
+                    yield Text.assemble("  ", (f"{heading.replace(chr(10), '/')}: ", "dim"), value)
+
+    def _stacked(self, widths: Sequence[int], gap: int) -> Iterator[Text]:
+        """Names on lines of their own, values below."""
+        yield Text("  ") + _line(self._head()[1:], self.columns[1:], widths, gap)
+        for name, *values in self.rows:
+            yield name
+            yield Text("  ") + _line(values, self.columns[1:], widths, gap)
+
+    def _head(self) -> list[Text]:
+        return [Text(heading, style="bold") for heading, _ in self.columns]
+
+    def _widths(self) -> list[int]:
+        return [max(row[i].cell_len for row in [self._head(), *self.rows]) for i in range(len(self.columns))]
+
+
+def in_parts(names: Sequence[str], build: Callable[[Sequence[str]], Grid], width: int) -> Iterator[Grid]:
+    """Grids of as many columns at a time as fit, one at least."""
+    start = 0
+    while start < len(names):
+        end = start + 1
+        while end < len(names) and build(names[start : end + 1]).fits(width):
+            end += 1
+        yield build(names[start:end])
+        start = end
+
+
+def _wide(widths: Sequence[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _line(cells: Sequence[Text], columns: Sequence[tuple[str, str]], widths: Sequence[int], gap: int) -> Text:
+    aligned = []
+    for cell, (_, side), width in zip(cells, columns, widths, strict=True):
+        one = cell.copy()
+        one.align("right" if side == RIGHT else "left", width)
+        aligned.append(one)
+    line = Text(" " * gap).join(aligned)
+    line.rstrip()
+    return line

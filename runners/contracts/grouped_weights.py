@@ -1,0 +1,48 @@
+"""Weights of rows in many resamples, kept as counts of groups: what every metric sums with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """(B, n) weights that answer `weights @ column`; `np.asarray(weights)` writes them out."""
+
+    counts: Floats
+    """(B, G): how often each group was drawn."""
+    group: NDArray[np.int64]
+    """(n,): the group of each row, in 0..G-1."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.counts.shape[0], len(self.group)
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        """Weighted sums of a column (n,) -> (B,), or of several (n, m) -> (B, m)."""
+        groups = self.counts.shape[1]
+        if columns.ndim == 1:
+            return self.counts @ np.bincount(self.group, columns, groups)
+        width = columns.shape[1]
+        cells = (self.group[:, None] * width + np.arange(width)).ravel()
+        return self.counts @ np.bincount(cells, columns.ravel(), groups * width).reshape(groups, width)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
+
+    def rows(self, chosen: NDArray[Any]) -> Weights:
+        """The same resamples, seen on some of the rows only."""
+        return Weights(self.counts, self.group[chosen])
+
+    def group_sums(self, columns: Floats) -> Floats:
+        """(m, G): each column's sum over each group, whatever the resample."""
+        groups, width = self.counts.shape[1], columns.shape[1]
+        cells = (np.arange(width)[:, None] * groups + self.group).ravel()
+        sums: Floats = np.asarray(np.bincount(cells, columns.T.ravel(), groups * width), dtype=np.float64)
+        return sums.reshape(width, groups)

@@ -1,0 +1,101 @@
+"""What plugins give back, checked where they are called: one line with the file, the function, what was expected and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.plugins.rule import Plugin
+from runners.runtime.stage import StageError
+
+
+def called(plugin: Plugin, where: str, function: Callable[[], Any], *passes: type[Exception]) -> Any:
+    """What a plugin gives back.
+
+    Args:
+        plugin: whose function it is.
+        where: model, data set, sample: what it was called for.
+        function: calls it.
+        passes: errors that the kind of plugin declares.
+
+    Raises:
+        StageError: it fails in any other way.
+    """
+    try:
+        return function()
+    except Exception as error:
+        if isinstance(error, (StageError, MemoryError, *passes)):
+            raise
+        raise StageError(f"{plugin.path}: {plugin.name}: failed on {where}: {type(error).__name__}: {error}") from error
+
+
+def numbers(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """An array of float64 of this shape.
+
+    Raises:
+        StageError: the plugin gave something else.
+    """
+    try:
+        found = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.shape != shape:
+        raise wrong(plugin, where, f"an array of float64 of shape {shape}", value)
+    return found
+
+
+def listed(plugin: Plugin, where: str, value: Any, n: int, kind: type, *others: type) -> Sequence[Any]:
+    """A list of n things of a kind, or of the others.
+
+    Raises:
+        StageError: the plugin gave something else.
+    """
+    if not isinstance(value, list | tuple) or len(value) != n:
+        raise wrong(plugin, where, f"a list of {n:,} of {kind.__name__}", value)
+    for place, item in enumerate(value):
+        if not isinstance(item, (kind, *others)):
+            raise wrong(plugin, f"{where}, item {place}", f"a {kind.__name__}", item)
+    return value
+
+
+def perturbed(file: str, where: str, modality: str, given: Any, made: Any) -> Any:
+    """One item that a perturbation made of another: of the same kind, a picture of the same size and mode; or None.
+
+    Raises:
+        StageError: it is anything else.
+    """
+    if made is None:
+        return None
+    if modality == "cross":
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise StageError(f"{file}: {where}: expected a picture and a question, got {described(made)}")
+        return perturbed(file, where, "image", given[0], made[0]), perturbed(file, where, "text", given[1], made[1])
+    if modality == "text":
+        if not isinstance(made, str):
+            raise StageError(f"{file}: {where}: expected a text, got {described(made)}")
+        return made
+    size, mode = getattr(made, "size", None), getattr(made, "mode", None)
+    if given is not None and (size, mode) != (given.size, given.mode):
+        raise StageError(f"{file}: {where}: expected {described(given)}, as the one it was given, got {described(made)}")
+    return made
+
+
+def wrong(plugin: Plugin, where: str, expected: str, value: Any) -> StageError:
+    """The error of a plugin that gave something else than its kind does."""
+    return StageError(f"{plugin.path}: {plugin.name}: {where}: expected {expected}, got {described(value)}")
+
+
+def described(value: Any) -> str:
+    """A value in a message: its type, its shape or length."""
+    kind = type(value).__name__
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} of shape {value.shape}"
+    if isinstance(value, list | tuple | dict | set):
+        return f"a {kind} of {len(value):,}"
+    if hasattr(value, "size") and hasattr(value, "mode"):
+        return f"a picture of {value.size[0]} x {value.size[1]}, mode {value.mode}"
+    text = repr(value)
+    return f"the {kind} {text if len(text) <= 40 else text[:37] + '...'}"

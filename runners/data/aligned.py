@@ -1,0 +1,223 @@
+"""Samples and answers as aligned arrays: row i of everything is sample i of the dataset, in official order.
+
+Every number that is scored passes through here, so rows are matched by id, never by position; an id that is unknown or
+occurs twice stops the run, and what is missing is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
+from runners.data.calibration_split import Precision, calibration_rows
+from runners.runtime.records import read_table
+from runners.runtime.stage import StageError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+FOLD_SEED = 271828
+"""Another than that of any other halving, so that the half on which something else was chosen holds rows of both folds."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One dataset's samples."""
+
+    name: str
+    table: pa.Table
+    others: pa.Array | None = None
+    """Ids of rows of the dataset that are not among these, if there are any (`runners.data.splits`)."""
+    sides: int = 1
+    """How many models' rows these are, all of one behind all of another (`runners.scoring.paired_tests`)."""
+    _coded: dict[tuple[str, bool], Floats] = field(default_factory=dict, repr=False, compare=False)
+
+    def kept(self, table: pa.Table) -> pa.Table:
+        """A table without its rows about samples of the dataset that are not among these."""
+        return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
+
+    @property
+    def n(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        return self.table["sample_id"].combine_chunks()
+
+    @cached_property
+    def n_options(self) -> Ints:
+        """0 for an open-ended question."""
+        lengths = pc.fill_null(pc.list_value_length(self.table["choices"]), 0)
+        return np.asarray(lengths.to_numpy(), dtype=np.int64)
+
+    @cached_property
+    def truth(self) -> Ints:
+        """Place of the right option, -1 where there is none."""
+        return np.asarray(pc.fill_null(self.table["answer_index"], -1).to_numpy(), dtype=np.int64)
+
+    @cached_property
+    def groups(self) -> Ints:
+        """A code per group; a sample without a group is one of its own."""
+        names = [group or f"\0{name}" for group, name in zip(self.table["group"].to_pylist(), self.ids.to_pylist(), strict=True)]
+        return np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def answerable(self) -> Floats:
+        """1 where the question can be answered; what says nothing can."""
+        return np.asarray(pc.fill_null(self.table["answerable"], True).to_numpy(), dtype=np.float64)
+
+    @cached_property
+    def uncertain(self) -> Floats:
+        """1 where the question is meant to be uncertain: by the dataset's `uncertain:`, NaN where that is undefined; else unanswerable."""
+        said = self.values(UNCERTAIN)
+        if all(value is None for value in said):
+            return 1 - self.answerable
+        return np.array([np.nan if value is None else float(value) for value in said])
+
+    @cached_property
+    def asked_about(self) -> NDArray[np.bool_]:
+        """Rows that ask whether another question is uncertain."""
+        return np.array([value is not None for value in self.values(ASKED)], dtype=bool)
+
+    @cached_property
+    def evidence(self) -> list[str | None]:
+        """What is known of each sample's picture, for judges."""
+        return self.values(EVIDENCE)
+
+    @cached_property
+    def fold(self) -> Floats:
+        """0 or 1: which half of the groups each row is in, the same for every model. All 0 where there is one group only."""
+        if len(np.unique(self.groups)) < 2:
+            return np.zeros(self.n)
+        return calibration_rows(self.groups, 0.5, FOLD_SEED, "groups").astype(np.float64)
+
+    def values(self, name: str) -> list[str | None]:
+        """A column or a meta key as text, None where a sample has none."""
+        if name in self.table.column_names and name != "meta":
+            return [
+                None if v is None or v == "" else str(v).lower() if isinstance(v, bool) else str(v) for v in self.table[name].to_pylist()
+            ]
+        return [dict(m or ()).get(name) for m in self.table["meta"].to_pylist()]
+
+    def codes(self, name: str, apart: bool = False) -> Floats:
+        """A number for each value of a column or a meta key, in order of the values; NaN where a sample has none.
+
+        A sample without a `group` is a group of its own. With `apart` the same value is another one on each side.
+        """
+        if (name, apart) not in self._coded:
+            found = self.groups.astype(np.float64) if name == "group" else _numbered(self.values(name))
+            if apart and self.sides > 1:
+                side = np.repeat(np.arange(self.sides), self.n // self.sides)
+                found = found * self.sides + side
+            self._coded[name, apart] = found
+        return self._coded[name, apart]
+
+    def rows_of(self, ids: pa.ChunkedArray | pa.Array, where: str) -> Ints:
+        """The row of each id.
+
+        Raises:
+            StageError: an id that is not in this dataset, or that occurs twice.
+        """
+        found = pc.index_in(ids, value_set=self.ids)
+        if found.null_count:
+            unknown = ids.filter(pc.is_null(found))[0].as_py()
+            raise StageError(
+                f"{where}: sample '{unknown}' is not in dataset '{self.name}'; both were made from different data, run `dvc repro`"
+            )
+        rows = np.asarray(found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy(), dtype=np.int64)
+        counts = np.bincount(rows, minlength=self.n)
+        if len(rows) and counts.max() > 1:
+            raise StageError(f"{where}: sample '{self.ids[int(counts.argmax())].as_py()}' occurs {counts.max()} times, expected once")
+        return rows
+
+
+def _numbered(values: Sequence[str | None]) -> Floats:
+    place = {value: float(i) for i, value in enumerate(sorted({v for v in values if v is not None}))}
+    return np.array([np.nan if v is None else place[v] for v in values])
+
+
+def read_samples(name: str, folder: str | Path) -> Samples:
+    """The samples of a dataset folder, ids checked to be distinct."""
+    path = Path(folder) / "samples.parquet"
+    samples = Samples(name, read_table(path, SAMPLES))
+    if pc.count_distinct(samples.ids).as_py() != samples.n:
+        raise StageError(f"{path}: sample ids are not distinct; every sample needs one of its own")
+    return samples
+
+
+def greedy_by_variant(path: str | Path, columns: Sequence[str]) -> dict[str, pa.Table]:
+    """The greedy answers of a generations file, by variant, variants in order of appearance."""
+    names = list(dict.fromkeys(["sample_id", "variant", "draw", *columns]))
+    table = read_table(Path(path), GENERATIONS, names)
+    table = table.filter(pc.equal(table["draw"], GREEDY))
+    return {v: table.filter(pc.equal(table["variant"], v)) for v in pc.unique(table["variant"]).to_pylist()}
+
+
+def padded(column: pa.ChunkedArray, rows: Ints, n: int, width: int) -> Floats:
+    """A list column as (n, width) with NaN where a row or an entry is missing."""
+    result = np.full((n, width), np.nan)
+    values, lengths = flat(column)
+    if len(lengths) and lengths.max(initial=0) > width:
+        raise StageError(f"option_logits: a row has {lengths.max()} numbers, but no question has more than {width} options")
+    owner = np.repeat(rows, lengths)
+    place = np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    result[owner, place] = values
+    return result
+
+
+def flat(column: pa.ChunkedArray) -> tuple[Floats, Ints]:
+    """All numbers of a list column in a row, and how many each entry has; null counts as none."""
+    whole = column.combine_chunks()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(whole), 0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    return np.asarray(pc.list_flatten(whole).to_numpy(zero_copy_only=False), dtype=np.float64), lengths
+
+
+def option_probabilities(samples: Samples, table: pa.Table, where: str, precision: Precision = "double") -> Floats:
+    """(n, K) softmax over each question's own options; a whole row of NaN where its logits are missing or not finite.
+
+    In single precision every step is rounded to float32, as it is where logits are float32 and nothing widens them.
+
+    Raises:
+        StageError: a row with another number of logits than its question has options.
+    """
+    rows = samples.rows_of(table["sample_id"], where)
+    width = int(samples.n_options.max(initial=0))
+    lengths = flat(table["option_logits"])[1]
+    wrong = np.flatnonzero((lengths > 0) & (lengths != samples.n_options[rows]))
+    if len(wrong):
+        name, expected = table["sample_id"][int(wrong[0])].as_py(), samples.n_options[rows[wrong[0]]]
+        raise StageError(f"{where}: sample '{name}': {lengths[wrong[0]]} option logits for {expected} options")
+    logits = padded(table["option_logits"], rows, samples.n, width)
+    exists = np.arange(width) < samples.n_options[:, None]
+    whole = (np.isfinite(logits) | ~exists).all(axis=1) & (samples.n_options > 0)
+    kind = np.float32 if precision == "single" else np.float64
+    probs = np.full(logits.shape, np.nan, dtype=kind)
+    if whole.any():
+        masked = np.where(exists[whole], logits[whole], -np.inf).astype(kind)
+        distance = (masked - masked.max(axis=1, keepdims=True)).astype(np.float64)
+        powers = np.exp(distance).astype(kind)  # in float32 numpy's differs from processor to processor; the nearest float32 does not
+        probs[whole] = np.where(exists[whole], powers / powers.sum(axis=1, keepdims=True), np.nan)
+    return probs
+
+
+def column(values: pa.ChunkedArray) -> Any:
+    """A column as a plugin gets it: list of arrays, list of strings, an array; of draws a list of these per row."""
+    if pa.types.is_list(values.type) and not pa.types.is_floating(values.type.value_type):
+        inner = values.combine_chunks()
+        items = column(pa.chunked_array([pc.list_flatten(inner)], values.type.value_type))
+        ends = np.cumsum(pc.list_value_length(inner).to_numpy(zero_copy_only=False)).tolist()
+        return [items[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    if pa.types.is_list(values.type):
+        numbers, lengths = flat(values)
+        return np.split(numbers, np.cumsum(lengths)[:-1]) if len(lengths) else []
+    if pa.types.is_string(values.type):
+        return values.to_pylist()
+    return values.to_numpy().astype(np.float64)

@@ -1,0 +1,95 @@
+"""The pictures of an assembled set: each from the recipe that made it, or from the data set it was made of; never two of one name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from registry.sample import IMAGES
+from runners.data.perceptual_hashes import perceptual_hash
+from runners.runtime.prefetch import ahead
+from runners.runtime.progress import progress
+from runners.runtime.records import iterate
+from runners.runtime.stage import Stage, StageError
+
+BATCH = 64
+"""Encoded pictures in memory at once."""
+
+
+class Pictures:
+    """Finds the folder of every picture once, then streams pictures folder by folder.
+
+    Args:
+        stage: for its name, settings and counters.
+        recipes: (label, folder, names of the data sets it was made of, its samples), in the spec's order.
+        sources: folders of the data sets, by name.
+
+    Raises:
+        StageError: a sample's picture is in none of its folders.
+    """
+
+    def __init__(self, stage: Stage, recipes: Sequence[tuple[str, Path, list[str], pa.Table]], sources: dict[str, Path]) -> None:
+        self.stage = stage
+        self.folders: list[Path] = [*(folder for _, folder, _, _ in recipes), *sources.values()]
+        ids = {folder: _ids(folder) for folder in self.folders}
+        self._made = {label: ids[folder] for label, folder, _, _ in recipes}
+        self.wanted: dict[Path, set[str]] = {folder: set() for folder in self.folders}
+        for label, folder, parents, samples in recipes:
+            places = [folder, *(sources[name] for name in parents if name in sources)]
+            for image, sample in zip(samples["image_id"].to_pylist(), samples["sample_id"].to_pylist(), strict=True):
+                if image is None:
+                    continue
+                place = next((p for p in places if image in ids[p]), None)
+                if place is None:
+                    looked = ", ".join(f"{p}/images" for p in places)
+                    raise StageError(f"recipe {label}: sample '{sample}': its picture '{image}' is not in {looked}; run `dvc repro`")
+                self.wanted[place].add(image)
+        self.digests: dict[str, tuple[str, Path]] = {}
+
+    def made(self, recipe: str) -> set[str]:
+        """Ids of the pictures that a recipe made."""
+        return self._made[recipe]
+
+    def hashes(self, wanted: set[str]) -> dict[str, int | None]:
+        """Perceptual hashes of pictures, None for one that cannot be decoded.
+
+        Raises:
+            StageError: two different pictures have one id.
+        """
+        found: dict[str, int | None] = {}
+        with progress(self.stage.settings, f"{self.stage.name}: looking at pictures", len(wanted)) as advance:
+            for image, folder, digest, code in ahead(_look, self._stream(wanted), self.stage.settings.workers):
+                advance()
+                first = self.digests.setdefault(image, (digest, folder))
+                if first[0] != digest:
+                    raise StageError(f"picture '{image}' is another in {first[1]}/images than in {folder}/images; ids must be unique")
+                found[image] = code
+        return found
+
+    def rows(self, wanted: set[str]) -> Iterator[dict[str, Any]]:
+        """Rows of IMAGES, each picture once."""
+        done: set[str] = set()
+        for _, row in self._stream(wanted):
+            if row["image_id"] not in done:
+                done.add(row["image_id"])
+                yield row
+
+    def _stream(self, wanted: set[str]) -> Iterator[tuple[Path, dict[str, Any]]]:
+        for folder in self.folders:
+            mine = self.wanted[folder] & wanted
+            if mine:
+                yield from ((folder, row) for row in iterate(folder / "images", IMAGES, batch_size=BATCH) if row["image_id"] in mine)
+
+
+def _ids(folder: Path) -> set[str]:
+    return {row["image_id"] for row in iterate(folder / "images", IMAGES, ["image_id"])} if (folder / "images").is_dir() else set()
+
+
+def _look(item: tuple[Path, dict[str, Any]]) -> tuple[str, Path, str, int | None]:
+    folder, row = item
+    data = (row["image"] or {}).get("bytes") or b""
+    return row["image_id"], folder, hashlib.sha256(data).hexdigest(), perceptual_hash(data)

@@ -1,0 +1,153 @@
+"""The card of a data set that a stage made: what it is made of and how, what it holds, what was left out and why.
+
+A Markdown file beside the data set's folder, whose head is YAML as Hugging Face's data cards have it, so that it can be published with
+the data. It stands beside the folder and not in it: a licence that is put right must not make models answer or learn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from registry.dvc.state import Checkout
+from runners.data.markdown import code, fenced, inline
+from runners.data.statistics import ALL, read_samples_of, statistics
+from runners.runtime.stage import Stage, StageError
+
+KEY = "qualm"
+"""Under which our own part stands in the head."""
+FENCE = "---\n"
+
+
+@dataclass
+class DataCard:
+    """What is told."""
+
+    name: str
+    made_by: str
+    """SPEC/STAGE."""
+    kind: str
+    """`data` read by an adapter, `pairs`, `curated`, `perturbed`."""
+    recipe: Mapping[str, Any]
+    parents: Sequence[Mapping[str, Any]]
+    """What it was made of: `name`, `version` (as DVC has it)."""
+    sources: Sequence[Mapping[str, str]]
+    """Where all of it is from in the end: `title`, `licence`, `citation`, `source`."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> how many."""
+
+
+def write_card(stage: Stage, card: DataCard, samples: Path, place: str) -> None:
+    """Count what is in the data set's folder, and publish its card.
+
+    Args:
+        stage: that made it.
+        card: what is told beside the counts.
+        samples: the folder, before or after it was published.
+        place: where the card is to lie.
+    """
+    counts = statistics(read_samples_of(samples))
+    path = stage.scratch / "card.md"
+    path.write_text(_text(stage, card, counts), encoding="utf-8")
+    stage.publish(path, place)
+
+
+def read_card(path: str | Path) -> dict[str, Any]:
+    """Our part of a card's head.
+
+    Raises:
+        StageError: the file is not there or is no such card.
+    """
+    try:
+        head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)
+        found = yaml.safe_load(head)[KEY]
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
+        raise StageError(
+            f"{path}: expected the card of a data set, with '{KEY}' in its head ({error}); `dvc repro` writes it anew"
+        ) from error
+    assert isinstance(found, dict)
+    return found
+
+
+def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """Data sets that a stage reads, each with its version as DVC has it; and what those are from in the end, by their cards.
+
+    Args:
+        datasets: name -> path.
+        cards: paths of their cards.
+    """
+    with Checkout() as checkout:
+        made = [{"name": name, "version": checkout.path_md5(path)} for name, path in datasets.items()]
+    sources: list[dict[str, str]] = []
+    for path in cards:
+        sources += [one for one in read_card(path)["sources"] if one not in sources]
+    return made, sources
+
+
+def _text(stage: Stage, card: DataCard, counts: Mapping[str, Any]) -> str:
+    licences = list(dict.fromkeys(s["licence"] for s in card.sources))
+    head = {
+        "pretty_name": card.name,
+        "license": "other",
+        "license_name": "; ".join(licences) or "unknown",
+        "task_categories": ["visual-question-answering"],
+        KEY: {
+            "kind": card.kind,
+            "made_by": card.made_by,
+            "seed": stage.seed,
+            "recipe": dict(card.recipe),
+            "parents": [dict(p) for p in card.parents],
+            "sources": [dict(s) for s in card.sources],
+            "counts": {split: counts["cells"][split][ALL] for split in (*counts["splits"], ALL)},
+            "left_out": dict(card.left_out),
+        },
+    }
+    spec = card.made_by.partition("/")[0]
+    lines = [
+        FENCE + yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120) + FENCE.rstrip(),
+        f"# {inline(card.name)}",
+        "",
+        f"Made by the benchmark {code(spec)}, stage {code(card.made_by)}, seed {stage.seed}. "
+        f"{code(f'qualm run {spec}')} makes it again, byte for byte.",
+        "",
+        "## Recipe",
+        "",
+        *fenced(yaml.safe_dump(dict(card.recipe), sort_keys=False, allow_unicode=True, width=120), "yaml"),
+        "",
+        "## Made of",
+        "",
+        *([f"- {inline(p['name'])}, version {code(p['version'])}" for p in card.parents] or ["- nothing: it is generated"]),
+        "",
+        "## What it holds",
+        "",
+        *_table(counts),
+        "",
+        "## What was left out",
+        "",
+        *([f"- {inline(reason)}: {n:,}" for reason, n in card.left_out.items()] or ["- nothing"]),
+        "",
+        "## Licence and citation",
+        "",
+        *(f"- {inline(s['title'])}: {inline(s['licence'])} ({inline(s['source'])})" for s in card.sources),
+        "",
+        *(line for s in card.sources if s["citation"] for line in (*fenced(s["citation"].strip(), "bibtex"), "")),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(counts: Mapping[str, Any]) -> list[str]:
+    """Questions by category and split, as CertainlyUncertain's Table 1 counts them."""
+    lines = ["| split | category | answerable | not answerable | pictures |", "|---|---|---|---|---|"]
+    for split in counts["splits"]:
+        for category in (*counts["categories"], ALL):
+            cell = counts["cells"][split][category]
+            if cell["answerable"] + cell["idk"]:
+                pictures = cell["clean"] + cell["perturbed"]
+                lines.append(
+                    f"| {inline(split)} | {inline(category) or '(none)'} | {cell['answerable']:,} | {cell['idk']:,} | {pictures:,} |"
+                )
+    return lines

@@ -1,0 +1,275 @@
+"""What a model will see of each sample under each variant: the question and the pixels, perturbed, and their digests.
+
+Everything here is a pure function of the dataset's files, the variant and the seed, so it can be done again at any
+time, on any thread, in any order.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from registry.formats import pictures
+from registry.plugins.rule import get, load
+from registry.sample import IMAGES, SAMPLES
+from runners.contracts.perturbations import MODALITIES, generator
+from runners.contracts.returned import described, perturbed
+from runners.data.splits import Rule
+from runners.runtime.records import read_table
+from runners.runtime.stage import StageError
+
+
+class BrokenSample(Exception):
+    """A sample whose picture cannot be shown to a model. The message names both."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a variant of one sample is made from."""
+
+    sample_id: str
+    question: str
+    data: bytes | None
+    """The picture's file, None without one."""
+    where: str
+    """Names sample and picture in errors."""
+
+    def image(self) -> PIL.Image.Image | None:
+        """The picture as RGB, None without one.
+
+        Raises:
+            BrokenSample: it cannot be decoded, or is so large that it must be an attack.
+        """
+        return None if self.data is None else decoded(self.data, self.where)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One perturbation at one strength, or none."""
+
+    name: str
+    modality: str = ""
+    """image, text or cross; empty for the clean variant."""
+    function: Callable[..., Any] | None = None
+    args: Mapping[str, Any] | None = None
+    module: str = ""
+    """Dotted name of the plugin."""
+    made: Mapping[str, Made] | None = None
+    """By data set, what a stage of its own has made of its samples; nothing is then left to be done."""
+
+    def item(self, dataset: Dataset, row: int) -> Item | None:
+        """What this variant of a sample is made from; None where a stage found that there is none.
+
+        Raises:
+            BrokenSample: its picture is missing.
+        """
+        return dataset.item(row) if self.made is None else self.made[dataset.name].item(dataset, row)
+
+    def apply(self, seed: int, item: Item, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
+        """The picture and question of one sample under this variant; None where the perturbation cannot be applied to it."""
+        if self.function is None:
+            return image, item.question
+        rngs = [generator(seed, self.name, item.sample_id)]
+        given: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self.modality]
+        try:
+            items = self.function([given], rngs, **(self.args or {}))
+        except Exception as error:
+            raise StageError(f"variant {self.name}: failed on sample '{item.sample_id}': {type(error).__name__}: {error}") from error
+        file, where = self.module.replace(".", "/") + ".py", f"variant {self.name}: sample '{item.sample_id}'"
+        if not isinstance(items, list | tuple) or len(items) != 1:
+            raise StageError(f"{file}: {where}: expected a list of as many items as it was given, 1, got {described(items)}")
+        made = perturbed(file, where, self.modality, given, items[0])
+        if made is None:
+            return None
+        return {"image": (made, item.question), "text": (image, made), "cross": made}[self.modality]  # type: ignore[no-any-return]
+
+    def fits(self, has_image: bool) -> bool:
+        """Whether it does anything to a sample with or without a picture."""
+        return has_image or self.modality not in ("image", "cross")
+
+
+def read_variants(entries: Sequence[Mapping[str, Any]], made: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
+    """The variants of a stage's parameters, with their plugins loaded.
+
+    Args:
+        entries: of the stage's parameters.
+        made: variant -> data set -> folder, for those that stages of their own have made.
+    """
+    found = []
+    for entry in entries:
+        if entry["plugin"] is None:
+            found.append(Variant(entry["variant"]))
+            continue
+        if entry.get("made"):
+            folders = {name: Made(Path(folder)) for name, folder in (made or {})[entry["variant"]].items()}
+            found.append(Variant(entry["variant"], entry["modality"], made=folders))
+            continue
+        plugin = get("perturbations", entry["plugin"])
+        modality = plugin.declares.get("MODALITY")
+        if modality not in MODALITIES:
+            raise StageError(f"{plugin.path}: MODALITY: expected one of {', '.join(MODALITIES)}, got {modality!r}")
+        found.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"], plugin.module))
+    return found
+
+
+def rehearse(variants: Sequence[Variant], datasets: Sequence[Dataset], seed: int) -> None:
+    """Apply every variant to the first sample of every data set, so that one that breaks its contract is met before a model is loaded.
+
+    Raises:
+        StageError: it gives what no perturbation gives.
+    """
+    for variant in (v for v in variants if v.function is not None):
+        for dataset in datasets:
+            row = next((i for i, s in enumerate(dataset.samples) if variant.fits(s["image_id"] is not None)), None)
+            if row is None:
+                continue
+            try:
+                item = dataset.item(row)
+                variant.apply(seed, item, item.image())
+            except BrokenSample:
+                continue  # told with all others that are
+
+
+class Made:
+    """A data set under one variant, as the `perturb` stage has written it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Nothing is read before the first sample is asked for."""
+        self.folder = folder
+
+    @cached_property
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        rows = read_table(self.folder / "samples.parquet", SAMPLES, ["sample_id", "image_id", "question"]).to_pylist()
+        return {row["sample_id"]: row for row in rows}
+
+    @cached_property
+    def _pictures(self) -> _Pictures | None:
+        images = self.folder / "images"
+        return _Pictures(images, {row["image_id"] for row in self._rows.values()} - {None}) if images.is_dir() else None
+
+    def item(self, dataset: Dataset, row: int) -> Item | None:
+        """One sample of the data set as it then is: pictures that were not changed are the data set's own."""
+        found = self._rows.get(dataset.samples[row]["sample_id"])
+        if found is None:
+            return None
+        data = self._pictures.data(found["image_id"]) if self._pictures is not None and found["image_id"] is not None else None
+        own = dataset.item(row) if data is None else None
+        return Item(found["sample_id"], found["question"], data if own is None else own.data, dataset.where(row))
+
+
+class Dataset:
+    """The samples of a dataset folder in order, and their pictures on demand, from any thread."""
+
+    def __init__(self, name: str, folder: Path, rule: Rule | None = None) -> None:
+        """All its rows, or those that `rule` has models asked."""
+        self.name, self.folder = name, folder
+        self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
+        if rule is not None:
+            self.table = self.table.filter(rule.asked(name, self.table["split"]))
+        self.samples: list[dict[str, Any]] = self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist()
+        needed = {s["image_id"] for s in self.samples} - {None}
+        self._pictures = _Pictures(folder / "images", needed) if needed else None
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def only(self, rows: Sequence[int]) -> Dataset:
+        """Some of its rows, sharing its pictures."""
+        part = copy.copy(self)
+        part.table, part.samples = self.table.take(list(rows)), [self.samples[row] for row in rows]
+        return part
+
+    def item(self, row: int) -> Item:
+        """A sample as it is, before anything is done to it.
+
+        Raises:
+            BrokenSample: its picture is missing.
+        """
+        sample = self.samples[row]
+        return Item(sample["sample_id"], sample["question"], self.encoded(row), self.where(row))
+
+    def image(self, row: int) -> PIL.Image.Image | None:
+        """The picture of a sample as RGB, None where it has none.
+
+        Raises:
+            BrokenSample: it is missing, cannot be decoded, or is so large that it must be an attack.
+        """
+        return self.item(row).image()
+
+    def encoded(self, row: int) -> bytes | None:
+        """The picture's file as it lies in the dataset.
+
+        Raises:
+            BrokenSample: it is missing.
+        """
+        sample = self.samples[row]
+        if sample["image_id"] is None or self._pictures is None:
+            return None
+        data = self._pictures.data(sample["image_id"])
+        if data is None:
+            raise BrokenSample(f"{self.where(row)}: is not in the dataset's images")
+        return data
+
+    def where(self, row: int) -> str:
+        """A sample and its picture, for errors."""
+        sample = self.samples[row]
+        return f"{self.name}: sample '{sample['sample_id']}', image '{sample['image_id']}'"
+
+
+def decoded(data: bytes, where: str) -> PIL.Image.Image:
+    """A picture's file as RGB.
+
+    Raises:
+        BrokenSample: it cannot be decoded, is so large that it must be an attack, or its levels have no known scale.
+    """
+    try:
+        return pictures.decoded(data)
+    except pictures.PictureError as error:
+        raise BrokenSample(f"{where}: cannot be decoded ({len(data)} bytes): {error}") from error
+
+
+class _Pictures:
+    """Encoded pictures by id, from numbered Parquet files, with some row groups in memory."""
+
+    def __init__(self, folder: Path, needed: set[str], keep: int = 256 * 2**20) -> None:
+        """`keep`: bytes of row groups that stay; batches of like length go to and fro among neighbours."""
+        self._lock = threading.Lock()
+        self._keep = keep
+        self._groups: OrderedDict[tuple[int, int], pa.ChunkedArray] = OrderedDict()
+        self._place: dict[str, tuple[int, int, int]] = {}
+        self._files: list[pq.ParquetFile] = []
+        for number, path in enumerate(sorted(folder.glob("*.parquet"))):
+            try:
+                file = pq.ParquetFile(path)
+                ids = [file.read_row_group(g, columns=["image_id"]).column(0).to_pylist() for g in range(file.num_row_groups)]
+            except (pa.ArrowInvalid, OSError, KeyError) as error:
+                raise StageError(f"{path}: expected images as {IMAGES.names}: {error}") from error
+            self._files.append(file)
+            for group, names in enumerate(ids):
+                self._place.update({name: (number, group, row) for row, name in enumerate(names) if name in needed})
+
+    def data(self, image_id: str) -> bytes | None:
+        place = self._place.get(image_id)
+        if place is None:
+            return None
+        file, group, row = place
+        with self._lock:
+            column = self._groups.get((file, group))
+            if column is None:
+                column = self._files[file].read_row_group(group, columns=["image.bytes"]).column(0)
+                self._groups[file, group] = column
+                while len(self._groups) > 1 and sum(c.nbytes for c in self._groups.values()) > self._keep:
+                    self._groups.popitem(last=False)
+            self._groups.move_to_end((file, group))
+        found = column[row].as_py()
+        return found["bytes"] if found is not None else None

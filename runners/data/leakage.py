@@ -1,0 +1,80 @@
+"""Splits that share nothing: no picture and no group of pictures on two of them, and pictures that look alike are found."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runners.data.perceptual_hashes import close_pairs
+from runners.runtime.stage import StageError
+
+TRAIN = "train"
+ORDER = (TRAIN, "val", "test")
+SHOWN = 50
+"""Pairs of pictures that statistics.json names; all are counted."""
+
+
+def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
+    """Every picture and every group lies on one split.
+
+    Args:
+        parts: (what to call it, samples).
+
+    Raises:
+        StageError: with both places of the first that does not.
+    """
+    for column, what in (("image_id", "picture"), ("group", "group")):
+        place: dict[str, tuple[str, str, str]] = {}
+        for label, table in parts:
+            for name, split, sample in zip(*(table[c].to_pylist() for c in (column, "split", "sample_id")), strict=True):
+                if not name:
+                    continue
+                first = place.setdefault(name, (split, label, sample))
+                if first[0] != split:
+                    raise StageError(
+                        f"{what} '{name}' is on two splits: {first[0]} (recipe {first[1]}, sample '{first[2]}') and "
+                        f"{split} (recipe {label}, sample '{sample}'); what is trained on would be tested on. "
+                        "Make the pairs from a data set whose splits share no picture"
+                    )
+
+
+def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int) -> tuple[dict[str, Any], set[str]]:
+    """Pictures of different splits whose hashes differ in at most `distance` bits.
+
+    Pictures of one group, such as a scene and what it looks like without one of its objects, are on one split and so never meet here.
+
+    Args:
+        samples: rows of SAMPLES whose splits share no picture.
+        hashes: picture -> perceptual hash.
+        distance: of 64 bits.
+
+    Returns:
+        Facts as JSON: how many pairs of pictures, between which splits, and the closest of them; and the pairs of questions
+        (`pair_id`) to leave out so that none remain: those on the split that comes first of train, val, test.
+    """
+    of_split: dict[str, dict[str, None]] = defaultdict(dict)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for image, split, pair in zip(*(samples[c].to_pylist() for c in ("image_id", "split", "pair_id")), strict=True):
+        if image in hashes:
+            of_split[split][image] = None
+            owners[image].add(pair)
+    order = sorted(of_split, key=lambda s: (ORDER.index(s) if s in ORDER else len(ORDER), s))
+    between: Counter[str] = Counter()
+    found: list[tuple[int, str, str, str, str]] = []
+    lost: set[str] = set()
+    for first, second in combinations(order, 2):
+        left, right = sorted(of_split[first]), sorted(of_split[second])
+        codes = [np.array([hashes[i] for i in names], dtype=np.uint64) for names in (left, right)]
+        for i, j, bits in close_pairs(codes[0], codes[1], distance):
+            between[f"{first}/{second}"] += 1
+            lost |= owners[left[i]]
+            found.append((bits, first, left[i], second, right[j]))
+            if len(found) > 100 * SHOWN:
+                found = sorted(found)[:SHOWN]
+    closest = [{"bits": b, s1: i1, s2: i2} for b, s1, i1, s2, i2 in sorted(found)[:SHOWN]]
+    return {"pairs": between.total(), "between": dict(sorted(between.items())), "closest": closest}, lost

@@ -1,0 +1,46 @@
+"""Somebody else's text within Markdown: it stays text, on its line and in its cell, whatever stands in it.
+
+Renderers of Markdown pass HTML through, so that a card's title can be a script on the page of whoever publishes it.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from registry.text import visible
+
+_SIGNS = re.compile(r"[\\`*|~]|(?<!\w)_|_(?!\w)|\](?=[(\[:])")
+"""What could be a code span, emphasis, a cell's end, a link or what a link means; `_` within a word is none of them."""
+_NUMBERED = re.compile(r"\d{1,9}(?=[.)])")
+
+
+def inline(text: object) -> str:
+    """A text within a line of Markdown: no markup, no HTML, nothing hidden.
+
+    >>> inline("a | b <b>*c*</b> my_name"), inline("# one\\ntwo"), inline("1. [x](y)")
+    ('a \\\\| b &lt;b&gt;\\\\*c\\\\*&lt;/b&gt; my_name', '\\\\# one two', '1\\\\. [x\\\\](y)')
+    """
+    line = " ".join(visible(" ".join(str(text).split())).split())
+    marked = escape(_SIGNS.sub(r"\\\g<0>", line), quote=False)
+    if number := _NUMBERED.match(marked):
+        return f"{number[0]}\\{marked[number.end() :]}"
+    return f"\\{marked}" if marked[:1] in tuple("#+-=") else marked
+
+
+def code(text: object) -> str:
+    """A text as a span of code, whatever backquotes stand in it."""
+    line = visible(" ".join(str(text).split()), 100_000)
+    ticks = "`" * (1 + _longest(line))
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{space}{line}{space}{ticks}"
+
+
+def fenced(text: str, language: str) -> list[str]:
+    """The lines of a block of code, whatever fences stand in it."""
+    fence = "`" * max(3, 1 + _longest(text))
+    return [f"{fence}{language}", text.strip("\n").rstrip(), fence]
+
+
+def _longest(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)

@@ -1,0 +1,112 @@
+"""What of a data set a spec selects by `where:`, calls uncertain, and keeps apart from other data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from registry.sample import ASKED, UNCERTAIN, Sample
+from registry.where.evaluate import ValueOfFieldError, Verdict, meta_keys, verdict
+from registry.where.parse import FIELDS, parse
+from runners.prompts.templates import fill, read_prompt
+from runners.runtime.stage import StageError
+
+SAYS = {True: "yes", False: "no"}
+"""Right answers to the question whether a question is uncertain."""
+SHOWN = 10
+"""Ids that a message lists."""
+
+
+class Selection:
+    """The expressions of one data stage, and what they met."""
+
+    def __init__(self, dataset: str, params: Mapping[str, Any]) -> None:
+        """
+        Args:
+            dataset: its name, for messages.
+            params: of the stage: `where`, `uncertain` (expressions), `disjoint` (expressions by data set) and `ask` (a prompt's path),
+                each may be missing.
+        """
+        self.dataset, self.where = dataset, params.get("where")
+        others: dict[str, str] = params.get("disjoint", {})
+        texts = {"where": self.where, UNCERTAIN: params.get(UNCERTAIN), **{f"where of {name}": text for name, text in others.items()}}
+        nodes = {name: parse(text) for name, text in texts.items() if text is not None}
+        self._named = {name: meta_keys(node) for name, node in nodes.items()}
+        self._verdicts: dict[str, Verdict] = {name: verdict(node) for name, node in nodes.items()}
+        self._prompt = read_prompt("", params["ask"]) if params.get("ask") else None
+        self._asked_by = params.get("ask", "")
+        self._overlaps: dict[str, list[str]] = {name: [] for name in others}
+        self._keys: set[str] = set()
+        self.seen = self.left_out = self.undefined = 0
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether there may be samples that are not wanted."""
+        return "where" in self._verdicts or (self._prompt is not None and UNCERTAIN in self._verdicts)
+
+    def selects(self, sample: Sample) -> bool:
+        """Whether a sample is wanted. Asked once of every sample that is not."""
+        self._keys.update(sample.meta)
+        if not self.leaves_out:
+            return True
+        found = self._ask("where", sample) if "where" in self._verdicts else True
+        if found and self._prompt is not None and UNCERTAIN in self._verdicts and self._ask(UNCERTAIN, sample) is None:
+            found = None  # whether it is uncertain has no right answer
+        self.left_out += found is not True
+        self.undefined += found is None
+        return found is True
+
+    def marked(self, sample: Sample) -> Sample:
+        """A selected sample with what `uncertain` says of it in its meta, nothing where that is undefined; with `ask` the question
+        whether it is uncertain, in its stead."""
+        for name, ids in self._overlaps.items():
+            if self._ask(f"where of {name}", sample):
+                ids.append(sample.sample_id)
+        if UNCERTAIN not in self._verdicts and self._prompt is None:
+            return sample
+        found = self._ask(UNCERTAIN, sample) if UNCERTAIN in self._verdicts else not sample.answerable
+        said = {} if found is None else {UNCERTAIN: str(int(found))}
+        marked = replace(sample, meta={**{k: v for k, v in sample.meta.items() if k not in (UNCERTAIN, ASKED)}, **said})
+        return marked if self._prompt is None or found is None else self._about(marked, found, self._prompt)
+
+    def _about(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
+        """The question about a question."""
+        if sample.choices:
+            raise StageError(
+                f"dataset {self.dataset}: ask: sample '{sample.sample_id}' has options; only open questions can be asked about"
+            )
+        return replace(
+            sample,
+            question=fill(prompt, {"question": sample.question}, self._asked_by),
+            references=(SAYS[uncertain],),
+            answerable=True,
+            meta={**sample.meta, ASKED: sample.question},
+        )
+
+    def finish(self, selected: int) -> dict[str, int]:
+        """Counts for the stage's record.
+
+        Raises:
+            StageError: an expression names a field that no sample has; it selects none; or another data set's selects samples of this.
+        """
+        for name, keys in self._named.items():
+            if unknown := sorted(keys - self._keys):
+                there = ", ".join([*FIELDS, *sorted(self._keys)])
+                raise StageError(f"dataset {self.dataset}: {name}: no sample has the field '{unknown[0]}'; there are: {there}")
+        if self.leaves_out and not selected:
+            undefined = f", undefined for {self.undefined:,} of them" if self.undefined else ""
+            raise StageError(f"dataset {self.dataset}: where: selects none of {self.left_out:,} samples{undefined}: {self.where or 'ask'}")
+        shared = {name: ids for name, ids in self._overlaps.items() if ids}
+        if shared:
+            lines = [
+                f"{len(ids):,} with '{name}': {', '.join(ids[:SHOWN])}{', ...' if len(ids) > SHOWN else ''}" for name, ids in shared.items()
+            ]
+            raise StageError(f"dataset {self.dataset}: disjoint: expected no shared samples, got {'; '.join(lines)}")
+        return {} if not self.leaves_out else {"left_out_by_where": self.left_out, "where_undefined": self.undefined}
+
+    def _ask(self, name: str, sample: Sample) -> bool | None:
+        try:
+            return self._verdicts[name](sample)
+        except ValueOfFieldError as error:
+            raise StageError(f"dataset {self.dataset}: {name}: {error}") from None

@@ -1,0 +1,242 @@
+"""Which answers are computed together: batches made once, kept in a file until the stage ends.
+
+Lost without it: that a killed run ends with the same bytes. What a prompt is batched with shifts its log-probabilities in
+the last digits; so whoever goes on, the same run or others, in one process or many, takes the batches that were planned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_part, is_signal
+from runners.inference.requests import Place
+from runners.runtime.stage import LOCAL, Stage
+
+if TYPE_CHECKING:
+    from runners.inference.requests import Asker, Cell
+    from runners.store.answers import Store
+
+PLANS = LOCAL / "plans"
+WINDOW = 32
+"""Batches' worth of prompts that are sorted by length together: neighbours in a data set, whose pictures lie together on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Places that are asked for the same parts at once."""
+
+    parts: tuple[str, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def kind(self) -> str:
+        return ", ".join(self.parts)
+
+    def cut(self, size: int) -> list[Batch]:
+        """The same in pieces of at most so many places."""
+        return [Batch(self.parts, self.places[at : at + size]) for at in range(0, len(self.places), size)]
+
+
+@dataclass
+class Work:
+    """What is to be computed, and how much of it fits at once."""
+
+    batches: Sequence[Batch]
+    limits: dict[str, int] = field(default_factory=dict)
+    """Kind of batch -> how many of it memory holds, where that is known to be less than was planned."""
+    notes: Path | None = None
+    """Where the limits are kept for who goes on."""
+
+    def limit(self, batch: Batch) -> int:
+        return self.limits.get(batch.kind, len(batch.places))
+
+    def halve(self, batch: Batch) -> None:
+        """Remember that this batch is too much."""
+        self.limits[batch.kind] = max(1, len(batch.places) // 2)
+        if self.notes is not None:
+            _write(self.notes, self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is missing of one cell."""
+
+    cell: Cell
+    parts: tuple[str, ...]
+
+
+@dataclass
+class Found:
+    """What the store has of all that is wanted."""
+
+    missing: list[Task]
+    """In the order of the tables, each part once."""
+    stored: dict[str, int]
+    """Part -> how many cells have it."""
+    repeats: int
+    """Parts that another cell's computation gives as well."""
+
+
+def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
+    """Compare what is wanted with what is stored."""
+    found = Found([], {}, 0)
+    taken: set[bytes] = set()
+    for start in range(0, len(cells), 4096):
+        some = cells[start : start + 4096]
+        wanted = [(cell, part) for cell in some for part in asker.parts(cell.options)]
+        keys = [asker.key(cell.place, part) for cell, part in wanted]
+        lacking: dict[int, list[str]] = {}
+        again: dict[int, list[str]] = {}
+        for (cell, part), key, here in zip(wanted, keys, store.has(keys), strict=True):
+            if here:
+                found.stored[part] = found.stored.get(part, 0) + 1
+            elif key in taken:
+                again.setdefault(id(cell), []).append(part)
+            else:
+                taken.add(key)
+                lacking.setdefault(id(cell), []).append(part)
+        for cell in some:
+            own, others = lacking.get(id(cell), []), again.get(id(cell), [])
+            if ANSWER in others and any(map(is_signal, own)):  # made once more, so that no batch has to wait for another
+                own.insert(0, ANSWER)
+                others.remove(ANSWER)
+            found.repeats += len(others)
+            if own:
+                found.missing.append(Task(cell, tuple(own)))
+    return found
+
+
+def requests(asker: Asker, store: Store, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
+    """What is to be asked at these places, with what is stored of the answers that signals among the parts are about."""
+    given: Sequence[Part | None] = [None] * len(places)
+    if ANSWER not in parts and any(map(is_signal, parts)):
+        given = store.parts([asker.key(place, ANSWER) for place in places])
+    shown = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
+    known = [draw for draw in shown if draw_part(draw) not in parts]
+    texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in known])]
+    drawn = [dict(zip(known, texts[at * len(known) :], strict=False)) for at in range(len(places))]
+    return [asker.request(place, parts, answer, own) for place, answer, own in zip(places, given, drawn, strict=True)]
+
+
+Sizes = Callable[[Sequence[Task]], int]
+"""How many tasks of one kind go through the model at once."""
+
+
+def make(tasks: Iterable[Task], sizes: Sizes) -> list[Batch]:
+    """Batches of like tasks: the same parts, with or without picture and options, of about the same length.
+
+    Questions on one picture, and variants that leave it as it is, stay together: the engine reads what they share once.
+    """
+    kinds: dict[Any, list[Task]] = {}
+    for task in tasks:
+        kinds.setdefault((bool(task.cell.pixels), task.cell.options > 0, task.parts), []).append(task)
+    batches = []
+    for (_, _, parts), alike in kinds.items():
+        size = sizes(alike)
+        for start in range(0, len(alike), WINDOW * size):
+            for some in _packed(alike[start : start + WINDOW * size], size):
+                batches.append(Batch(parts, tuple(task.cell.place for task in some)))
+    return batches
+
+
+def _packed(tasks: Sequence[Task], size: int) -> list[list[Task]]:
+    """Full batches, longest prompts first, tasks on one picture side by side."""
+    pictures: dict[str, list[Task]] = {}
+    for number, task in enumerate(tasks):
+        pictures.setdefault(task.cell.pixels or str(number), []).append(task)
+    ranked = sorted(pictures.values(), key=lambda group: -max(task.cell.length for task in group))  # stable: equals keep their order
+    line = [task for group in ranked for task in group]
+    return [line[at : at + size] for at in range(0, len(line), size)]
+
+
+class PlanFile:
+    """The plan of one stage on disk."""
+
+    def __init__(self, asker: Asker, cells: Sequence[Cell]) -> None:
+        """Named by all that is wanted and the batch size, so that another wish has another plan."""
+        total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
+        for cell in cells:
+            total.update(cell.place.base + repr((asker.decoding, asker.parts(cell.options))).encode())
+        self.folder = folder(asker.stage)
+        self.path = self.folder / f"{total.hexdigest()[:32]}.json"
+        self.notes = self.path.with_suffix(".limits")
+
+    def work(self, asker: Asker, tasks: list[Task], store: Store, sizes: Sizes) -> Work:
+        """What is left to do, and how much of it memory was found to hold."""
+        batches = self._batches(asker, tasks, store, sizes)
+        try:
+            limits = json.loads(self.notes.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            limits = {}
+        return Work(batches, limits, self.notes)
+
+    def _batches(self, asker: Asker, tasks: list[Task], store: Store, sizes: Sizes) -> list[Batch]:
+        """What is still to be computed: the rest of the plan that is there, or a new one, which is then kept.
+
+        A batch of which anything is missing is computed whole.
+        """
+        planned = self._read()
+        rest = [batch for batch in planned if not stored(asker, batch, store).all()]
+        covered = {(place.base, part) for batch in rest for place in batch.places for part in batch.parts}
+        new = [task for task in tasks if not all((task.cell.place.base, part) in covered for part in task.parts)]
+        if new:
+            rest += (made := make(new, sizes))
+            self._write([*planned, *made])
+        return rest
+
+    def _read(self) -> list[Batch]:
+        try:
+            raw = json.loads(self.path.read_text(encoding="utf-8"))
+            return [Batch(tuple(b["parts"]), tuple(Place(d, r, v, bytes.fromhex(key)) for d, r, v, key in b["places"])) for b in raw]
+        except FileNotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError) as error:  # it was written whole or not at all
+            print(f"{self.path}: not a plan any more ({error}); what is missing is planned anew", file=sys.stderr, flush=True)
+            return []
+
+    def _write(self, batches: Sequence[Batch]) -> None:
+        for other in self.folder.iterdir() if self.folder.is_dir() else ():
+            if other not in (self.path, self.notes):
+                other.unlink()
+        rows = [{"parts": b.parts, "places": [[p.dataset, p.row, p.variant, p.base.hex()] for p in b.places]} for b in batches]
+        _write(self.path, rows)
+
+
+def _write(path: Path, value: Any) -> None:
+    """JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
+    with partial.open("w", encoding="utf-8") as handle:
+        json.dump(value, handle, separators=(",", ":"))
+        handle.flush()
+        os.fsync(handle.fileno())
+    partial.replace(path)
+
+
+def folder(stage: Stage) -> Path:
+    """Where a stage's plan is."""
+    return PLANS / f"{stage.spec}.{stage.name}"
+
+
+def forget(stage: Stage) -> None:
+    """Remove the plan of a stage that has ended."""
+    place = folder(stage)
+    for path in place.iterdir() if place.is_dir() else ():
+        path.unlink()
+    if place.is_dir():
+        place.rmdir()
+
+
+def stored(asker: Asker, batch: Batch, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which parts of a batch are stored, place by place."""
+    return store.has([asker.key(place, part) for place in batch.places for part in batch.parts])

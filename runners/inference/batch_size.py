@@ -1,0 +1,143 @@
+"""How many prompts go through a model at once: what the settings say, or what the memory of the device was measured to hold.
+
+On a GPU the longest prompts of each kind are answered in batches of 1, 2, 4..., until twice as many would not fit; their
+answers are thrown away, the size is kept for this model, kind, length and device. A size that proves too big later is halved
+(`runners.inference.local`); on a CPU more than a few dozen prompts gain nothing, so there nothing is measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runners.inference import distributed
+from runners.inference.batch_plan import requests
+from runners.inference.devices import out_of_memory, torch_device
+from runners.inference.local import module_of
+from runners.runtime.progress import progress
+from runners.store.blobs import Kept
+
+if TYPE_CHECKING:
+    from runners.inference.batch_plan import Sizes, Task
+    from runners.inference.requests import Asker
+    from runners.store.answers import Store
+
+MOST = 256
+"""Prompts; more at once make no GPU faster, but lose more work to a kill."""
+SHARE = 0.85
+"""Of a device's memory that a batch may take, weights included: what is allocated is not all that is used."""
+_LENGTHS = 128
+"""Lengths, in about tokens, for which one size is measured."""
+
+
+class Memory(Protocol):
+    """The memory of a device."""
+
+    name: str
+    room: int
+    """Bytes that may be used."""
+
+    def used(self) -> int:
+        """Bytes in use now."""
+
+    def peak(self, work: Callable[[], Any]) -> int:
+        """Do something; the most bytes that were in use meanwhile."""
+
+
+class CudaMemory:
+    """Of the first CUDA (or ROCm) device that this process sees."""
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self.device = torch.device(device)
+        facts = torch.cuda.get_device_properties(self.device)
+        self.name = f"{facts.name}, {facts.total_memory} bytes"
+        free, _ = torch.cuda.mem_get_info(self.device)
+        self.room = int(SHARE * (free + torch.cuda.memory_reserved(self.device)))
+
+    def used(self) -> int:
+        import torch
+
+        return int(torch.cuda.memory_allocated(self.device))
+
+    def peak(self, work: Callable[[], Any]) -> int:
+        import torch
+
+        torch.cuda.synchronize(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        work()
+        torch.cuda.synchronize(self.device)
+        return int(torch.cuda.max_memory_allocated(self.device))
+
+
+def sizes(asker: Asker, store: Store, together: bool) -> Sizes:
+    """The batch size for each kind of task."""
+    settings = asker.stage.settings
+    device = torch_device(settings.device) if not settings.batch_size else ""
+    spread = together and distributed.manner(settings, together) in distributed.SPREAD
+    if not device.startswith("cuda") or spread:
+        return lambda _: settings.batch
+    return measured(asker, store, CudaMemory(device), device)
+
+
+def measured(asker: Asker, store: Store, memory: Memory, device: str) -> Sizes:
+    """Batch sizes by what a device's memory holds, kept for the next run."""
+    kept = Kept("batch_sizes", asker.model.digest, asker.engine, memory.name, repr(asker.decoding))
+
+    def size(alike: Sequence[Task]) -> int:
+        longest = sorted(alike, key=lambda task: -task.cell.length)
+        key = kept.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
+        known = kept.get(key)
+        if known is not None:
+            return int(json.loads(known))
+        module_of(asker).to(device)
+        with progress(asker.stage.settings, "measuring memory") as advance:
+
+            def peak_of(n: int) -> int:
+                advance()
+                return memory.peak(lambda: _answer(asker, store, longest[:n]))
+
+            found = grow(peak_of, memory.used(), memory.room, min(MOST, len(alike)))
+        if found < len(alike):  # else it says more about the data than about the memory
+            kept.put(key, json.dumps(found).encode())
+        return found
+
+    return size
+
+
+def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
+    """The largest power of two up to `most` whose batch fits, by what smaller ones took.
+
+    Args:
+        peak_of: bytes in use while so many prompts are answered.
+        used: bytes in use before, by the weights.
+        room: bytes that may be in use.
+        most: prompts.
+    """
+    n, before = 1, used
+    try:
+        now = peak_of(1)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        return 1  # the run itself will meet that prompt, and name it
+    while 2 * n <= most:
+        # Linear in the number of prompts: what n take more than n/2, 2n take twice more than n; what one takes, two take once more.
+        if now + (now - before) * (1 if n == 1 else 2) > room:
+            break
+        try:
+            before, now = now, peak_of(2 * n)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            break
+        n *= 2
+    return n
+
+
+def _answer(asker: Asker, store: Store, tasks: Sequence[Task]) -> None:
+    """Answer for nothing but to see what it takes."""
+    asked = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
+    asker.model.answer(asker.model.encode(asked), asker.decoding)

@@ -1,0 +1,106 @@
+"""A generator opened: every different request asked once, replies kept by their content."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from registry.plugins.rule import load_chosen
+from runners.contracts.generators import Composer, Engine, GeneratorContext, GeneratorError, Message, Reply, Request
+from runners.runtime.progress import progress
+from runners.runtime.settings import Settings
+from runners.store.replies import Replies, request_key
+
+CACHE = Path(".qualm") / "replies"
+
+
+Chat = Sequence[Message]
+
+
+class Generator:
+    """An engine with its cache. `counters` says what was computed, taken from the cache, and retried."""
+
+    def __init__(self, engine: Engine, settings: Settings, cache: Path = CACHE) -> None:
+        self.engine, self.settings = engine, settings
+        self.identity = engine.identity
+        self.replies = Replies(cache, engine.identity)
+        self.counters: Counter[str] = Counter()
+
+    def complete(
+        self, prompts: Sequence[Chat], *, max_new_tokens: int, temperature: float = 0.0, seeds: Sequence[int] | None = None
+    ) -> list[Reply]:
+        """One reply to each prompt, in order. Equal requests are asked once.
+
+        Args:
+            prompts: conversations that end with the user's turn.
+            max_new_tokens: longest reply.
+            temperature: 0 for the likeliest text.
+            seeds: one for each prompt; another seed is another request. All 0 where not given.
+
+        Raises:
+            GeneratorError: the engine failed; what it had answered is kept, and is not asked again.
+        """
+        chosen = seeds if seeds is not None else [0] * len(prompts)
+        requests = [Request(tuple(p), max_new_tokens, temperature, s) for p, s in zip(prompts, chosen, strict=True)]
+        keys = [request_key(self.identity, r) for r in requests]
+        open_ = {key: r for key, r in zip(keys, requests, strict=True) if key not in self.replies}
+        self.counters["replies stored"] += len(set(keys)) - len(open_)
+        rejected = self._ask(open_)
+        return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
+
+    def _ask(self, requests: Mapping[bytes, Request]) -> dict[bytes, Reply]:
+        """Answer and store; what came without text is handed back and not stored."""
+        rejected: dict[bytes, Reply] = {}
+        keys = list(requests)
+        before = Counter(getattr(self.engine, "counters", {}))
+        try:
+            with progress(self.settings, f"asking {self.engine.name}", len(keys)) as advance:
+                for done in self.engine.answer([requests[k] for k in keys]) if keys else ():
+                    made = [(keys[place], reply) for place, reply in done]
+                    self._keep([(key, reply) for key, reply in made if reply.text is not None])
+                    rejected.update((key, reply) for key, reply in made if reply.text is None)
+                    self.counters["replies computed"] += len(made)
+                    advance(len(made))
+        finally:
+            self.counters.update(Counter(getattr(self.engine, "counters", {})) - before)
+        if rejected:
+            self.counters["replies rejected"] += len(rejected)
+        if rejected and not len(self.replies):  # it never said anything: more likely our fault than theirs
+            first = next(iter(rejected.values()))
+            raise GeneratorError(f"{self.engine.name}: every request was rejected ({len(keys)}); the first so: {first.error}")
+        return rejected
+
+    def _keep(self, replies: list[tuple[bytes, Reply]]) -> None:
+        try:
+            self.replies.put(replies)
+        except OSError as error:
+            raise GeneratorError(
+                f"{self.engine.name}: {len(replies)} replies cannot be kept in {self.replies.folder} ({error}); all before them are. "
+                "Make room and run again"
+            ) from error
+
+
+def open_engine(chosen: Any, settings: Settings) -> Engine | Composer:
+    """What a `Chosen` parameter of kind `generators` names."""
+    made: Engine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
+    return made
+
+
+def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> Generator:
+    """The generator that a parameter names, with its cache.
+
+    Args:
+        chosen: what the plugin was handed: `{"plugin": "hf", "args": {...}}`.
+        settings: of this run.
+        cache: folder of the cache.
+
+    Raises:
+        GeneratorError: it cannot be opened, or answers no prompts.
+    """
+    engine = open_engine(chosen, settings)
+    if not isinstance(engine, Engine):
+        name = chosen if isinstance(chosen, str) else chosen["plugin"]
+        raise GeneratorError(f"generator '{name}' answers no prompts, it only writes pairs about scenes; choose hf or openai")
+    return Generator(engine, settings, cache)

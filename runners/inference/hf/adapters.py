@@ -1,0 +1,95 @@
+"""Tuned models that are a difference: a folder with adapter_config.json, to be added to the model it was made from.
+
+The folder is peft's own (adapter_config.json, adapter_model.safetensors), so that plain peft loads it too; a model tuned
+twice is a chain of such folders.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runners.contracts.models import ModelError
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+@dataclass(frozen=True)
+class Base:
+    """A whole model, and the adapters to be merged into it, in order."""
+
+    folder: Path | None
+    hub: str | None
+    revision: str | None
+    adapters: tuple[Path, ...] = ()
+
+
+def unfold(label: str, base: Base) -> Base:
+    """Follow an adapter's folder down to the whole model it belongs to.
+
+    Raises:
+        ModelError: the adapter's file does not say where that is, or it is not there, or the chain closes on itself.
+    """
+    while base.folder is not None and (base.folder / CONFIG).is_file():
+        folder, config = base.folder, read_config(label, base.folder)
+        if folder in base.adapters:
+            raise ModelError(f"model '{label}': {folder} is an adapter of itself")
+        name, revision = str(config.get("base_model_name_or_path") or ""), str(config.get("revision") or "")
+        adapters = (folder, *base.adapters)
+        if Path(name).is_dir():
+            base = Base(Path(name), None, None, adapters)
+        elif COMMIT.fullmatch(revision):
+            base = Base(None, name, revision, adapters)
+        else:
+            raise ModelError(
+                f"model '{label}': {folder / CONFIG} names the base model '{name}', which is neither a folder here nor a hub model with "
+                "a commit as its revision; name the base yourself: `artifact: BASE, adapter: THIS`"
+            )
+    return base
+
+
+def read_config(label: str, folder: Path) -> dict[str, Any]:
+    """adapter_config.json of a folder.
+
+    Raises:
+        ModelError: it or the weights are missing or damaged.
+    """
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"model '{label}': {folder / CONFIG}: expected the configuration of a peft adapter: {error}") from error
+    if not (folder / WEIGHTS).is_file():
+        raise ModelError(f"model '{label}': {folder}: expected {WEIGHTS}; pickled adapters are not read, convert them")
+    if not isinstance(config, dict):
+        raise ModelError(f"model '{label}': {folder / CONFIG}: expected a JSON object, got {type(config).__name__}")
+    return config
+
+
+def merge(label: str, module: Any, adapter: Path) -> Any:
+    """The module with an adapter's difference added to its weights.
+
+    Raises:
+        ModelError: the adapter does not fit the module exactly.
+    """
+    from peft import PeftModel, get_peft_model_state_dict
+    from safetensors import SafetensorError, safe_open
+
+    read_config(label, adapter)
+    try:
+        with safe_open(adapter / WEIGHTS, framework="pt") as file:
+            there = set(file.keys())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")  # between peft and transformers
+            tuned = PeftModel.from_pretrained(module, str(adapter))
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+        raise ModelError(f"model '{label}': the adapter {adapter} cannot be put on {type(module).__name__}: {error}") from error
+    expected = set(get_peft_model_state_dict(tuned))
+    if there != expected:
+        odd = ", ".join(sorted(there ^ expected)[:3])
+        raise ModelError(f"model '{label}': the adapter {adapter} is of another model: weights on one side only, such as {odd}")
+    return tuned.merge_and_unload()

@@ -1,0 +1,167 @@
+"""What a batch of prompts shares: pictures seen once, and everything up to where the prompts begin to differ.
+
+A processor turns the mark of a picture in a prompt into hundreds of tokens. Here only one prompt of each picture goes
+through it; the others are that prompt's tokens up to where they part, and their own tokens after it. Where a model's
+processor does not work so (found out once for each, by comparing with what it makes of the whole), every prompt goes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.models import ModelError, Request
+from runners.prompts.question import messages
+
+if TYPE_CHECKING:
+    from runners.inference.hf.reader import Reader
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One prompt with a picture as a processor made it."""
+
+    prompt: str
+    written: tuple[int, ...]
+    """Tokens of the prompt as text, every mark of a picture as it stands."""
+    read: tuple[int, ...]
+    """Tokens as the model reads them."""
+
+    def follow(self, model: Reader, prompt: str) -> tuple[tuple[int, ...], int] | None:
+        """Tokens of another prompt on this picture as the model reads them, and how many of them are the same here.
+
+        None where the two differ before the picture ends.
+        """
+        written = model.written(prompt)
+        same = common(self.written, written)
+        tail = len(self.written) - same
+        head = len(self.read) - tail
+        if self.read[head:] != self.written[same:] or model.marks(written[same:]):
+            return None
+        if model.marks(self.read[head:]) or not model.marks(self.read[:head]):
+            return None
+        return (*self.read[:head], *written[same:]), head
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a batch is to be read."""
+
+    prompts: tuple[tuple[int, ...], ...]
+    """Tokens of every request's prompt."""
+    first: tuple[int, ...]
+    """For every request the row of the tensors that it begins with."""
+    starts: tuple[int, ...] | None
+    """How many of a request's tokens that row holds; None where every row is a whole prompt."""
+    seen: tuple[Seen | None, ...]
+    """For every request the prompt of its picture that went through the processor; None without a picture."""
+    priors: dict[str, tuple[tuple[int, ...], ...]]
+    """Part -> for every request the tokens of the prompt without what it leaves out. `without_question` has the picture."""
+    apart: bool
+    """Whether every prompt with a picture must be read as a whole, from the processor on."""
+
+
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many items two sequences have in common at their beginnings."""
+    limit = min(len(a), len(b))
+    return next((i for i in range(limit) if a[i] != b[i]), limit)
+
+
+def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
+    """For every request the first of the batch with its picture; itself where the picture is not known or must not be shared."""
+    first: dict[str, int] = {}
+    return [first.setdefault(r.pixels, i) if shares and r.pixels and r.image is not None else i for i, r in enumerate(requests)]
+
+
+def lay_out(
+    model: Reader, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int], apart: bool
+) -> tuple[dict[str, Any], Layout]:
+    """The tensors that are to be read, and how the requests go on from there.
+
+    Args:
+        model: whose prompts they are.
+        requests: the batch.
+        tensors: of the prompts of `sorted(set(chiefs))`, as the processor made them.
+        chiefs: what `leaders` gave.
+        apart: see `Layout`.
+    """
+    order = sorted(set(chiefs))
+    place = {chief: row for row, chief in enumerate(order)}
+    read = unpadded(tensors)
+    led = {c: Seen(p := requests[c].prompt, model.written(p), read[place[c]]) for c in order if requests[c].image is not None}
+    prompts: list[tuple[int, ...]] = []
+    for request, chief in zip(requests, chiefs, strict=True):
+        whole = read[place[chief]]
+        found = (whole, 0) if request.prompt == requests[chief].prompt else led[chief].follow(model, request.prompt)
+        if found is None:
+            raise ModelError(f"model '{model.label}': prompt {request.prompt[-80:]!r} holds a mark of a picture in its own text")
+        prompts.append(found[0])
+    seen = tuple(led.get(chief) for chief in chiefs)
+    first = tuple(place[c] for c in chiefs)
+    starts = _starts(prompts, first)
+    if starts is not None:
+        kept = dict(zip(first, starts, strict=True))
+        tensors = _shortened(tensors, [kept[row] for row in range(len(order))])
+    return tensors, Layout(tuple(prompts), first, starts, seen, _priors(model, requests, seen, apart), apart)
+
+
+def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
+    """How many tokens all prompts of a picture have in common, at least one short of any of them; None if nothing is shared."""
+    if len(set(first)) == len(first):
+        return None
+    shared: dict[int, int] = {}
+    leader: dict[int, tuple[int, ...]] = {}
+    for prompt, row in zip(prompts, first, strict=True):
+        whole = leader.setdefault(row, prompt)
+        shared[row] = min(shared.get(row, len(prompt) - 1), common(whole, prompt), len(prompt) - 1)
+    return tuple(shared[row] for row in first)
+
+
+def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any]:
+    """Left-padded tensors of which every row keeps only its first `lengths` tokens; what is not per token stays."""
+    import torch
+
+    shape, mask = tensors["input_ids"].shape, tensors["attention_mask"].bool()
+    width = max(lengths)
+    made = {}
+    for name, value in tensors.items():
+        if not isinstance(value, torch.Tensor) or value.shape[:2] != shape:
+            made[name] = value
+            continue
+        made[name] = value.new_zeros((shape[0], width, *value.shape[2:]))
+        for row, length in enumerate(lengths):
+            made[name][row, width - length :] = value[row, mask[row]][:length]
+    return made
+
+
+def _priors(model: Reader, requests: Sequence[Request], seen: Sequence[Seen | None], apart: bool) -> dict[str, tuple[tuple[int, ...], ...]]:
+    parts = requests[0].parts
+    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    if "without_image" in parts or ("image_divergence" in parts and requests[0].image is not None):
+        found["without_image"] = tuple(model.plain_text(model.render(messages(r.question, image=False))) for r in requests)
+    if "without_both" in parts:
+        found["without_both"] = (model.plain_text(model.render(messages("", image=False))),) * len(requests)
+    if "without_question" in parts and not apart:
+        silent = [model.render(messages("", image=r.image is not None)) for r in requests]
+        found["without_question"] = tuple(
+            model.plain_text(text) if known is None else followed(model, known, text)[0] for known, text in zip(seen, silent, strict=True)
+        )
+    return found
+
+
+def followed(model: Reader, known: Seen, prompt: str) -> tuple[tuple[int, ...], int]:
+    """`Seen.follow`, which must succeed.
+
+    Raises:
+        ModelError: the chat template puts a picture behind the question, or a text holds the mark of a picture.
+    """
+    found = known.follow(model, prompt)
+    if found is None:
+        raise ModelError(f"model '{model.label}': {prompt[-80:]!r} does not go on from the picture of {known.prompt[-80:]!r}")
+    return found
+
+
+def unpadded(tensors: dict[str, Any]) -> list[tuple[int, ...]]:
+    """Token ids of every row of a padded batch."""
+    return [tuple(ids[mask.bool()].tolist()) for ids, mask in zip(tensors["input_ids"], tensors["attention_mask"], strict=True)]

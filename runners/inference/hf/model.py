@@ -1,0 +1,299 @@
+"""A vision-language model of transformers: loaded, asked, and read by the one pass."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import string
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+import torch
+
+from runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
+from runners.inference.hf.adapters import Base, merge
+from runners.inference.hf.double import computing
+from runners.inference.hf.folder import folder_digest
+from runners.inference.hf.layout import Seen, lay_out, leaders, unpadded
+from runners.inference.hf.one_pass import one_pass
+from runners.inference.hf.own_answer import single_tokens
+from runners.inference.hf.quantized import arguments, verify
+from runners.inference.hf.rows import Network, Rows, first_stop
+from runners.inference.hf.still_images import still_images_only
+from runners.inference.hf.weights import read_weights
+from runners.prompts.question import messages, verification
+
+
+class HfVlm:
+    """See `runners.contracts.models.Model`."""
+
+    def __init__(
+        self,
+        label: str,
+        base: Base,
+        dtype: str,
+        remote_code: bool,
+        template: str | None,
+        share: bool | None,
+        quantization: str = "none",
+    ) -> None:
+        from transformers import AutoProcessor
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        folder, hub, revision = base.folder, base.hub, base.revision
+        self.label, self.base, self.dtype, self.quantization = label, base, dtype, quantization
+        self._from: dict[str, Any] = {
+            "pretrained_model_name_or_path": hub or str(folder),
+            "revision": revision or "main",
+            "trust_remote_code": remote_code,
+            "local_files_only": hub is None,
+        }
+        identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
+        merged = [folder_digest(a) for a in base.adapters] + (["read whole"] if share is False else [])
+        merged += [quantization] if quantization != "none" else []
+        self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code, *merged]).encode()).hexdigest()
+        try:
+            with still_images_only():
+                self.processor = AutoProcessor.from_pretrained(**self._from, backend="pil")
+        except (OSError, ValueError, ImportError, KeyError, TypeError) as error:
+            raise ModelError(f"model '{label}': its processor cannot be read from {hub or folder}: {error}") from error
+        self.tokenizer: Any = getattr(self.processor, "tokenizer", None)
+        if self.tokenizer is None:
+            raise ModelError(f"model '{label}': expected a processor with a tokenizer, got {type(self.processor).__name__}")
+        if template is not None:
+            self.processor.chat_template = template
+        if not getattr(self.processor, "chat_template", None):
+            raise ModelError(f"model '{label}': it was published without a chat template; give one as `template:` (docs/inference.md)")
+        self.tokenizer.padding_side = "left"
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        self._own = threading.local()
+        self._letters: list[int] = []
+        self._marks = self._picture_marks()
+        self._shares = False if share is False or (share is None and self._reads_both_ways()) else None
+        self.stops: set[int] = set()
+        self.module: Any = None
+        self.network: Network
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Settings of the processor, with its limits of pixels, and what a prompt looks like."""
+        images = getattr(self.processor, "image_processor", None)
+        settings = {} if images is None else json.loads(images.to_json_string())
+        return {"processor": type(self.processor).__name__, "image_processor": settings, "prompt": self.render(messages("QUESTION"))}
+
+    @property
+    def origin(self) -> str:
+        """What an adapter to be put on this model names as its base: a folder, or a hub model."""
+        return str(self.base.adapters[-1] if self.base.adapters else self.base.folder or self.base.hub)
+
+    @property
+    def mine(self) -> Any:
+        """The processor of this thread: fast tokenizers may not be used by two at once, and pictures should be."""
+        if not hasattr(self._own, "processor"):
+            self._own.processor = copy.deepcopy(self.processor)
+        return self._own.processor
+
+    def render(self, turns: list[dict[str, Any]]) -> str:
+        return str(self.mine.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+
+    def encode(self, requests: Sequence[Request]) -> Encoded:
+        if len({(r.image is None, r.options > 0, r.parts) for r in requests}) != 1:
+            raise ModelError(f"model '{self.label}': a batch mixes requests with and without image or options, or for different parts")
+        apart = requests[0].image is not None and not self.shares(requests[0].image)
+        chiefs = leaders(requests, not apart)
+        tensors = self._processed([requests[i] for i in sorted(set(chiefs))])
+        read, layout = lay_out(self, requests, tensors, chiefs, apart)
+        return Encoded(read, tuple(requests), layout)
+
+    def shares(self, image: PIL.Image.Image) -> bool:
+        """Whether a prompt can be made from another's tokens and read on from its cache: found out with the first picture."""
+        if self._shares is None:
+            asked = [messages("What is it?"), messages("Why?"), verification("What is it?", "That.")]
+            prompts = [self.render(turns) for turns in asked]
+            read = [unpadded(self._processed([Request(prompt, image)]))[0] for prompt in prompts]
+            known = Seen(prompts[0], self.written(prompts[0]), read[0])
+            found = [known.follow(self, prompt) for prompt in prompts[1:]]
+            self._shares = all(f is not None and f[0] == own for f, own in zip(found, read[1:], strict=True))
+        return self._shares
+
+    def read(self, requests: Sequence[Request]) -> Rows:
+        """Whole prompts, each read anew."""
+        return self.network.read(self.on_device(Encoded(self._processed(requests))))
+
+    def _reads_both_ways(self) -> bool:
+        from transformers import AutoConfig
+
+        kind: str = AutoConfig.from_pretrained(**self._from).model_type
+        return kind == "paligemma"
+
+    def _processed(self, requests: Sequence[Request]) -> dict[str, Any]:
+        """What the processor makes of these prompts and pictures."""
+        prompts = [r.prompt for r in requests]
+        images = None if requests[0].image is None else [[r.image] for r in requests]
+        try:
+            made = dict(self.mine(text=prompts, images=images, padding=True, return_tensors="pt", **self._special(prompts[0])))
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"model '{self.label}': its processor refuses the prompt {prompts[0][-80:]!r}: {error}") from error
+        return {name: value for name, value in made.items() if name != "labels"}
+
+    def _special(self, prompt: str) -> dict[str, Any]:
+        begins = self.tokenizer.bos_token
+        return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
+
+    def written(self, prompt: str) -> tuple[int, ...]:
+        """Tokens of a prompt as text, marks of pictures as they stand."""
+        return tuple(self.mine.tokenizer(prompt, **self._special(prompt))["input_ids"])
+
+    def misfit(self, prompt: str, image: bool) -> str:
+        """Why a prompt cannot be read at all, as far as its text tells; empty if it can.
+
+        Args:
+            prompt: rendered by `render`.
+            image: whether a picture comes with it.
+        """
+        for (mark, beside), usual in self._usual_marks.items():
+            if beside == image and prompt.count(mark) > usual:
+                return f"its words have {mark!r}, by which this model marks where a picture stands"
+        if self._most is None or len(prompt.encode("utf-8", "replace")) <= self._most:  # a token has at least a byte
+            return ""
+        tokens = len(self.written(prompt))
+        return f"its prompt has {tokens:,} tokens, and the model reads at most {self._most:,}" if tokens > self._most else ""
+
+    @cached_property
+    def _most(self) -> int | None:
+        """Tokens that the model was made to read: far more of them than that may need more memory than any machine has."""
+        from transformers import AutoConfig
+
+        most = getattr(AutoConfig.from_pretrained(**self._from).get_text_config(), "max_position_embeddings", None)
+        return most if isinstance(most, int) and most > 0 else None
+
+    def plain_text(self, prompt: str) -> tuple[int, ...]:
+        """Tokens of a prompt without a picture, as the processor makes them."""
+        return unpadded(self._processed([Request(prompt, None)]))[0]
+
+    def marks(self, tokens: Sequence[int]) -> bool:
+        """Whether a picture is among these tokens."""
+        return not self._marks.isdisjoint(tokens)
+
+    @cached_property
+    def _usual_marks(self) -> dict[tuple[str, bool], int]:
+        """How often each mark of pictures is in a prompt with a picture, and in one without."""
+        usual = {beside: self.render(messages("QUESTION", image=beside)) for beside in (True, False)}
+        return {(mark, beside): prompt.count(mark) for mark in self._mark_names() for beside, prompt in usual.items()}
+
+    def _mark_names(self) -> list[str]:
+        names = (getattr(self.processor, name, None) for name in ("image_token", "boi_token", "start_image_token"))
+        return [str(name) for name in names if name is not None]
+
+    def _picture_marks(self) -> set[int]:
+        ids = [self.tokenizer.convert_tokens_to_ids(name) for name in self._mark_names()]
+        known = (*ids, getattr(self.processor, "image_token_id", None))
+        return {int(i) for i in known if i is not None and i != self.tokenizer.unk_token_id}
+
+    def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
+        """Read the weights, adapters merged in.
+
+        Args:
+            dtype: another than the model's own, for training.
+            spread: how `from_pretrained` is to put them on several devices; by default they stay on the CPU for the caller to move.
+
+        Raises:
+            ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers; or they
+                cannot be quantised, or would be trained so.
+        """
+        from transformers import AutoModelForImageTextToText
+
+        who = f"model '{self.label}'"
+        if dtype is not None and self.quantization != "none":
+            raise ModelError(f"{who}: weights of {self.quantization} are not trained; fine-tune it without `quantization`")
+        told = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
+        module, self.stops = read_weights(who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, **told)
+        verify(who, self.quantization, module)
+        settings = module.generation_config
+        for adapter in self.base.adapters:
+            module = merge(self.label, module, adapter)
+        module.generation_config = settings
+        self.module = module.eval()
+        self.network = Network(self.module)
+        return module  # type: ignore[no-any-return]
+
+    def answer(self, encoded: Encoded, decoding: Decoding) -> list[dict[str, Part]]:
+        import torch
+
+        with torch.inference_mode(), computing(self.dtype):
+            return one_pass(self, encoded, decoding)
+
+    def on_device(self, encoded: Encoded) -> dict[str, Any]:
+        """The tensors of a batch where the weights are, in their dtype."""
+        import torch
+
+        return {
+            name: value.to(self.module.device, self.module.dtype if value.is_floating_point() else None, non_blocking=True)
+            if isinstance(value, torch.Tensor)
+            else value
+            for name, value in encoded.tensors.items()
+        }
+
+    def tokenize(self, text: str) -> list[int]:
+        """Token ids of a rendered prompt as it stands."""
+        return list(self.mine.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def texts(self, generated: list[list[int]]) -> list[str]:
+        """Generated tokens as answers: up to where the turn ends."""
+        kept = (ids[: first_stop(ids, self.stops)] for ids in generated)
+        return [str(self.mine.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in kept]
+
+    def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
+        """Token ids that this conversation's rendered prompt would have to be followed by: the answer, then the end of the turn.
+
+        Raises:
+            ModelError: the chat template writes something else when the answer is there than what it prompts with.
+        """
+        prompt = self.render(messages)
+        turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+        whole = str(self.mine.apply_chat_template([*messages, turn], tokenize=False))
+        if not whole.startswith(prompt):
+            raise ModelError(
+                f"model '{self.label}': its chat template does not continue the prompt {prompt[-40:]!r} when the answer is known, but "
+                f"writes {whole[-60:]!r}; without that a model would be trained on another prompt than it is asked"
+            )
+        before, after = self.tokenize(prompt), self.tokenize(whole)
+        ids = after[len(before) :] if after[: len(before)] == before else self.tokenize(whole[len(prompt) :])
+        end = first_stop(ids, self.stops)
+        return [*ids, self.tokenizer.eos_token_id] if end is None else ids[: end + 1]
+
+    def option_ids(self, n: int) -> list[int]:
+        """Token ids of the first n letters as they follow a rendered prompt, found once per tokenizer.
+
+        Whether that is "A" or " A" is read from the chat template: the text it puts between prompt and answer.
+
+        Raises:
+            ModelError: a letter is several tokens, unknown to the tokenizer, or shares its token with another.
+        """
+        while len(self._letters) < n:
+            self._letters.append(self._letter_id(string.ascii_uppercase[len(self._letters)]))
+        if len(set(self._letters)) != len(self._letters):
+            pairs = dict(zip(string.ascii_uppercase, self._letters, strict=False))
+            raise ModelError(f"model '{self.label}': option letters share tokens ({pairs}), so their logits cannot be told apart")
+        return self._letters[:n]
+
+    def _letter_id(self, letter: str) -> int:
+        user = {"role": "user", "content": [{"type": "text", "text": "?"}]}
+        assistant = {"role": "assistant", "content": [{"type": "text", "text": letter}]}
+        prompt = self.render([user])
+        whole = str(self.mine.apply_chat_template([user, assistant], tokenize=False))
+        gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
+        found, tried = single_tokens(self, prompt, [between + letter for between in (gap if gap.isspace() else "", "", " ")])
+        if not found:
+            raise ModelError(
+                f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}"
+            )
+        return next(iter(found.values()))

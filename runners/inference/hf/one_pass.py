@@ -1,0 +1,220 @@
+"""Every signal about a batch of questions from one look at each picture.
+
+What all prompts on one picture begin with is read once; from there every prompt goes on by itself, every sampled answer and
+every question about the answer from the end of its prompt, or from wherever it parts from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part, is_signal
+from runners.inference.hf.layout import Layout, common, followed
+from runners.inference.hf.own_answer import true_share, yes_share
+from runners.inference.hf.rows import Network, Rows, divergences, token_logprobs
+from runners.inference.hf.sampling import Chooser
+from runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, p_true_sampling, verbalisation, verification
+
+if TYPE_CHECKING:
+    import torch
+
+    from runners.inference.hf.reader import Reader
+
+Parts = list[dict[str, Part]]
+PRIORS = ("without_image", "without_question", "without_both")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model answered to one question."""
+
+    greedy: Part
+    drawn: tuple[str, ...]
+    """The sampled answers that are made or known, in order."""
+
+    @property
+    def text(self) -> str:
+        return self.greedy.text or ""
+
+    @property
+    def tokens(self) -> list[int]:
+        return self.greedy.tokens or []
+
+    def without_words(self) -> Said:
+        return Said(replace(self.greedy, text=""), ("",) * len(self.drawn))
+
+
+def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
+    """The wanted parts of every request of a batch, all of which want the same parts."""
+    requests, layout = encoded.requests, encoded.notes
+    trunk = _trunk(model, encoded, layout)
+    if OPTIONS in requests[0].parts:
+        return _options(model, requests, trunk)
+    made = _decoded(model, requests, trunk, decoding)
+    about = [name for name in requests[0].parts if is_signal(name)]
+    if not about:
+        return made
+    said = [_said(request, parts) for request, parts in zip(requests, made, strict=True)]
+    answers = [own.tokens for own in said]
+    blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read it
+    for name in about:
+        found = _signal(model, name, requests, layout, trunk, said, blind)
+        for parts, part in zip(made, found, strict=True):
+            parts[name] = part
+    return made
+
+
+def _signal(
+    model: Reader,
+    name: str,
+    requests: Sequence[Request],
+    layout: Layout,
+    trunk: Rows,
+    said: Sequence[Said],
+    blind: Callable[[], torch.Tensor],
+) -> list[Part]:
+    """One signal about every answer; `blind` gives the logits of its tokens without the image."""
+    answers = [own.tokens for own in said]
+    if name in PRIORS:
+        logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
+        return [Part(logprobs=values) for values in token_logprobs(logits, answers)]
+    if name == "image_divergence":
+        if requests[0].image is None:
+            return [Part() for _ in requests]
+        return [Part(logprobs=values) for values in divergences(_following(trunk, answers), blind(), answers)]
+    texts, readable = _told(model, name, requests, said)
+    rows = _asked(model, texts, requests, layout, trunk)
+    if name == "said_confidence":
+        made = _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
+        return [part if fits else Part() for part, fits in zip(made, readable, strict=True)]
+    shares = _SHARES[name](model, rows.logits.double(), texts[0])
+    return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
+
+
+def _trunk(model: Reader, encoded: Encoded, layout: Layout) -> Rows:
+    """One row for every request, read to the end of its prompt."""
+    import torch
+
+    network: Network = model.network
+    rows = network.read(model.on_device(encoded))
+    if layout.starts is None:
+        return rows
+    every = rows.select(torch.tensor(layout.first, device=network.device))
+    own = [prompt[start:] for prompt, start in zip(layout.prompts, layout.starts, strict=True)]
+    return every.extend(own, layout.starts)[0]
+
+
+def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
+    """The logits of the options' letters, and the likeliest token."""
+    letters = model.option_ids(max(r.options for r in requests))
+    raw = trunk.logits[:, letters].double().tolist()
+    made = _generated(model, requests, [0], trunk, Decoding(1))
+    for part, row, request in zip(made, raw, requests, strict=True):
+        part.numbers = row[: request.options]
+    return [{OPTIONS: part} for part in made]
+
+
+def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding) -> Parts:
+    """The greedy answer and the sampled ones, all decoded together."""
+    draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
+    if not draws:
+        return [{} for _ in requests]
+    made = iter(_generated(model, requests, draws, trunk, decoding))
+    return [{draw_part(draw) if draw else ANSWER: next(made) for draw in draws} for _ in requests]
+
+
+def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int], rows: Rows, decoding: Decoding) -> list[Part]:
+    """Answers to every request, one for each draw, request by request."""
+    steps = decoding.max_new_tokens
+    streams = [(request.stream, draw) for request in requests for draw in draws]
+    chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device)
+    tokens, logprobs, entropies = rows.decode(len(draws), chooser, steps, model.stops)
+    for number, values in enumerate(logprobs):
+        if any(p != p for p in values):
+            prompt = requests[number // len(draws)].prompt
+            raise ModelError(f"its logits are not numbers for prompt {prompt[:80]!r}; float16 overflows, try bfloat16")
+    found = zip(model.texts(tokens), tokens, logprobs, entropies, strict=True)
+    return [Part(text, ids, known, spread) for text, ids, known, spread in found]
+
+
+def _said(request: Request, made: dict[str, Part]) -> Said:
+    greedy = made.get(ANSWER) or request.given
+    if greedy is None or not greedy.tokens:
+        raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
+    drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in made.items() if draw_of(name)}}
+    return Said(greedy, tuple(drawn[number] for number in sorted(drawn)))
+
+
+def _prior(
+    model: Reader, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, answers: Sequence[Sequence[int]]
+) -> torch.Tensor:
+    """Logits (rows, tokens, vocabulary) before each token of the answers, after a prompt from which something is left out."""
+    keep = max(map(len, answers))
+    if name == "without_question" and layout.apart:
+        return _following(model.read([replace(r, prompt=model.render(messages(""))) for r in requests]), answers)
+    whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
+    if name == "without_question" and layout.seen[0] is not None:
+        starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
+        return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
+    return model.network.write(whole, keep)[1]
+
+
+def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Logits (rows, tokens, vocabulary) before each token of answers that these rows go on with, the last at the right."""
+    import torch
+
+    keep = max(map(len, answers))
+    made = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
+    longer = [i for i, answer in enumerate(answers) if len(answer) > 1]
+    if longer:
+        part = rows.select(torch.tensor(longer, device=rows.mask.device))
+        _, logits = part.extend([answers[i][:-1] for i in longer], part.lengths.tolist(), keep - 1)
+        made[longer, 1:] = logits
+    for i, answer in enumerate(answers):
+        made[i, keep - len(answer)] = rows.logits[i]
+    return made
+
+
+_SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
+
+
+def _told(model: Reader, name: str, requests: Sequence[Request], said: Sequence[Said]) -> tuple[list[str], list[bool]]:
+    """The prompts of a question about its own answers, and which of them tell these.
+
+    What a model was drawn to say may spell the mark of a picture, or be too long: such answers are left out of their prompt, which
+    then only fills the batch, and what would be said of them is undefined.
+    """
+    texts = [model.render(_about(name, request, own)) for request, own in zip(requests, said, strict=True)]
+    readable = [not model.misfit(text, request.image is not None) for text, request in zip(texts, requests, strict=True)]
+    for i, fits in enumerate(readable):
+        if not fits:
+            texts[i] = model.render(_about(name, requests[i], said[i].without_words()))
+    return texts, readable
+
+
+def _asked(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: Layout, trunk: Rows) -> Rows:
+    """The model at the end of these prompts about its own answers."""
+    if layout.apart:
+        return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
+    ids, starts = [], []
+    for text, known, prompt in zip(texts, layout.seen, layout.prompts, strict=True):
+        whole = model.plain_text(text) if known is None else followed(model, known, text)[0]
+        starts.append(min(common(whole, prompt), len(whole) - 1))
+        ids.append(whole[starts[-1] :])
+    return trunk.extend(ids, starts)[0]
+
+
+def _about(name: str, request: Request, said: Said) -> list[dict[str, object]]:
+    image = request.image is not None
+    if name == "p_true":
+        return messages(p_true(request.question, said.text), image=image)
+    if name == "p_true_sampling":
+        if not said.drawn:
+            raise ModelError(
+                f"P(True) over samples is wanted, but neither sampled answers nor leave to draw them: {request.prompt[-80:]!r}"
+            )
+        return messages(p_true_sampling(request.question, said.text, said.drawn), image=image)
+    return (verification if name == "p_yes" else verbalisation)(request.question, said.text, image)

@@ -1,0 +1,59 @@
+"""What a model says of its own answer: whether it is right, yes or no; and whether it is true.
+
+P(yes) / (P(yes) + P(no)) at the first position of the reply to `runners.prompts.question.VERIFY`, each summed over the spellings that
+are one token for this tokenizer: the confidence of CertainlyUncertain (Khyathi Raghavi Chandu et al., ICLR 2025, section 2.3).
+P("True") at the first position of the reply to `runners.prompts.question.p_true`, without a share of "False": P(True) as
+VLM-UQBench and lm-polygraph have it, after Kadavath et al., 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from runners.contracts.models import ModelError
+
+if TYPE_CHECKING:
+    import torch
+
+    from runners.inference.hf.reader import Reader
+
+SPELLINGS = {**{word: (word, word.capitalize(), word.upper()) for word in ("yes", "no")}, "True": ("True",)}
+"""Surface forms, each with and without a space before it."""
+
+
+def yes_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
+    """P(yes) / (P(yes) + P(no)) from logits (rows, vocabulary) after prompts that end as this one; None where both are impossible."""
+    import torch
+
+    yes, no = (torch.logsumexp(logits[:, spellings(model, word, prompt)], dim=1) for word in ("yes", "no"))
+    shares: list[float] = torch.sigmoid(yes - no).tolist()
+    return [None if s != s else s for s in shares]
+
+
+def true_share(model: Reader, logits: torch.Tensor, prompt: str) -> list[float | None]:
+    """P("True") from logits (rows, vocabulary) after prompts that end as this one."""
+    import torch
+
+    shares: list[float] = torch.softmax(logits, dim=1)[:, spellings(model, "True", prompt)].sum(dim=1).tolist()
+    return [None if s != s else s for s in shares]
+
+
+def spellings(model: Reader, word: str, prompt: str) -> list[int]:
+    """Token ids of the spellings of a word that follow a prompt as one known token.
+
+    Raises:
+        ModelError: none does, so the word cannot be told from others.
+    """
+    found, tried = single_tokens(model, prompt, [gap + form for form in SPELLINGS[word] for gap in ("", " ")])
+    if not found:
+        raise ModelError(f"model '{model.label}': no spelling of '{word}' is one known token after a prompt; tokens found: {tried}")
+    return sorted(set(found.values()))
+
+
+def single_tokens(model: Reader, prompt: str, texts: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """Which of these texts follow a prompt as one known token, which then is theirs; and what tokens each is."""
+    before = model.tokenize(prompt)
+    whole = {text: model.tokenize(prompt + text) for text in texts}
+    found = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}
+    return found, {text: ids[len(before) :] for text, ids in whole.items()}

@@ -1,0 +1,76 @@
+"""Weights of fewer bits: what `from_pretrained` is told, and whether it did it.
+
+Only the weights of the language model's linear layers are made smaller; activations, embedding, output layer and all that reads
+pictures keep their dtype. A method that rounds activations too (LLM.int8 of bitsandbytes looks for outliers over the whole batch)
+would make an answer depend on what else is in the batch, and is not offered.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from runners.contracts.models import ModelError
+
+PACKAGES = {"int8": "torchao", "int4": "torchao", "nf4": "bitsandbytes"}
+"""Form -> the package that does it."""
+
+KEPT = [r".*(vision|visual|projector|connector|image_to_text)[^.]*", r".*lm_head", r".*embed_tokens"]
+"""Patterns of modules whose weights stay as they are."""
+
+
+def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
+    """What `from_pretrained` is told for a form: nothing for `none`.
+
+    Args:
+        who: names the model in messages.
+        form: `none`, `int8` (8 bits, one scale a row), `int4` (4 bits, a scale for every 32 weights; on CUDA) or `nf4` (4 bits on the
+            quantiles of a normal distribution, a scale for every 64 weights).
+        dtype: that activations keep.
+
+    Raises:
+        ModelError: the package that does it is not installed, or does not do it at this dtype.
+    """
+    if form == "none":
+        return {}
+    package = PACKAGES[form]
+    if find_spec(package) is None:
+        raise ModelError(f"{who}: quantization {form} needs {package}; `pip install {package}`, or leave it out")
+    import torch
+    from transformers import BitsAndBytesConfig, TorchAoConfig
+
+    if package == "bitsandbytes":
+        kept = {"llm_int8_skip_modules": KEPT, "bnb_4bit_compute_dtype": getattr(torch, dtype)}
+        return {"quantization_config": BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", **kept)}
+    from torchao.quantization import Int4WeightOnlyConfig, Int8WeightOnlyConfig  # type: ignore[import-not-found]
+
+    if form == "int4" and dtype != "bfloat16":
+        raise ModelError(f"{who}: quantization int4 computes in bfloat16, and dtype is {dtype}; write `dtype: bfloat16`")
+    how = Int8WeightOnlyConfig() if form == "int8" else Int4WeightOnlyConfig(group_size=32)
+    return {"quantization_config": TorchAoConfig(how, modules_to_not_convert=KEPT)}
+
+
+def verify(who: str, form: str, module: Any) -> None:
+    """Hold a loaded module to what was asked.
+
+    Raises:
+        ModelError: a linear layer of the language model is not quantised, or one that reads pictures is.
+    """
+    import re
+
+    import torch
+
+    if form == "none":
+        return
+    kept = re.compile("|".join(f"(?:{pattern})" for pattern in KEPT))
+    wrong = []
+    for name, layer in module.named_modules():
+        if isinstance(layer, torch.nn.Linear):
+            small = type(layer.weight) is not torch.nn.Parameter
+            if small == bool(kept.match(name)):
+                wrong.append(name)
+    if wrong:
+        raise ModelError(
+            f"{who}: quantization {form}: {len(wrong)} linear layers came out otherwise than asked, such as {wrong[0]}; "
+            "the architecture is not one this can be done to, take `quantization: none`"
+        )

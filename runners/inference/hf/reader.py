@@ -1,0 +1,42 @@
+"""What the one pass asks of a model that it reads: texts to tokens and back, marks of pictures, and the network itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runners.contracts.models import Encoded, Request
+
+if TYPE_CHECKING:
+    from runners.inference.hf.rows import Network, Rows
+
+
+class Reader(Protocol):
+    """A vision-language model of transformers, seen from the code that lays prompts out and reads them."""
+
+    label: str
+    network: Network
+    stops: Any
+
+    @property
+    def tokenizer(self) -> Any: ...
+
+    def render(self, turns: list[dict[str, Any]]) -> str: ...
+
+    def read(self, requests: Sequence[Request]) -> Rows: ...
+
+    def written(self, prompt: str) -> tuple[int, ...]: ...
+
+    def plain_text(self, prompt: str) -> tuple[int, ...]: ...
+
+    def misfit(self, prompt: str, image: bool) -> str: ...
+
+    def marks(self, tokens: Sequence[int]) -> bool: ...
+
+    def on_device(self, encoded: Encoded) -> dict[str, Any]: ...
+
+    def tokenize(self, text: str) -> list[int]: ...
+
+    def texts(self, generated: list[list[int]]) -> list[str]: ...
+
+    def option_ids(self, n: int) -> list[int]: ...

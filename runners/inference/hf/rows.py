@@ -1,0 +1,366 @@
+"""Sequences in one key-value cache, which can be continued, and branched off at any token of theirs.
+
+Lost without it: every signal about an answer would be another pass over the picture. A row is what was read so far. `extend`
+lets each row go on from a token of its own choice, what came after that token being masked, not cut; so one batch can hold
+rows of any length. `decode` writes several answers to every row at once, side by side in the row's one cache: the prompt is
+neither read nor stored again, and each answer sees the prompt and itself. Positions and masks are given, never guessed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from runners.inference.hf.sampling import ROWS
+
+if TYPE_CHECKING:
+    import torch
+
+    from runners.inference.hf.sampling import Chooser
+
+_COMPACT = 0.75
+"""Rows whose answers have all ended leave the batch as soon as no more than this share is left."""
+
+
+class Network:
+    """A module of transformers and what must be known to call it step by step."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        kind, text = module.config.model_type, module.config.get_text_config()
+        inner = getattr(module, "model", module)
+        self.turning = inner if hasattr(inner, "get_rope_index") else None
+        """The part that gives pictures positions on three axes, where there is one."""
+        known = inspect.signature(module.forward).parameters
+        self.placed = "position_ids" in known
+        self.keeps = "logits_to_keep" in known
+        self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
+        self.reader = module.text_model if kind == "kosmos-2" else module
+        """What reads on where there is no new picture: Kosmos-2 as a whole insists on one."""
+        sliding = any("sliding" in name for name in getattr(text, "layer_types", None) or ())
+        self.window: int | None = text.sliding_window if sliding else None
+        """How many tokens some layers look back."""
+        self.side_by_side = kind != "kosmos-2"
+        """Whether masks may say for every token what it sees; else only which entries of the cache are tokens."""
+        self.additive = text._attn_implementation != "sdpa"
+
+    @property
+    def device(self) -> torch.device:
+        device: torch.device = self.module.device
+        return device
+
+    def __call__(self, cache: Any, mask: Any, positions: torch.Tensor | None, keep: int, **inputs: Any) -> torch.Tensor:
+        """Logits of the last `keep` positions (rows, keep, vocabulary); the cache grows by what was read."""
+        if positions is not None and self.placed:
+            positions = positions + self.first_position
+            inputs["position_ids"] = positions.expand(3, *positions.shape) if self.turning is not None else positions
+        if self.keeps:
+            inputs["logits_to_keep"] = keep
+        network = self.module if "pixel_values" in inputs else self.reader
+        out = network(attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
+        logits: torch.Tensor = out.logits[:, -keep:]
+        return logits
+
+    def seen(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
+        """What the module takes as its mask.
+
+        Args:
+            mask: (rows, new, cached), what each new token sees of the cache, itself and its fellows included.
+            numbers: (rows, cached), the number of each entry in its text.
+            own: (rows, new), the numbers of the new tokens.
+        """
+        import torch
+
+        def shaped(seen: torch.Tensor) -> torch.Tensor:
+            seen = seen.unsqueeze(1)
+            if not self.additive:
+                return seen
+            dtype = self.module.dtype
+            return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
+
+        if self.window is None:
+            return shaped(mask)
+        near = mask & (numbers.unsqueeze(1) > own.unsqueeze(2) - self.window)
+        return {"full_attention": shaped(mask), "sliding_attention": shaped(near)}
+
+    def read(self, tensors: dict[str, Any]) -> Rows:
+        """Rows of a left-padded batch with pictures, as the processor made it."""
+        import torch
+        from transformers import DynamicCache
+
+        mask = tensors["attention_mask"]
+        rest = {name: value for name, value in tensors.items() if name != "attention_mask"}
+        cache = DynamicCache()
+        turned = self.turning is not None and any(name.startswith("pixel") for name in rest)
+        positions = None if turned else _positions(mask)
+        logits = self(cache, mask, positions, 1, **rest)[:, -1]
+        offset = torch.zeros(len(mask), dtype=torch.long, device=mask.device)
+        if turned:
+            offset = self.turning.rope_deltas.to(offset).view(-1)  # type: ignore[union-attr]
+        return Rows(self, cache, mask.bool(), mask.sum(dim=1), offset, logits)
+
+    def write(self, ids: Sequence[Sequence[int]], keep: int = 1) -> tuple[Rows, torch.Tensor]:
+        """Rows of texts without pictures, and the logits of their last `keep` positions."""
+        import torch
+        from transformers import DynamicCache
+
+        tokens, mask = _left_padded(ids, self.device)
+        cache = DynamicCache()
+        logits = self(cache, mask.long(), _positions(mask), keep, input_ids=tokens)
+        none = torch.zeros(len(ids), dtype=torch.long, device=self.device)
+        return Rows(self, cache, mask, mask.sum(dim=1), none, logits[:, -1]), logits
+
+
+@dataclass
+class Rows:
+    """Sequences in one cache."""
+
+    network: Network
+    cache: Any
+    mask: torch.Tensor
+    """(rows, cached): which entries of the cache are tokens of this row."""
+    lengths: torch.Tensor
+    """(rows): how many they are."""
+    offset: torch.Tensor
+    """(rows): what is added to a token's number to get its position."""
+    logits: torch.Tensor
+    """(rows, vocabulary): of the token to come."""
+
+    def select(self, index: torch.Tensor) -> Rows:
+        """These rows, any of them any number of times; nothing is computed and the rows here stay as they are."""
+        cache = _copied(self.cache, index)
+        return Rows(self.network, cache, self.mask[index], self.lengths[index], self.offset[index], self.logits[index])
+
+    def extend(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> tuple[Rows, torch.Tensor]:
+        """Every row goes on with tokens of its own after its first `starts` tokens; the rows here stay as they are.
+
+        Args:
+            ids: what each reads, at least one token.
+            starts: how many of its tokens each keeps: at least those up to the end of its picture.
+            keep: of how many positions, from the end, logits are given.
+        """
+        import torch
+
+        tokens, new = _left_padded(ids, self.mask.device)
+        start = torch.tensor(list(starts), device=self.mask.device)
+        kept = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
+        mask = torch.cat([kept, new], dim=1)
+        own = _positions(new) + start.unsqueeze(1)
+        told: Any = mask.long()
+        if self.network.side_by_side:
+            width = new.shape[1]
+            before = torch.ones(width, width, dtype=torch.bool, device=mask.device).tril()
+            seen = torch.cat([kept.unsqueeze(1).expand(-1, width, -1), new.unsqueeze(1) & before], dim=2)
+            told = self.network.seen(seen, mask.cumsum(dim=1) - 1, own)
+        cache = _copied(self.cache)
+        logits = self.network(cache, told, own + self.offset.unsqueeze(1), keep, input_ids=tokens)
+        return Rows(self.network, cache, mask, start + new.sum(dim=1), self.offset, logits[:, -1]), logits
+
+    def decode(
+        self, width: int, chooser: Chooser, steps: int, stops: set[int]
+    ) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
+        """`width` answers to each row, one after the other: their tokens up to and with the first stop, the tokens' log-probabilities,
+        and the entropies (nats) they were chosen under.
+
+        Args:
+            width: answers to each row.
+            chooser: says how the next token of each answer is found; answers are numbered row by row.
+            steps: tokens of an answer at most.
+            stops: tokens that end one.
+        """
+        import torch
+
+        if not self.network.side_by_side and width > 1:
+            repeated = self.select(torch.arange(len(self.mask), device=self.mask.device).repeat_interleave(width))
+            return repeated.decode(1, chooser, steps, stops)
+        return _Answers(self, width, steps, stops).written(chooser)
+
+
+class _Answers:
+    """Answers being written side by side: a grid of places, a row of it for every row of the cache."""
+
+    def __init__(self, rows: Rows, width: int, steps: int, stops: set[int]) -> None:
+        import torch
+
+        self.network, device = rows.network, rows.mask.device
+        self.rows, self.steps = rows, steps
+        total = len(rows.mask) * width
+        self.tokens = torch.zeros(total, steps, dtype=torch.long, device=device)
+        self.logprobs, self.entropies = (torch.zeros(total, steps, dtype=torch.float64, device=device) for _ in range(2))
+        self.stops, self.ends = stops, torch.tensor(sorted(stops), device=device)
+        self.cache = _copied(rows.cache, room=width * (steps - 1))
+        self.mask, self.lengths, self.offset = rows.mask, rows.lengths, rows.offset
+        self.numbers = rows.mask.cumsum(dim=1) - 1
+        self.owner = torch.full_like(self.numbers, _PROMPT).masked_fill(~rows.mask, _PADDING)
+        """(rows, cached): whose token an entry of the cache is."""
+        self.places = torch.arange(total, device=device).view(-1, width)
+        """(rows, width): which answer is written here; `_ENDED` where none is."""
+
+    def written(self, chooser: Chooser) -> tuple[list[list[int]], list[list[float]], list[list[float]]]:
+        """See `Rows.decode`."""
+        import torch
+
+        logits = self.rows.logits.unsqueeze(1).expand(-1, self.places.shape[1], -1)
+        for step in range(self.steps):
+            live = self.places != _ENDED
+            answers, raw = self.places[live], logits[live]
+            chosen = chooser(step, raw, answers)
+            self._note(step, answers, chosen, raw)
+            going = ~torch.isin(chosen, self.ends)
+            if step + 1 == self.steps or not bool(going.any()):
+                break
+            next_tokens = torch.zeros_like(self.places).masked_scatter(live, chosen)
+            next_tokens = self._packed(live.masked_scatter(live, going), next_tokens)
+            logits = self._read(step, next_tokens)
+        rows = self.tokens[:, : step + 1].tolist()
+        ends = [first_stop(ids, self.stops) for ids in rows]
+        lengths = [len(ids) if end is None else end + 1 for ids, end in zip(rows, ends, strict=True)]
+        tables = (rows, self.logprobs.tolist(), self.entropies.tolist())
+        tokens, logprobs, entropies = ([values[:n] for values, n in zip(table, lengths, strict=True)] for table in tables)
+        return tokens, logprobs, entropies
+
+    def _note(self, step: int, answers: torch.Tensor, chosen: torch.Tensor, logits: torch.Tensor) -> None:
+        import torch
+
+        self.tokens[answers, step] = chosen
+        for some, ids, raw in zip(*(torch.split(t, ROWS) for t in (answers, chosen, logits)), strict=True):
+            logprobs = torch.log_softmax(raw.double(), dim=-1)
+            self.logprobs[some, step] = logprobs.gather(1, ids.unsqueeze(1)).squeeze(1)
+            self.entropies[some, step] = torch.special.entr(logprobs.exp()).sum(dim=-1)
+
+    def _packed(self, going: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """Close the gaps that ended answers leave; the tokens, so placed."""
+        import torch
+
+        left = going.sum(dim=1)
+        width = int(left.max())
+        order = (~going).int().argsort(dim=1, stable=True)[:, :width]
+        self.places = self.places.masked_fill(~going, _ENDED).gather(1, order)
+        tokens = tokens.gather(1, order)
+        busy = left > 0
+        if int(busy.sum()) <= _COMPACT * len(busy):
+            index = busy.nonzero().squeeze(1)
+            self.cache.batch_select_indices(index)
+            self.places, tokens, self.owner, self.numbers = (t[index] for t in (self.places, tokens, self.owner, self.numbers))
+            self.mask, self.lengths, self.offset = self.mask[index], self.lengths[index], self.offset[index]
+        return torch.where(self.places == _ENDED, 0, tokens)
+
+    def _read(self, step: int, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits (rows, width, vocabulary) after one more token of every answer."""
+        import torch
+
+        own = (self.lengths + step).unsqueeze(1).expand(-1, tokens.shape[1])
+        self.numbers = torch.cat([self.numbers, own], dim=1)
+        self.owner = torch.cat([self.owner, self.places], dim=1)
+        if self.network.side_by_side:
+            seen = (self.owner == _PROMPT).unsqueeze(1) | (self.owner.unsqueeze(1) == self.places.unsqueeze(2))
+            told = self.network.seen(seen, self.numbers, own)
+        else:
+            self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
+            told = self.mask.long()
+        return self.network(self.cache, told, own + self.offset.unsqueeze(1), tokens.shape[1], input_ids=tokens)
+
+
+_PROMPT, _PADDING, _ENDED = -1, -2, -3
+"""Owners of entries that are no answer's: the prompt, which all see; what is no token, which nobody does; what an ended answer read."""
+
+
+def first_stop(tokens: Sequence[int], stops: Collection[int]) -> int | None:
+    """Where the first token stands that ends an answer; None where none does."""
+    return next((i for i, token in enumerate(tokens) if token in stops), None)
+
+
+def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Log-probabilities of given tokens.
+
+    Args:
+        logits: (rows, keep, vocabulary), of the positions before the tokens, the last of them before each row's last token.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    found = []
+    for row, ids in enumerate(answers):
+        known = torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1)
+        found.append(known.gather(1, torch.tensor([list(ids)], device=known.device).T).squeeze(1).tolist())
+    return found
+
+
+def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Kullback-Leibler divergence in nats of one distribution over the next token from another, before each token of each answer.
+
+    Args:
+        seeing: logits (rows, keep, vocabulary) of the distribution that is expected under, ending where each row's answer ends.
+        blind: of the other.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    found = []
+    for row, ids in enumerate(answers):
+        p, q = (torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1) for logits in (seeing, blind))
+        found.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
+    return found
+
+
+def _positions(mask: torch.Tensor) -> torch.Tensor:
+    return (mask.long().cumsum(dim=1) - 1).clamp(min=0)
+
+
+def _left_padded(ids: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids, zeros before them, and which of them are tokens."""
+    import torch
+
+    width = max(map(len, ids))
+    tokens = torch.tensor([[0] * (width - len(row)) + list(row) for row in ids], device=device)
+    mask = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in ids], device=device)
+    return tokens, mask
+
+
+def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0) -> Any:
+    """Another cache of the same entries, or of some rows of them, with room for more; growing it leaves the first as it is."""
+    from transformers import DynamicCache
+
+    made = DynamicCache()
+    for layer in cache.layers:
+        other = _roomy()(room) if room else type(layer)()
+        other.lazy_initialization(layer.keys, layer.values)
+        other.keys = layer.keys if index is None else layer.keys.index_select(0, index)
+        other.values = layer.values if index is None else layer.values.index_select(0, index)
+        made.layers.append(other)
+    return made
+
+
+@cache
+def _roomy() -> type[Any]:
+    """A layer of the cache that is copied once to have room for what comes, not with every token."""
+    import torch
+    from transformers.cache_utils import DynamicLayer
+
+    class Roomy(DynamicLayer):  # type: ignore[misc]
+        keys: torch.Tensor
+        values: torch.Tensor
+
+        def __init__(self, room: int = 0) -> None:
+            super().__init__()
+            self.room = room
+            self.space: list[torch.Tensor] = []
+
+        def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
+            if not self.space or end > self.space[0].shape[2]:
+                self.space = [torch.cat([t, t.new_empty(*t.shape[:2], self.room, t.shape[3])], dim=2) for t in (self.keys, self.values)]
+            for space, states in zip(self.space, (key_states, value_states), strict=True):
+                space[:, :, start:end] = states
+            self.keys, self.values = (space[:, :, :end] for space in self.space)
+            return self.keys, self.values
+
+        def batch_select_indices(self, indices: torch.Tensor) -> None:
+            end = self.keys.shape[2]
+            self.space = [space.index_select(0, indices) for space in self.space or (self.keys, self.values)]
+            self.keys, self.values = (space[:, :, :end] for space in self.space)
+
+    return Roomy

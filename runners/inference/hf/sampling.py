@@ -1,0 +1,90 @@
+"""Which token comes next: the likeliest, or one drawn by a number that depends on nothing but seed, sample, draw and step.
+
+Lost without it: draws that can be resumed, added to and batched in any way. The numbers are numpy's Philox, a counter-based
+generator: the key is the request's stream (seed and sample), the counter starts at the draw, and the k-th number belongs to
+step k. A token is drawn by the inverse of the cumulative distribution, in double precision, so one number is one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+ROWS = 64
+"""Distributions over the vocabulary that are held in double precision at once."""
+
+
+def uniforms(stream: int, draw: int, steps: int) -> NDArray[np.float64]:
+    """The numbers in [0, 1) that choose a draw's tokens; those of fewer steps are the beginning of those of more.
+
+    Args:
+        stream: 128 bits from seed and sample.
+        draw: number of the sampled answer, from 1.
+        steps: how many tokens at most.
+    """
+    key = np.array([stream & (1 << 64) - 1, stream >> 64], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, draw])).random(steps)
+
+
+def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p: float) -> torch.Tensor:
+    """Tokens (rows) drawn from softmax(logits / temperature), (rows, vocabulary), by one number each.
+
+    Args:
+        logits: raw.
+        numbers: in [0, 1), double precision.
+        temperature: above 0.
+        top_p: of the distribution only the likeliest tokens that together have this probability; 1 = all.
+    """
+    import torch
+
+    found = []
+    for part, number in zip(torch.split(logits, ROWS), torch.split(numbers, ROWS), strict=True):
+        probabilities = torch.softmax(part.double() / temperature, dim=-1)
+        if top_p < 1:
+            probabilities = _nucleus(probabilities, top_p)
+        total = probabilities.cumsum(dim=-1)
+        found.append(torch.searchsorted(total, (number * total[:, -1]).unsqueeze(1), right=True).squeeze(1))
+    return torch.cat(found).clamp_(max=logits.shape[1] - 1)
+
+
+def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
+    ranked, order = probabilities.sort(dim=-1, descending=True, stable=True)
+    beyond = ranked.cumsum(dim=-1) - ranked >= top_p
+    return probabilities.scatter(-1, order, ranked.masked_fill(beyond, 0.0))
+
+
+class Chooser:
+    """Says for every row of a batch how its next token is found."""
+
+    def __init__(self, draws: Sequence[tuple[int, int]], steps: int, temperature: float, top_p: float, device: torch.device) -> None:
+        """
+        Args:
+            draws: for every row its stream and draw; draw 0 takes the likeliest token.
+            steps: how many tokens at most.
+            temperature: of drawn tokens.
+            top_p: of drawn tokens.
+            device: where the logits are.
+        """
+        import torch
+
+        numbers = np.stack([uniforms(stream, draw, steps) if draw else np.zeros(steps) for stream, draw in draws])
+        self.numbers = torch.from_numpy(numbers).to(device)
+        self.random = torch.tensor([draw > 0 for _, draw in draws], device=device)
+        self.any = any(draw > 0 for _, draw in draws)
+        self.temperature, self.top_p = temperature, top_p
+
+    def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """The next token of these rows, whose logits these are."""
+        import torch
+
+        likeliest = logits.argmax(dim=-1)
+        if not self.any:
+            return likeliest
+        sampled = drawn(logits, self.numbers[rows, step], self.temperature, self.top_p)
+        return torch.where(self.random[rows], sampled, likeliest)

@@ -1,0 +1,56 @@
+"""Weights of transformers models, read so that nothing is made up and nothing but the logits shapes an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runners.contracts.models import ModelError
+from runners.inference.hf.double import computing
+
+
+def read_weights(who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, **more: Any) -> tuple[Any, set[int]]:
+    """A decoder-only model for inference, and the tokens that end its turn.
+
+    Args:
+        who: names the model in messages.
+        loader: an `AutoModelFor...`.
+        place: what `from_pretrained` is told of where it is.
+        dtype: of the weights.
+        tokenizer: whose end of sequence is a stop, too.
+        more: further arguments of `from_pretrained`.
+
+    Raises:
+        ModelError: the files cannot be read, lack weights that transformers would otherwise fill with random numbers, or are of an
+            encoder-decoder.
+    """
+    from transformers import GenerationConfig
+
+    module = whole_module(who, loader, place, dtype, **more)
+    if module.config.is_encoder_decoder:
+        raise ModelError(f"{who}: {type(module).__name__} is an encoder-decoder; expected a decoder-only model")
+    ends = module.generation_config.eos_token_id
+    stops = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
+    # Nothing of the shipped generation settings but the stops: a repetition penalty would be a change of the logits.
+    module.generation_config = GenerationConfig(eos_token_id=sorted(stops) or None, pad_token_id=tokenizer.pad_token_id)
+    return module, stops
+
+
+def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **more: Any) -> Any:
+    """A module for inference, all of whose weights are in its files.
+
+    Raises:
+        ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
+    """
+    import torch
+
+    try:
+        with computing(dtype):
+            module, found = loader.from_pretrained(
+                **place, dtype=getattr(torch, dtype), use_safetensors=True, output_loading_info=True, **more
+            )
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
+        raise ModelError(f"{who}: its weights cannot be read: {error}") from error
+    absent = sorted({str(name) for kind in ("missing_keys", "mismatched_keys") for name in found.get(kind) or ()})
+    if absent:
+        raise ModelError(f"{who}: weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}")
+    return module.eval()

@@ -1,0 +1,214 @@
+"""Batches through a model under Lightning's `Trainer.predict`, each stored before the next begins.
+
+Lightning brings the devices and processes; loader threads decode, perturb, tokenise and process pictures while the device
+works on the batch before. A batch for which memory is too small is cut in two, and so are all of its kind after it.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.models import Encoded, Part, as_kept
+from runners.inference import distributed
+from runners.inference.batch_plan import Batch, Work, requests, stored
+from runners.inference.devices import out_of_memory
+from runners.runtime.prefetch import ahead
+from runners.runtime.progress import progress
+from runners.runtime.stage import StageError
+from runners.store.answers import Store
+
+if TYPE_CHECKING:
+    from runners.inference.requests import Asker
+
+_LOADERS = 4
+"""Threads that prepare batches, where the settings leave the number open: each holds a batch of pictures in memory."""
+
+
+def module_of(asker: Asker) -> Any:
+    """The model's weights, read once for an asker."""
+    if asker.module is None:
+        asker.module = asker.model.load()
+    return asker.module
+
+
+def answer_all(asker: Asker, store: Store, work: Work, together: bool = False) -> None:
+    """Answer every batch and store it.
+
+    Args:
+        asker: makes the requests.
+        store: takes the answers.
+        work: what is missing.
+        together: share it with the stage's other processes, as the settings say.
+
+    Raises:
+        KeyboardInterrupt: the user asked to stop; what was answered is stored.
+        StageError: a single prompt needs more memory than there is.
+    """
+    how = distributed.manner(asker.stage.settings, together)
+    # Others that were started with us wait to be told, also that there is nothing to do; those we would start need not be.
+    if work.batches or (how not in (distributed.ALONE, distributed.DEVICE_MAP) and "WORLD_SIZE" in os.environ):
+        _run(asker, store, work, how)
+
+
+def follow(asker: Asker, store: Store) -> None:
+    """Answer this process's share of what the first one has planned."""
+    _run(asker, store, Work(()), distributed.manner(asker.stage.settings, together=True))
+
+
+def _run(asker: Asker, store: Store, work: Work, how: str) -> None:
+    import lightning
+
+    settings = asker.stage.settings
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings(), progress(settings, "answering", sum(len(b.places) for b in work.batches)) as advance:
+        warnings.filterwarnings("ignore", module="lightning")
+        trainer = lightning.Trainer(
+            **distributed.trainer_arguments(settings, how),
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+        )
+        try:
+            trainer.predict(_answering()(asker, store, work, how, advance), return_predictions=False)
+        except SystemExit as error:  # what Lightning makes of Ctrl-C
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            raise
+
+
+def _answering() -> Any:
+    """The Lightning module; a function, so that importing this file does not import Lightning."""
+    import lightning
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Pieces(IterableDataset[Any]):
+        def __init__(self, loader: Loader, batches: Sequence[Batch], workers: int) -> None:
+            self.loader, self.batches, self.workers = loader, batches, workers
+
+        def __iter__(self) -> Iterator[list[tuple[Batch, Encoded]]]:
+            return ahead(self.loader, self.batches, self.workers, depth=1)
+
+    class Answering(lightning.LightningModule):  # type: ignore[misc]
+        def __init__(self, asker: Asker, store: Store, work: Work, how: str, advance: Any) -> None:
+            super().__init__()
+            self.asker, self.store, self.work, self.how, self.advance = asker, store, work, how, advance
+
+        def setup(self, stage: str) -> None:
+            told = self.trainer.strategy.broadcast(replace(self.work) if self.trainer.is_global_zero else None)
+            self.work.batches, self.work.limits, self.work.notes = told.batches, told.limits, told.notes
+            spread = self.how in distributed.SPREAD
+            self.mine = self.work.batches if spread else self.work.batches[self.trainer.global_rank :: self.trainer.world_size]
+            self.writes = not spread or self.trainer.is_global_zero
+            if spread and self.mine:
+                self.placed = [
+                    distributed.place(self.asker.model, self.how, self.trainer.strategy.root_device, self.trainer.local_rank)
+                ]  # hidden from Lightning
+            elif self.mine:
+                self.network = module_of(self.asker)
+            pinned = self.trainer.strategy.root_device.type == "cuda"
+            self.loader = Loader(self.asker, self.store, self.work, pinned, skip=not spread)
+
+        def predict_dataloader(self) -> Any:
+            threads = self.asker.stage.settings.workers or min(_LOADERS, len(os.sched_getaffinity(0)))
+            return DataLoader(Pieces(self.loader, self.mine, threads), batch_size=None)
+
+        def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
+            return batch  # the model moves its tensors; the requests stay
+
+        def predict_step(self, pieces: list[tuple[Batch, Encoded | None]], batch_idx: int) -> None:
+            waiting = deque(pieces)
+            while waiting:
+                batch, encoded = waiting.popleft()
+                limit = self.work.limit(batch)
+                if len(batch.places) > limit:
+                    waiting.extendleft((piece, None) for piece in reversed(batch.cut(limit)))
+                    continue
+                made = self.answers(batch, encoded or self.loader.encoded(batch))
+                if made is None:
+                    gc.collect()
+                    if torch.cuda.is_available():
+                        torch.cuda.empty_cache()
+                    waiting.appendleft((batch, None))
+                    continue
+                self.keep(batch, made)
+                self.advance(len(batch.places))
+
+        def answers(self, batch: Batch, encoded: Encoded) -> list[dict[str, Part]] | None:
+            """None where memory was too small for it."""
+            try:
+                return list(self.asker.model.answer(encoded, self.asker.decoding))
+            except Exception as error:
+                if not out_of_memory(error):
+                    names = ", ".join(map(self.asker.name, batch.places))
+                    error.add_note(f"in the batch of samples {names}; all batches before it are stored")
+                    raise
+                if len(batch.places) == 1:
+                    raise StageError(_too_big(self.asker, batch, error)) from error
+                self.work.halve(batch)
+                if self.how in (
+                    distributed.TENSOR_PARALLEL,
+                    distributed.FSDP,
+                ):  # the others wait within this batch and cannot be called back
+                    raise StageError(
+                        f"memory was too small for {len(batch.places)} prompts at once; run it again: it goes on with half"
+                    ) from error
+                return None
+
+        def keep(self, batch: Batch, made: list[dict[str, Part]]) -> None:
+            if self.writes:
+                wanted = [(place, part, answer) for place, answer in zip(batch.places, made, strict=True) for part in batch.parts]
+                keys = [self.asker.key(place, part) for place, part, _ in wanted]
+                self.store.put(keys, [part for _, part, _ in wanted], [as_kept(part, answer[part]) for _, part, answer in wanted])
+
+        def on_predict_end(self) -> None:
+            self.trainer.strategy.barrier("answered")
+
+    return Answering
+
+
+class Loader:
+    """Makes batches ready, on threads of its own."""
+
+    def __init__(self, asker: Asker, store: Store, work: Work, pinned: bool, skip: bool) -> None:
+        """
+        Args:
+            asker: makes the requests.
+            store: has the greedy answers that signals are about.
+            work: how much fits at once.
+            pinned: put tensors where a GPU can fetch them while it computes.
+            skip: leave out pieces that are stored already, of a batch that was cut and then killed.
+        """
+        self.asker, self.store, self.work, self.pinned, self.skip = asker, store, work, pinned, skip
+
+    def __call__(self, batch: Batch) -> list[tuple[Batch, Encoded]]:
+        pieces = batch.cut(self.work.limit(batch))
+        if self.skip and len(pieces) > 1:
+            pieces = [piece for piece in pieces if not stored(self.asker, piece, self.store).all()]
+        return [(piece, self.encoded(piece)) for piece in pieces]
+
+    def encoded(self, batch: Batch) -> Encoded:
+        made: Encoded = self.asker.model.encode(requests(self.asker, self.store, batch.places, batch.parts))
+        if not self.pinned:
+            return made
+        return replace(made, tensors={n: t.pin_memory() if hasattr(t, "pin_memory") else t for n, t in made.tensors.items()})
+
+
+def _too_big(asker: Asker, batch: Batch, error: BaseException) -> str:
+    (place,) = batch.places
+    dataset, variant = asker.datasets[place.dataset].name, asker.variants[place.variant].name
+    return (
+        f"{dataset}: sample '{asker.name(place)}', variant {variant}: needs more memory than there is even alone ({error}); "
+        "take a smaller dtype or model, fewer draws, or several devices (strategy `device_map` or `tensor_parallel`); "
+        "all answers before it are kept"
+    )

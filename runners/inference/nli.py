@@ -1,0 +1,114 @@
+"""Asking an NLI model: two rules before any model, and every different pair asked once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from registry.plugins.rule import load_chosen
+from runners.contracts.nli import Engine, Floats, Logits, NliContext, NliError, Pair
+from runners.runtime.progress import progress
+from runners.store.inferences import Inferences
+
+CACHE = Path(".qualm") / "nli"
+
+
+ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2
+
+
+SURE = 50.0
+"""A logit this far above another makes its probability 1 in float64, and keeps every ratio defined."""
+
+
+FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 0.0, SURE)
+"""The logits of a pair that is told by a rule and not by a model."""
+
+
+class Nli:
+    """An engine behind the two rules and the cache: any number of pairs, each different one inferred once."""
+
+    def __init__(self, engine: Engine, context: NliContext, cache: Path = CACHE) -> None:
+        self.engine, self.settings, self.counters = engine, context.settings, context.counters
+        self._kept = Inferences(cache, engine.identity)
+
+    def logits(self, pairs: Sequence[Pair]) -> Floats:
+        """(n, 3) logits of each pair, in order.
+
+        Raises:
+            NliError: the engine failed; what it had inferred is kept, and is not asked again.
+        """
+        numbers: dict[Pair, int] = {}
+        place = np.fromiter((numbers.setdefault(pair, len(numbers)) for pair in pairs), np.int64, len(pairs))
+        distinct = list(numbers)
+        found = np.empty((len(distinct), 3))
+        ruled = [_ruled(*pair) for pair in distinct]
+        for i, known in enumerate(ruled):
+            if known is not None:
+                found[i] = known
+        asked = [i for i, known in enumerate(ruled) if known is None]
+        if asked:
+            found[asked] = self._asked([distinct[i] for i in asked])
+        self.counters["nli pairs"] += len(pairs)
+        self.counters["nli pairs same as another"] += len(pairs) - len(distinct)
+        self.counters["nli pairs told by rule"] += len(distinct) - len(asked)
+        return found[place]
+
+    def _asked(self, pairs: list[Pair]) -> Floats:
+        """Logits of distinct pairs, from the cache or the engine."""
+        if not self.engine.identity:
+            found = np.empty((len(pairs), 3))
+            for done in self.engine.infer(pairs):
+                found[[i for i, _ in done]] = [logits for _, logits in done]
+            return found
+        keys = [pair_key(*pair) for pair in pairs]
+        missing = [i for i, key in enumerate(keys) if key not in self._kept]
+        self.counters["nli pairs stored"] += len(pairs) - len(missing)
+        if missing:
+            with progress(self.settings, f"asking {self.engine.name}", len(missing)) as advance:
+                for done in self.engine.infer([pairs[i] for i in missing]):
+                    self._keep([keys[missing[i]] for i, _ in done], [logits for _, logits in done])
+                    self.counters["nli pairs computed"] += len(done)
+                    advance(len(done))
+        return self._kept.take(keys)
+
+    def _keep(self, keys: list[bytes], logits: list[Logits]) -> None:
+        try:
+            self._kept.put(keys, logits)
+        except OSError as error:
+            raise NliError(
+                f"{self.engine.name}: {len(keys)} inferences cannot be kept in {self._kept.folder} ({error}); all before them are. "
+                "Make room and run again"
+            ) from error
+
+
+def open_nli(chosen: Any, context: NliContext, cache: Path = CACHE) -> Nli:
+    """What a `Chosen` parameter of kind `nli` names, with its cache.
+
+    Raises:
+        NliError: it cannot be opened.
+    """
+    return Nli(load_chosen("nli", chosen)(context), context, cache)
+
+
+def probabilities(logits: Floats) -> Floats:
+    """Softmax over the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    found: Floats = powers / powers.sum(axis=-1, keepdims=True)
+    return found
+
+
+def pair_key(premise: str, hypothesis: str) -> bytes:
+    """128 bits of the SHA-256 over both texts, each with its length so that no two pairs are spelt alike."""
+    first, second = premise.encode("utf-8", "surrogatepass"), hypothesis.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(b"%d %d " % (len(first), len(second)) + first + second).digest()[:16]
+
+
+def _ruled(premise: str, hypothesis: str) -> Logits | None:
+    """The logits of a pair that no model is asked about."""
+    if premise.strip() == hypothesis.strip():
+        return FOLLOWS
+    return None if premise.strip() and hypothesis.strip() else CONTRADICTS

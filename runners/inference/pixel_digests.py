@@ -1,0 +1,118 @@
+"""What pictures were seen to be: digest and size of the pixels that a variant makes of an encoded picture, remembered.
+
+Lost without it: a run with nothing to do decodes and perturbs every picture only to find that out. An entry's key is a digest
+of all that the pixels depend on: the encoded bytes, the code and libraries that decode and perturb, arguments, seed, sample.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from registry.formats import pictures
+from runners.data import dataset as inputs
+from runners.data.dataset import Variant
+from runners.runtime.code_digest import engine_digest, file_digest, imported_versions
+from runners.runtime.stage import LOCAL
+from runners.store import answers
+from runners.store.segments import Segments
+
+ROOT = LOCAL / "seen"
+SCHEMA = pa.schema(
+    [("key", pa.binary(32)), ("pixels", pa.string()), ("width", pa.int32()), ("height", pa.int32()), ("question", pa.string())]
+)
+MANY_FILES, MANY_ENTRIES = 8, 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a model would be shown of one sample under one variant."""
+
+    pixels: str
+    """See `runners.store.answers.pixel_digest`."""
+    size: tuple[int, int]
+    question: str | None
+    """As a cross-modal perturbation made it; None where the variant does not read the picture to change the question."""
+
+
+class Seen:
+    """The sights of one dataset."""
+
+    def __init__(self, dataset: Path, variants: list[Variant], seed: int) -> None:
+        self._segments = Segments(ROOT / hashlib.sha256(str(dataset).encode()).hexdigest()[:16], SCHEMA)
+        self._codes = [_code(variant, seed) for variant in variants]
+        self._known: dict[bytes, Sight] = {}
+        self._new: dict[bytes, Sight] = {}
+        self._used: set[bytes] = set()
+        self._names = self._segments.names()
+        for name in self._names:
+            table = self._segments.read(name)
+            for row in table.to_pylist() if table is not None else ():
+                self._known[row["key"]] = Sight(row["pixels"], (row["width"], row["height"]), row["question"])
+
+    def key(self, variant: int, encoded: bytes, sample_id: str, question: str) -> bytes | None:
+        """Of a sample under one of the variants; None where a sight cannot be remembered.
+
+        Args:
+            variant: its number.
+            encoded: digest of the picture's file.
+            sample_id: which chance depends on.
+            question: which a cross-modal perturbation may read.
+        """
+        code, random, reads = self._codes[variant]
+        if code is None:
+            return None
+        return hashlib.sha256(code + encoded + json.dumps([sample_id if random else None, question if reads else None]).encode()).digest()
+
+    def get(self, key: bytes | None) -> Sight | None:
+        """What was seen, if it was."""
+        found = self._known.get(key) if key is not None else None
+        if found is not None and key is not None:
+            self._used.add(key)
+        return found
+
+    def add(self, key: bytes | None, sight: Sight) -> None:
+        """Remember."""
+        if key is not None:
+            self._known[key] = self._new[key] = sight
+            self._used.add(key)
+
+    def save(self) -> None:
+        """Write what is new; where there are many files, one in their place."""
+        if not self._new:
+            return
+        if len(self._names) < MANY_FILES:
+            self._write(self._new)
+            return
+        small = len(self._known) <= MANY_ENTRIES
+        self._write(self._known if small else {key: self._known[key] for key in self._used})
+        for name in self._names:
+            (self._segments.folder / name).unlink(missing_ok=True)
+
+    def _write(self, entries: dict[bytes, Sight]) -> None:
+        rows = [{"key": k, "pixels": s.pixels, "width": s.size[0], "height": s.size[1], "question": s.question} for k, s in entries.items()]
+        self._segments.write(pa.Table.from_pylist(rows, schema=SCHEMA))
+
+
+@cache
+def _behind(module: str) -> str:
+    """The code of a perturbation and the versions of what it imports."""
+    return json.dumps([engine_digest(module), imported_versions(module)], sort_keys=True)
+
+
+def _code(variant: Variant, seed: int) -> tuple[bytes | None, bool, bool]:
+    """Digest of the code and settings behind a variant's pictures, whether they depend on the sample, and on its question."""
+    decoding = [file_digest(Path(file)) for file in (pictures.__file__, inputs.__file__, answers.__file__)]
+    if variant.modality not in ("image", "cross") or variant.made is not None:  # pixels are those of the file
+        return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
+    if not variant.module:
+        return None, True, True
+    material = json.dumps(
+        [decoding, _behind(variant.module), variant.name, variant.modality, dict(variant.args or {}), seed], sort_keys=True, default=str
+    )
+    return hashlib.sha256(material.encode()).digest(), True, variant.modality == "cross"

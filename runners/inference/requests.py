@@ -1,0 +1,248 @@
+"""What is asked of a model: every sample under every variant, and the key in the store of every part of its answer."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from registry.plugins.column_names import IN_WORDS
+from runners.contracts.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, Decoding, Part, Request, draw_of, draw_part, is_signal
+from runners.data.dataset import BrokenSample, Dataset, Item, Variant
+from runners.inference.pixel_digests import Seen, Sight
+from runners.prompts.question import messages
+from runners.runtime.prefetch import ahead
+from runners.runtime.progress import progress
+from runners.runtime.stage import Stage, StageError
+from runners.store.answers import base_key, manner, part_key, pixel_digest
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4
+"""For models that do not tell lengths: roughly what makes a token of the common families."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One sample under one variant: where it is, and what the keys of its answer's parts are made from."""
+
+    dataset: int
+    row: int
+    variant: int
+    base: bytes
+    """See `runners.store.answers.base_key`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A place, and what planning and tables want to know of it."""
+
+    place: Place
+    options: int
+    pixels: str
+    """Digest of the picture; empty without one."""
+    length: int
+    """Of the prompt, picture included, in about tokens."""
+    input_digest: str
+    """Of what the model sees."""
+
+
+class _Start:
+    """What variants of a sample are made from, its picture's file digested and decoded once for all of them, and only if need be."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+
+    def other(self, item: Item | None) -> _Start | None:
+        """Another beginning; this one's picture, where it is the same."""
+        if item is None or item.data != self.item.data:
+            return None if item is None else _Start(item)
+        same = copy.copy(self)
+        same.item = item
+        return same
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.item.data or b"").digest()
+
+    @cached_property
+    def picture(self) -> Image | None:
+        return self.item.image()
+
+
+class Asker:
+    """Turns samples into keys and requests, the same ones every time it is asked."""
+
+    def __init__(
+        self, model: Any, engine: str, datasets: list[Dataset], variants: list[Variant], needs: frozenset[str], stage: Stage
+    ) -> None:
+        self.model, self.engine, self.datasets, self.variants, self.needs, self.stage = model, engine, datasets, variants, needs, stage
+        given = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
+        self.decoding = Decoding(**given)
+        self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
+        self.module: Any = None
+        """The model's weights, once they are read."""
+        self._seen: list[Seen] = []
+        self._manners: dict[tuple[str, int], bytes] = {}
+        self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
+        self._misfit: Callable[[str, bool], str] = getattr(model, "misfit", lambda prompt, image: "")
+
+    def survey(self) -> tuple[list[Cell], list[str]]:
+        """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
+        self._seen = [Seen(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
+        rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
+        cells: list[Cell] = []
+        broken: list[str] = []
+        settings = self.stage.settings
+        with progress(settings, "looking up", len(rows)) as advance:
+            for found in ahead(self._examine, rows, settings.workers):
+                advance()
+                if isinstance(found, BrokenSample):
+                    print(f"{self.stage.key}: {found}", file=sys.stderr, flush=True)
+                    broken.append(str(found))
+                    continue
+                cells += (cell for cell in found if isinstance(cell, Cell))
+                self.stage.count(**Counter(note for note in found if isinstance(note, str)))
+        for seen in self._seen:
+            seen.save()
+        return cells, broken
+
+    def name(self, place: Place) -> str:
+        """The sample's id."""
+        return str(self.datasets[place.dataset].samples[place.row]["sample_id"])
+
+    def parts(self, options: int) -> tuple[str, ...]:
+        """What is wanted of one question."""
+        if options:
+            return (ANSWER,) if self.stage.params.get(IN_WORDS) else (OPTIONS,)
+        signals = [name for name, columns in PARTS.items() if is_signal(name) and self.needs.intersection(columns)]
+        return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
+
+    def key(self, place: Place, part: str) -> bytes:
+        """The key of one part of the answer."""
+        options = self._options(place) if part == OPTIONS else 0
+        how = self._manners.get((part, options)) or self._manners.setdefault((part, options), self._manner(part, options))
+        return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0)
+
+    def _manner(self, part: str, options: int) -> bytes:
+        how = self.decoding
+        if part == OPTIONS:
+            return manner(part, {"method": "choice", "options": options})
+        greedy = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
+        drawn = {"temperature": how.temperature, "top_p": how.top_p}
+        if draw_of(part):
+            return manner(part, {**greedy, "method": "sample", **drawn})
+        return manner(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy)
+
+    def request(self, place: Place, parts: Sequence[str], given: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
+        """The request for some parts of an answer, made anew and held to its key.
+
+        Args:
+            place: of the sample and variant.
+            parts: what is wanted.
+            given: the greedy answer, where it is known.
+            drawn: sampled answers by number, likewise.
+
+        Raises:
+            StageError: it is not the one that was surveyed, so its answer would be stored under a wrong key.
+        """
+        dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
+        try:
+            item = variant.item(dataset, place.row)
+            applied = item and variant.apply(self.stage.seed, item, item.image())
+        except BrokenSample as error:
+            raise StageError(f"{error}; it could be read a moment ago") from error
+        picture, question = applied or (None, "")
+        prompt = self._prompt(dataset, place.row, question, picture is not None)
+        pixels = "" if picture is None else pixel_digest(picture)
+        if self._base(prompt, pixels, question) != place.base:
+            raise StageError(
+                f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: twice perturbed, it came out differently; "
+                "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
+            )
+        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, given, drawn or {})
+
+    def _examine(self, place: tuple[int, int]) -> list[Cell | str] | BrokenSample:
+        number, row = place
+        try:
+            return list(self._cells(number, row))
+        except BrokenSample as error:
+            return error
+
+    def _cells(self, number: int, row: int) -> Iterator[Cell | str]:
+        """The cells of a sample, and words for what is to be counted of it."""
+        dataset = self.datasets[number]
+        own = _Start(dataset.item(row))
+        prompts: dict[tuple[str, bool], str] = {}
+        clean = ""
+        for index, variant in enumerate(self.variants):
+            if not variant.fits(own.item.data is not None):
+                yield "dropped (no image to perturb)"
+                continue
+            start = own if variant.made is None else own.other(variant.item(dataset, row))
+            look = None if start is None else self._look(self._seen[number], index, start)
+            if look is None:
+                yield f"dropped ({variant.name}: not applicable)"
+                continue
+            sight, question = look
+            shown = (question, sight is not None)
+            if shown not in prompts:
+                prompts[shown] = self._prompt(dataset, row, *shown)
+                if misfit := self._misfit(prompts[shown], sight is not None):
+                    raise BrokenSample(f"{own.item.where}, variant {variant.name}: {misfit}")
+            prompt = prompts[shown]
+            pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
+            where = Place(number, row, index, self._base(prompt, pixels, question))
+            told = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
+            yield Cell(where, self._options(where), pixels, self._length(prompt, size), told)
+            if not variant.modality:
+                clean = told
+            elif told == clean:
+                yield f"unchanged by {variant.name}"
+
+    def _look(self, seen: Seen, index: int, start: _Start) -> tuple[Sight | None, str] | None:
+        """What a variant makes of a sample: its picture, if it has one, and question; None where it cannot be applied."""
+        variant, item = self.variants[index], start.item
+        key = None if item.data is None else seen.key(index, start.digest, item.sample_id, item.question)
+        sight = seen.get(key)
+        if sight is not None and (variant.modality != "text" or variant.function is None):
+            return sight, item.question if sight.question is None else sight.question
+        if sight is not None:
+            applied = variant.apply(self.stage.seed, item, None)
+            return None if applied is None else (sight, applied[1])
+        applied = variant.apply(self.stage.seed, item, start.picture)
+        if applied is None:
+            return None
+        picture, question = applied
+        if picture is not None:
+            crossed = variant.modality == "cross" and variant.made is None
+            sight = Sight(pixel_digest(picture), picture.size, question if crossed else None)
+            seen.add(key, sight)
+        return sight, question
+
+    def _prompt(self, dataset: Dataset, row: int, question: str, image: bool) -> str:
+        sample = dataset.samples[row]
+        try:
+            return str(self.model.render(messages(question, sample["choices"] or (), image=image)))
+        except ValueError as error:
+            raise StageError(f"{dataset.name}: sample '{sample['sample_id']}': {error}") from error
+
+    def _base(self, prompt: str, pixels: str, question: str) -> bytes:
+        return base_key(self.model.digest, self.engine, prompt, pixels or None, question)
+
+    def _options(self, place: Place) -> int:
+        return len(self.datasets[place.dataset].samples[place.row]["choices"] or ())
+
+    def _stream(self, place: Place) -> int:
+        """128 bits that seed the draws."""
+        return int.from_bytes(hashlib.sha256(f"{self.stage.seed}\0{self.name(place)}".encode()).digest()[:16], "big")
+
+
+def _length(prompt: str, size: tuple[int, int] | None) -> int:
+    return len(prompt) // _CHARACTERS_A_TOKEN + (0 if size is None else size[0] * size[1] // _PIXELS_A_TOKEN)

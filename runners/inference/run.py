@@ -1,0 +1,126 @@
+"""Answers of a model to every sample of some datasets under every variant, from the sample-level store or computed now.
+
+First every prompt and every picture is digested and looked up in the store; then what is missing is answered in planned
+batches (`runners.inference.batch_plan`) under Lightning's `Trainer.predict`, each stored before the next begins; then the tables are made
+from the store alone. So a killed run goes on where it was, and its tables are those of an undisturbed one. The `infer` stage
+asks so, and the `finetune` stage where a recipe wants to know what its base model says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from runners.contracts.models import ANSWER, OPTIONS, Remote, draw_of, is_signal
+from runners.data.dataset import Dataset, Variant
+from runners.inference import batch_plan
+from runners.inference.batch_size import sizes
+from runners.inference.local import answer_all, follow
+from runners.inference.remote import ask_all
+from runners.inference.requests import Asker
+from runners.inference.tabulate import table
+from runners.runtime.code_digest import engine_digest
+from runners.runtime.settings import is_first
+from runners.runtime.stage import Stage, StageError
+from runners.store.answers import LostError, Store
+from runners.store.maintenance import tidy
+
+_LATE_SECONDS = 90.0
+"""Within which a shared file system shows what another machine has written."""
+
+
+def answer_tables(
+    model: Any,
+    module: str,
+    datasets: list[Dataset],
+    variants: list[Variant],
+    needs: frozenset[str],
+    stage: Stage,
+    label: str = "",
+    together: bool = False,
+) -> list[pa.Table]:
+    """GENERATIONS of each dataset, rows in its order.
+
+    Args:
+        model: a `runners.contracts.models.Model` or `Remote`.
+        module: dotted name of its plugin, whose code is part of every key.
+        datasets: what is asked.
+        variants: under which perturbations.
+        needs: which columns, and `draws`.
+        stage: `max_new_tokens` and what else decodes, seed, settings; its counters are raised.
+        label: the model's name in the spec, for `qualm cache du`.
+        together: share the work with the stage's other processes, as the settings say; all but the first get no tables.
+
+    Raises:
+        StageError: samples that cannot be asked; all others are answered and kept.
+    """
+    engine = engine_digest(module)
+    asker = Asker(model, engine, datasets, variants, needs, stage)
+    about = {"label": label, "plugin": module}
+    store = Store(Path(stage.settings.store), model.digest, engine, about, stage.key, stage.settings.workers)
+    if together and not is_first():
+        if not isinstance(model, Remote):
+            follow(asker, store)
+        return []
+    cells, broken = asker.survey()
+    found = batch_plan.look_up(asker, cells, store)
+    _count(stage, found)
+    if isinstance(model, Remote):  # by one process, with as many requests at a time as the server takes
+        ask_all(asker, store, found.missing)
+    else:
+        work = batch_plan.Work(())
+        if found.missing:
+            work = batch_plan.PlanFile(asker, cells).work(asker, found.missing, store, sizes(asker, store, together))
+        answer_all(asker, store, work, together)
+    if broken:
+        more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
+        raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)
+    if together:
+        _wait_for_others(asker, found, store)
+    store.refresh()
+    try:
+        tables = [table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
+    except LostError as error:
+        raise StageError(f"{error}; run it again, and they are computed again") from error
+    batch_plan.forget(stage)
+    tidy(store.folder)
+    return tables
+
+
+def _count(stage: Stage, found: batch_plan.Found) -> None:
+    """What is computed and what is taken from the store, by kind: answers, draws, signals about the answers."""
+    computed: dict[str, int] = {}
+    for task in found.missing:
+        for part in task.parts:
+            computed[part] = computed.get(part, 0) + 1
+    for kind, belongs in _KINDS.items():
+        now, before = (sum(n for part, n in counts.items() if belongs(part)) for counts in (computed, found.stored))
+        if now or before:
+            stage.count(**{f"{kind} computed": now, f"{kind} stored": before})
+    if found.repeats:
+        stage.count(**{"same as another": found.repeats})
+
+
+_KINDS: dict[str, Callable[[str], bool]] = {
+    "answers": lambda part: part in (ANSWER, OPTIONS),
+    "draws": lambda part: draw_of(part) > 0,
+    "signals": is_signal,
+}
+
+
+def _wait_for_others(asker: Asker, found: batch_plan.Found, store: Store) -> None:
+    """Until all that was planned is seen here: a shared file system may show it late."""
+    keys = [asker.key(task.cell.place, part) for task in found.missing for part in task.parts]
+    deadline = time.monotonic() + _LATE_SECONDS
+    while not store.has(keys).all():
+        if time.monotonic() > deadline:
+            raise StageError(
+                f"{int((~store.has(keys)).sum())} answers that other processes computed are not in {store.folder}; "
+                "all machines must see the same folder there (setting `store`); run it again to go on"
+            )
+        time.sleep(0.2)
+        store.refresh()

@@ -1,0 +1,46 @@
+"""The thresholding baseline of CertainlyUncertain. Chandu et al., 2025 (ICLR)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from runners.contracts.abstentions import Answers, Rule
+
+CITES = ["chandu2025certainlyuncertain"]
+
+PAPER = np.array([*range(10, 100, 10), *range(91, 100)]) / 100
+"""Nine tenths, then nine hundredths above nine tenths: 18 thresholds."""
+
+
+def thresholding(
+    fit: Answers,
+    *,
+    criterion: Literal["lave_idk_accuracy", "confidence_weighted_accuracy"] = "lave_idk_accuracy",
+    grid: Literal["paper", "exact"] = "paper",
+) -> Rule:
+    """The threshold under which the answers it was chosen on score best; of equals the smallest, which answers most.
+
+    No promise for other questions: the choice may have followed chance. The paper chose on the test split itself; here
+    that is `fit: test`, and labelled optimistic.
+
+    Args:
+        criterion: What is maximised (the paper does not say): accuracy with refusals, or the same weighted by confidence.
+        grid: `paper`: .1, .2, ... .9, .91, ... .99. `exact`: 0, every confidence that occurs, and just above the highest.
+    """
+    if not len(fit):
+        return Rule(np.nan, "Nothing to choose a threshold on.", attained=False)
+    offered = PAPER if grid == "paper" else np.unique([0.0, *fit.confidence, np.nextafter(fit.confidence.max(), 2.0)])
+    values = np.array([_value(fit.after(t), criterion) for t in offered])
+    best = int(np.flatnonzero(values >= values.max() - 1e-12)[0])
+    what = {"lave_idk_accuracy": "accuracy with refusals"}.get(criterion, "confidence-weighted accuracy")
+    said = f"{what} {values[best]:.3f} on the {len(fit):,} answers it was chosen on; no promise beyond."
+    return Rule(float(offered[best]), f"Answers below {offered[best]:.4g} decline: {said}")
+
+
+def _value(answers: Answers, criterion: str) -> float:
+    if criterion == "lave_idk_accuracy":
+        return float(answers.correct.mean())
+    right = answers.correct > 0
+    return float(np.where(right, answers.correct * answers.confidence, -answers.confidence).mean())

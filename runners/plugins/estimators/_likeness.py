@@ -1,0 +1,70 @@
+"""How alike the drawn answers to one question are, as a matrix: what deg_mat, eigenvalue, eccentricity and others are computed from.
+
+Every sample's different texts are compared once and all samples together, so that a model of inference sees large batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runners.contracts.estimators import EstimatorContext, Floats, Texts
+from runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli, probabilities
+
+Similarity = Literal["entailment", "contradiction", "jaccard"]
+
+
+def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any) -> list[Floats]:
+    """For each sample (N, N) in [0, 1]: how like draw j is to draw i, 1 on the diagonal.
+
+    Args:
+        context: of the run.
+        texts: the draws of each sample.
+        similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 less that of a contradiction. `jaccard`:
+            shared words over all words.
+        nli: the model of inference that a spec names; not opened for `jaccard`.
+    """
+    if similarity == "jaccard":
+        return [jaccard(t) for t in texts]
+    chances = [probabilities(logits) for logits in inferred(context.nli(nli), texts)]
+    return [p[..., ENTAILMENT] if similarity == "entailment" else 1.0 - p[..., CONTRADICTION] for p in chances]
+
+
+def inferred(nli: Nli, texts: Texts) -> list[Floats]:
+    """For each sample (N, N, 3) logits with draw i as premise and draw j as hypothesis."""
+    different = [list(dict.fromkeys(t)) for t in texts]
+    logits = nli.logits([(a, b) for d in different for a in d for b in d])
+    found, start = [], 0
+    for own, d in zip(texts, different, strict=True):
+        square = logits[start : start + len(d) ** 2].reshape(len(d), len(d), 3)
+        start += len(d) ** 2
+        place = places(own, d)
+        found.append(square[np.ix_(place, place)])
+    return found
+
+
+def places(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:
+    """Where each text stands among the different ones."""
+    number = {text: i for i, text in enumerate(different)}
+    return np.array([number[text] for text in texts], dtype=np.int64)
+
+
+def jaccard(texts: Sequence[str]) -> Floats:
+    """(N, N) shared words over all words, in lower case and parted at white space; texts without any word are like each other only."""
+    words = [frozenset(text.lower().split()) for text in texts]
+    return np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in words] for a in words])
+
+
+def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues, ascending, and eigenvectors (columns) of the normalised graph Laplacian I - D^(-1/2) W D^(-1/2).
+
+    W is the likeness in both directions on average, D its row sums. Eigenvalues lie in [0, 2]; as many are 0 as there are groups
+    without any likeness between them.
+    """
+    weights = (likeness + likeness.T) / 2
+    scale = 1.0 / np.sqrt(weights.sum(axis=1))
+    values, vectors = np.linalg.eigh(np.eye(len(weights)) - scale[:, None] * weights * scale)
+    return values, vectors

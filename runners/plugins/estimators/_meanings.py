@@ -1,0 +1,68 @@
+"""Which drawn answers mean the same: greedy clusters of texts that entail each other, as semantic entropy is computed over.
+
+Kuhn, Gal and Farquhar, "Semantic Uncertainty: Linguistic Invariances for Uncertainty Estimation in Natural Language Generation",
+ICLR 2023; there, and in LM-Polygraph, the pairs of each sample are asked about one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runners.contracts.estimators import Texts
+from runners.contracts.nli import Pair
+from runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli
+
+Ints = NDArray[np.int64]
+Same = Literal["entailment", "no_contradiction"]
+
+
+def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, same: str = "entailment") -> list[Ints]:
+    """For each sample the cluster of every draw, numbered in order of their first draws.
+
+    A draw joins the first cluster whose first member means the same; so the order of the draws matters, as it does in all
+    published code. All samples advance together: in every round each takes its first text without a cluster and asks of the texts
+    after it which mean the same. That asks no pair that the definition does not need, in as few batches as there are clusters.
+
+    Args:
+        nli: what tells whether a text follows from another; its likeliest class counts.
+        texts: the draws of each sample.
+        questions: put before both texts of a pair, as Kuhn's code does; None leaves them as they are.
+        same: `entailment`: each follows from the other. `no_contradiction`: neither contradicts the other, as UQ-NLG has it.
+    """
+    before = [f"{q} " if q and q.strip() else "" for q in questions] if questions is not None else [""] * len(texts)
+
+    def told(sample: int, text: str) -> str:
+        return before[sample] + text if text.strip() else text  # an empty answer is one with its question too
+
+    def agree(pairs: list[Pair]) -> NDArray[np.bool_]:
+        likeliest = nli.logits(pairs).argmax(axis=1)
+        return np.asarray(likeliest == ENTAILMENT if same == "entailment" else likeliest != CONTRADICTION)
+
+    waiting = [list(dict.fromkeys(t)) for t in texts]
+    number: list[dict[str, int]] = [{} for _ in texts]
+    round_ = 0
+    while any(waiting):
+        asked = [(s, w[0], other) for s, w in enumerate(waiting) if w for other in w[1:]]
+        alike = _both_ways(agree, [(told(s, head), told(s, other)) for s, head, other in asked])
+        for s, w in enumerate(waiting):
+            if w:
+                number[s][w[0]] = round_
+        for (s, _, other), yes in zip(asked, alike, strict=True):
+            if yes:
+                number[s][other] = round_
+        waiting = [[text for text in w if text not in number[s]] for s, w in enumerate(waiting)]
+        round_ += 1
+    return [np.array([number[s][text] for text in t], dtype=np.int64) for s, t in enumerate(texts)]
+
+
+def _both_ways(agree: Callable[[list[Pair]], NDArray[np.bool_]], pairs: list[Pair]) -> NDArray[np.bool_]:
+    """Which pairs agree in both directions; the second is asked only of those that do in the first."""
+    found = agree(pairs) if pairs else np.zeros(0, dtype=bool)
+    back = np.flatnonzero(found)
+    if len(back):
+        found[back] = agree([(pairs[i][1], pairs[i][0]) for i in back])
+    return found

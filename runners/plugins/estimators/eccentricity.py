@@ -1,0 +1,49 @@
+"""Eccentricity of the sampled answers: Zhen Lin, Shubhendu Trivedi, Jimeng Sun, "Generating with Confidence", 2023 (UQ-NLG)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Gt
+
+from registry.plugins.rule import Chosen, Kind
+from runners.contracts.estimators import EstimatorContext, Floats, Texts
+from runners.plugins.estimators._likeness import likeness, spectrum
+
+CITES = ["lin2024generating"]
+NEEDS = ["draw_texts"]
+
+
+def eccentricity(
+    context: EstimatorContext,
+    draw_texts: Texts,
+    *,
+    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    nli: Annotated[Chosen, Kind("nli")] = "lexical",
+    threshold: Annotated[float, Gt(0)] = 0.9,
+) -> Floats:
+    """How far from their middle the sampled answers lie, where likeness is nearness.
+
+    Each draw is placed by its entries in the eigenvectors of the normalised graph Laplacian whose eigenvalue is below the threshold;
+    U = the square root of the summed squared distances from the mean place (as in LM-Polygraph). From 0, all alike, up; higher = more
+    uncertain. An eigenvalue that crosses the threshold makes it jump. Undefined with fewer than two draws.
+
+    Example: W = (1, .9, .2), (.8, 1, .1), (.3, .2, 1) gives 1.000141.
+
+    Args:
+        context: settings of the run.
+        similarity: likeness is the probability of entailment, 1 less that of contradiction, or shared words over all words (Jaccard).
+        nli: what tells whether one answer follows from another; not used with jaccard.
+        threshold: of the eigenvalues.
+    """
+    return np.array([spread(w, threshold) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)
+
+
+def spread(likeness: Floats, threshold: float) -> float:
+    """One sample's value."""
+    if len(likeness) < 2:
+        return float("nan")
+    values, vectors = spectrum(likeness)
+    kept = vectors[:, values < threshold]
+    return float(np.linalg.norm(kept - kept.mean(axis=0)))

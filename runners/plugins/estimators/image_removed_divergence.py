@@ -1,0 +1,19 @@
+"""How much the picture has to do with the answer: a probe of the image's share in it, by taking the image away."""
+
+from __future__ import annotations
+
+from runners.contracts.estimators import Floats, Rows, means
+
+NEEDS = ["image_divergence"]
+
+
+def image_removed_divergence(image_divergence: Rows) -> Floats:
+    """How little the answer's distribution changes when the image is taken away.
+
+    U = -(1/T) sum_t KL(p(. | y_<t, image, question) || p(. | y_<t, question)), over the full vocabulary, in nats, at most 0; higher =
+    more uncertain, in the sense that the answer is said whatever the picture shows: 0 is an answer that owes nothing to it. Only
+    questions about a picture have a value. Undefined for an empty generation.
+
+    Example: divergences .3 and .1 give -.2.
+    """
+    return -means(image_divergence) + 0.0

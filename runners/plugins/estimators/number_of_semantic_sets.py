@@ -1,0 +1,49 @@
+"""Number of semantic sets: Zhen Lin, Shubhendu Trivedi, Jimeng Sun, "Generating with Confidence", 2023 (UQ-NLG)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from registry.plugins.rule import Chosen, Kind
+from runners.contracts.estimators import EstimatorContext, Floats, Texts
+from runners.inference.nli import CONTRADICTION, ENTAILMENT
+from runners.plugins.estimators._likeness import inferred
+from runners.plugins.estimators._meanings import clusters
+
+CITES = ["lin2024generating"]
+NEEDS = ["draw_texts"]
+
+
+def number_of_semantic_sets(
+    context: EstimatorContext,
+    draw_texts: Texts,
+    *,
+    nli: Annotated[Chosen, Kind("nli")] = "lexical",
+    sets: Literal["clusters", "components"] = "clusters",
+) -> Floats:
+    """How many meanings the sampled answers have.
+
+    U = number of sets, 1 to N, higher = more uncertain. Undefined with fewer than two draws. Empty texts are one set of their own.
+
+    Example: "red", "Red.", "blue", "red" give 2.
+
+    Args:
+        context: settings of the run.
+        nli: what tells whether one answer follows from another.
+        sets: `clusters`: those of semantic_entropy. `components`: of the graph in which two draws are joined where, in both directions,
+            entailment is likelier than contradiction, as in LM-Polygraph; a chain of such draws is one set.
+    """
+    model = context.nli(nli)
+    if sets == "clusters":
+        found = [len(np.unique(labels)) for labels in clusters(model, draw_texts)]
+    else:
+        found = [_components(logits) for logits in inferred(model, draw_texts)]
+    return np.array([n if len(t) > 1 else np.nan for n, t in zip(found, draw_texts, strict=True)], dtype=np.float64)
+
+
+def _components(logits: Floats) -> int:
+    follows = logits[..., ENTAILMENT] > logits[..., CONTRADICTION]
+    return int(connected_components(follows & follows.T, directed=False, return_labels=False))

@@ -1,0 +1,39 @@
+"""Mean pointwise mutual information of the answer and what was asked.
+
+Named as in LM-Polygraph (Fadeeva et al., 2023), after Takayama and Arase, "Relevant and Informative Response Generation using Pointwise
+Mutual Information", 2019.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from runners.contracts.estimators import Floats, Rows, means
+
+CITES = ["fadeeva2023lmpolygraph", "takayama2019relevant"]
+NEEDS = {"token_logprobs": "token_logprobs", "prior_logprobs": "logprobs_without_{without}"}
+
+
+def pointwise_mutual_information(
+    token_logprobs: Rows, prior_logprobs: Rows, *, without: Literal["both", "image", "question"] = "both"
+) -> Floats:
+    """How little the image and the question did to make the answer likely.
+
+    U = -(1/T) sum_t [ln p(y_t | y_<t, image, question) - ln p(y_t | y_<t, what is left)], in nats, any sign, higher = more uncertain:
+    an answer that would have come anyway. Over all tokens, the first and the end of sequence included. Undefined for an empty
+    generation; a token that was impossible without them makes it -inf.
+
+    LM-Polygraph 0.7 leaves the first token's prior out, reads the others one place off, and keeps the image in the prior of its visual
+    path, so its values differ.
+
+    Example: token probabilities .7, .5, .9 with priors .3, .4, .6 give -.491969.
+
+    Args:
+        without: what the prior is without: `both`, the `image` (is it looked at?), or the `question`.
+    """
+    for row, (own, prior) in enumerate(zip(token_logprobs, prior_logprobs, strict=True)):
+        if len(own) != len(prior):
+            raise ValueError(f"row {row}: {len(own)} log-probabilities of the answer's tokens, {len(prior)} without {without}")
+    return -means([np.subtract(own, prior) for own, prior in zip(token_logprobs, prior_logprobs, strict=True)])

@@ -1,0 +1,31 @@
+"""Verbalised confidence: Lin, Hilton and Evans, "Teaching Models to Express Their Uncertainty in Words", TMLR 2022."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from runners.contracts.estimators import Floats
+
+CITES = ["lin2022teaching"]
+NEEDS = ["said_confidence"]
+_NUMBER = re.compile(r"\s*(?:about |around |approximately )?(\d+(?:\.\d+)?)\s*(%|percent\b)?\s*\.?\s*", re.IGNORECASE)
+
+
+def verbalised_confidence(said_confidence: list[str]) -> Floats:
+    """How unsure the model says it is.
+
+    U = 1 - c/100 where c is the number in its reply to "How sure are you of that answer, from 0 to 100 percent?"; in [0, 1], higher = more
+    uncertain. A reply is read if it is one number from 0 to 100, with or without "%" behind it or "about" before it; anything else is
+    undefined and counted, never taken for a half.
+
+    Example: "85", "85%", "sure" give .15, .15, undefined.
+    """
+    return np.array([_read(reply) for reply in said_confidence], dtype=np.float64)
+
+
+def _read(reply: str) -> float:
+    found = _NUMBER.fullmatch(reply)
+    number = float(found[1]) if found else np.nan
+    return 1 - number / 100 if 0 <= number <= 100 else np.nan

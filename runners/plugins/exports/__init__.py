@@ -1,0 +1,167 @@
+"""Exports: generations of a benchmark in the formats of other tools, for `qualm export SPEC --to NAME`.
+
+One file per format here, holding one function of the file's name (`--to lm-eval` is `lm_eval.py`):
+
+    def lm_eval(context: ExportContext, *, ...) -> None
+
+It writes beneath `context.folder`, which is empty; the caller moves what is there to its place once everything is written.
+What every one keeps:
+
+- Nothing is written that is not there: no reconstructed prompt template, no invented probability, no token text. Of answers that were
+  recorded elsewhere the prompt is the recording's or none, and decoding, seed, shots and date are none.
+- What the format has no field for goes under one key, `qualm`, where the format lets a stranger's key be (`registry.recordings.signals`),
+  so that the `recorded` model reads it back bit for bit. What cannot be kept at all is told by `context.lose` and counted.
+- Order is the dataset's. Equal inputs give equal bytes, but for the date of the export.
+- Keyword-only arguments are options of the command: `-O table=tsv`.
+- A module that declares `OF = "datasets"` writes data sets and no answers: it is handed `context.datasets` and no parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from registry import GREEDY
+from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from runners.plugins.exports._parts import LETTERS as LETTERS
+from runners.plugins.exports._parts import Entry as Entry
+from runners.plugins.exports._parts import ExportError as ExportError
+from runners.plugins.exports._parts import Part as Part
+from runners.plugins.exports._parts import slug as slug
+from runners.plugins.exports._prompts import prompts
+from runners.plugins.exports._seen import Seen as Seen
+from runners.plugins.exports._seen import media_type as media_type
+from runners.runtime.progress import progress
+from runners.runtime.records import read_table
+from runners.runtime.settings import Settings
+
+NO_PROMPT = "prompts of recorded answers, which the recording does not keep or is not here to tell"
+BLOCK = 512
+"""Samples in memory at a time."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Where a dataset is from."""
+
+    title: str = ""
+    licence: str = ""
+    citation: str = ""
+    source: str = ""
+
+
+@dataclass
+class ExportContext:
+    """What the command hands every export beside its options."""
+
+    folder: Path
+    spec: str
+    parts: tuple[Part, ...]
+    made: datetime
+    settings: Settings = field(default_factory=lambda: Settings(progress=False))
+    title: str = ""
+    recipe: str = ""
+    """The spec as it stands."""
+    revision: str = ""
+    """Git commit of the project, with `-dirty` where files differ from it."""
+    decoding: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Model -> plugin and args."""
+    about: Mapping[str, About] = field(default_factory=dict)
+    tables: Mapping[str, Path] = field(default_factory=dict)
+    """Whole-spec tables that have been made: judgements, uncertainties, scores."""
+    datasets: Mapping[str, Path] = field(default_factory=dict)
+    """Data sets by name, for an export that is of them and not of answers."""
+    higher_is_better: Mapping[str, bool | None] = field(default_factory=dict)
+    lost: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def decoding_of(self, part: Part) -> Mapping[str, Any]:
+        """How a part's answers were decoded, as far as we know: of a recording nothing."""
+        return self.decoding if part.recorded is None else {}
+
+    def lose(self, what: str, n: int = 1) -> None:
+        """Note something that we have and the format cannot hold."""
+        if n:
+            self.lost[what] += n
+
+    def questions(self, part: Part) -> Iterator[Entry]:
+        """The samples of a task that any of the exported models answered, without answers."""
+        samples = read_table(part.samples / "samples.parquet", SAMPLES)
+        answered: set[str] = set()
+        for other in (p for p in self.parts if p.task == part.task):
+            found = read_table(other.generations, GENERATIONS, ["sample_id", "variant"])
+            answered |= set(pc.unique(found.filter(pc.equal(found["variant"], part.variant.name))["sample_id"]).to_pylist())
+        if unknown := answered - set(samples["sample_id"].to_pylist()):
+            raise self._unknown(part, min(unknown))
+        seen = Seen(part)
+        for begin in range(0, samples.num_rows, BLOCK):
+            for i, sample in enumerate(samples.slice(begin, BLOCK).to_pylist(), begin):
+                if sample["sample_id"] in answered:
+                    yield Entry(i, sample, seen.question(i, sample), [])
+
+    def entries(self, part: Part, again: bool = False) -> Iterator[Entry]:
+        """The samples that have an answer, in the dataset's order; the others are counted, but not when they come `again`."""
+        samples = read_table(part.samples / "samples.parquet", SAMPLES)
+        found = read_table(part.generations, GENERATIONS)
+        found = found.filter(pc.equal(found["variant"], part.variant.name))
+        place = pc.index_in(found["sample_id"], value_set=samples["sample_id"].combine_chunks())
+        if place.null_count:
+            raise self._unknown(part, found["sample_id"].filter(pc.is_null(place))[0].as_py())
+        order = np.lexsort((found["draw"].to_numpy(), place.to_numpy()))
+        rows = np.asarray(place.to_numpy())[order]
+        ratings = {} if again else self._ratings(part)
+        counts = Counter[str]() if again else self.counts
+        sent = {} if again else prompts(part)
+        starts = np.searchsorted(rows, np.arange(samples.num_rows + 1))
+        seen = Seen(part)
+        shown = replace(self.settings, progress=self.settings.progress and not again)
+        with progress(shown, f"{part.model} / {part.task}", samples.num_rows) as advance:
+            for begin in range(0, samples.num_rows, BLOCK):
+                end = min(begin + BLOCK, samples.num_rows)
+                here = samples.slice(begin, end - begin).to_pylist()
+                answers = found.take(pa.array(order[starts[begin] : starts[end]])).to_pylist()
+                for i, sample in enumerate(here, begin):
+                    mine = answers[starts[i] - starts[begin] : starts[i + 1] - starts[begin]]
+                    if not mine:
+                        counts["samples without an answer"] += 1
+                        continue
+                    if mine[0]["draw"] != GREEDY:
+                        raise ExportError(f"{part.generations}: sample '{sample['sample_id']}' has sampled answers and no greedy one")
+                    counts["samples"] += 1
+                    counts["answers"] += len(mine)
+                    name = sample["sample_id"]
+                    elsewhere = part.recorded is not None
+                    yield Entry(i, sample, seen.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
+                advance(end - begin)
+
+    def scores(self, part: Part) -> list[dict[str, Any]]:
+        """What was scored of these answers over all samples; nothing before `score` has run."""
+        if "scores" not in self.tables:
+            return []
+        mine = read_table(self.tables["scores"], SCORES).to_pylist()
+        key = (part.model, part.dataset, part.variant.name, "all")
+        return [row for row in mine if (row["model"], row["dataset"], row["variant"], row["slice"]) == key]
+
+    def _ratings(self, part: Part) -> dict[str, dict[str, float | None]]:
+        if "judgements" not in self.tables:
+            return {}
+        table = read_table(self.tables["judgements"], JUDGEMENTS, ["model", "dataset", "variant", "draw", "sample_id", "judge", "rating"])
+        wanted = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "draw": GREEDY}
+        for name, value in wanted.items():
+            table = table.filter(pc.equal(table[name], value))
+        made: dict[str, dict[str, float | None]] = {}
+        for row in table.select(["sample_id", "judge", "rating"]).to_pylist():
+            made.setdefault(row["sample_id"], {})[row["judge"]] = row["rating"]
+        return made
+
+    def _unknown(self, part: Part, name: str) -> ExportError:
+        return ExportError(f"{part.generations}: sample '{name}' is not in dataset '{part.dataset}'; run `qualm run {self.spec}`")

@@ -1,0 +1,185 @@
+"""What the exports to lm-evaluation-harness and lmms-eval share: one task per kind of question, and a line per sample."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from registry.recordings.signals import KEY, pack
+from runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, slug
+
+Row = dict[str, Any]
+Line = Callable[[Part, Entry, Row], tuple[Row, str]]
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def document(entry: Entry) -> Row:
+    """The sample as the harnesses would have it from a dataset of ours."""
+    names = ("sample_id", "image_id", "answer_index", "category", "answerable", "split", "pair_id")
+    sample = entry.sample
+    made = {name: sample[name] for name in names}
+    own = {"question": entry.question, "choices": entry.choices, "references": entry.references}
+    return {**made, **own, "meta": dict(sample["meta"] or ())}
+
+
+def target(entry: Entry) -> str:
+    """As the harnesses log one: the right option's place, or its letter where it is answered in words; the reference, or a list of
+    references as Python writes it."""
+    right = entry.sample["answer_index"]
+    if entry.choices:
+        return str(right) if entry.by_numbers else LETTERS[right] if right is not None else ""
+    return entry.references[0] if len(entry.references) == 1 else str(entry.references) if entry.references else ""
+
+
+def responses(entry: Entry, sign: int) -> tuple[list[Any], list[Any]]:
+    """`resps` and `filtered_resps`: options by their log-probability among themselves times `sign`, or the texts of all draws.
+
+    Numbers are text, as both tools make them. An option is the greedy one where its letter is what the model wrote.
+    """
+    if not entry.by_numbers:
+        texts = [answer["text"] or "" for answer in entry.answers]
+        return [texts], [texts[0]]
+    numbers = entry.log_probabilities
+    assert numbers is not None
+    written = entry.answers[0]["text"]
+    pairs = [[str(sign * v if v else 0.0), str(written is not None and written.strip() == LETTERS[i])] for i, v in enumerate(numbers)]
+    return [[pair] for pair in pairs], pairs
+
+
+def _signals(entry: Entry) -> Row:
+    """What there is beside the native fields, a part per draw."""
+    but = () if entry.by_numbers else ("text",)
+    return {"signals": [pack(answer, but) for answer in (entry.answers[:1] if entry.by_numbers else entry.answers)]}
+
+
+class Task:
+    """The file of one task, and the means of what stands in its lines."""
+
+    def __init__(self, name: str, choices: bool, handle: TextIO) -> None:
+        self.name, self.choices, self.handle = name, choices, handle
+        self.n = 0
+        self.values: dict[str, list[float]] = {}
+        self.hashes: list[str] = []
+        """One per line, of what its line says is the same in another run."""
+
+    def write(self, row: Row, measured: Mapping[str, float | None], same: str) -> None:
+        for name, value in measured.items():
+            self.values.setdefault(name, []).extend([] if value is None else [float(value)])
+        self.n += 1
+        self.hashes.append(same)
+        self.handle.write(json.dumps({**row, "metrics": list(measured), **measured}, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def means(self) -> dict[str, float | str]:
+        """`METRIC,none` and its standard error (sample standard deviation over the root of n) over the lines that have a value."""
+        made: dict[str, float | str] = {}
+        for name, values in self.values.items():
+            if values:
+                mean = math.fsum(values) / len(values)
+                made[f"{name},none"] = mean
+                spread = math.fsum((v - mean) ** 2 for v in values)
+                made[f"{name}_stderr,none"] = math.sqrt(spread / (len(values) - 1) / len(values)) if len(values) > 1 else "N/A"
+        return made
+
+
+def write_model(context: ExportContext, model: str, name: Callable[[str], str], line: Line, results_name: str) -> None:
+    """One model's folder: its tasks' lines, and one file of their results.
+
+    Args:
+        context: of the command.
+        model: whose answers.
+        name: task -> file name.
+        line: (part, entry, row of KEY) -> the line without its metrics, and the hash that counts for the task's.
+        results_name: of the file of results.
+    """
+    merged: dict[str, Any] = {}
+    folder = context.folder / slug(model)
+    for part in (p for p in context.parts if p.model == model):
+        tasks = _write_tasks(context, part, folder, name, line)
+        for key, value in _results(context, part, tasks).items():
+            merged[key] = {**merged[key], **value} if isinstance(value, dict) and key in merged else value
+    (folder / results_name).write_text(json.dumps(merged, indent=2, ensure_ascii=False), encoding="utf-8")
+
+
+def _write_tasks(context: ExportContext, part: Part, folder: Path, name: Callable[[str], str], line: Line) -> list[Task]:
+    """A file per kind of question; a dataset of both kinds makes two tasks, since a task is of one kind there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks: dict[bool, Task] = {}
+    try:
+        for entry in context.entries(part):
+            choices = entry.by_numbers
+            if not choices and entry.answers[0]["text"] is None:
+                context.lose("answers without a text")
+                continue
+            if choices and len(entry.answers) > 1:
+                context.lose("sampled answers to multiple-choice questions", len(entry.answers) - 1)
+            if choices not in tasks:
+                kind = {True: "choices", False: "open"}[choices]
+                task = f"{part.task}_{kind}" if tasks else part.task
+                path = folder / name(task)
+                if path.exists():
+                    raise ExportError(f"{path.name}: two datasets would be called '{task}' there; export one at a time with --dataset")
+                tasks[choices] = Task(task, choices, path.open("w", encoding="utf-8"))
+            context.lose("pictures", int(entry.sample["image_id"] is not None))
+            row, same = line(part, entry, {KEY: _signals(entry)})
+            tasks[choices].write(row, _metrics(entry), same)
+    finally:
+        for made in tasks.values():
+            made.handle.close()
+    return list(tasks.values())
+
+
+def _metrics(entry: Entry) -> dict[str, float | None]:
+    """Of one answer: `acc` where it has options, else the rating of each judge."""
+    if entry.by_numbers:
+        return {} if entry.correct is None else {"acc": float(entry.correct)}
+    return {_label(f"rating_{judge}"): rating for judge, rating in entry.ratings.items()}
+
+
+def _label(name: str) -> str:
+    """A metric's label without the comma that separates metric and filter there."""
+    return name.replace(",", ";")
+
+
+def _results(context: ExportContext, part: Part, tasks: list[Task]) -> dict[str, Any]:
+    """What the two results files have in common: everything scored of this part, by task. How a recording was made is not in it."""
+    own = part.recorded is None
+    ours = {f"{_label(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
+    numbers = {"metric", "value", "low", "high", "n", "n_unscored"}
+    better = {row["metric"]: context.higher_is_better.get(row["metric"].partition("[")[0]) for row in context.scores(part)}
+    higher = {_label(name): value for name, value in better.items() if f"{_label(name)},none" in ours}
+    return {
+        "results": {t.name: {"alias": t.name, "sample_len": t.n, **t.means(), **ours} for t in tasks},
+        "group_subtasks": {t.name: [] for t in tasks},
+        "configs": {
+            t.name: {
+                "task": t.name,
+                "output_type": "multiple_choice" if t.choices else "generate_until",
+                "metric_list": [{"metric": m, "aggregation": "mean", "higher_is_better": True} for m in t.values],
+                **({"num_fewshot": 0, "repeats": 1} if own else {}),
+                "metadata": {"dataset": part.dataset, "variant": part.variant.name, "spec": context.spec, "revision": context.revision},
+            }
+            for t in tasks
+        },
+        "versions": {t.name: 1 for t in tasks},
+        **({"n-shot": {t.name: 0 for t in tasks}} if own else {}),
+        "higher_is_better": {t.name: {**dict.fromkeys(t.values, True), **higher} for t in tasks},
+        "n-samples": {t.name: {"original": t.n, "effective": t.n} for t in tasks},
+        "config": {
+            "model": str(context.models.get(part.model, {}).get("plugin", "")),
+            "model_args": json.dumps(context.models.get(part.model, {}).get("args", {}), sort_keys=True),
+            **({"gen_kwargs": json.dumps(dict(context.decoding), sort_keys=True), "random_seed": part.seed} if own else {}),
+        },
+        "git_hash": context.revision,
+        **({"date": context.made.timestamp()} if own else {}),
+        "task_hashes": {t.name: sha256("".join(t.hashes)) for t in tasks},
+        "model_source": "qualm",
+        "model_name": part.model,
+        KEY: {"scores": {t.name: [{k: row[k] for k in numbers} for row in context.scores(part)] for t in tasks}},
+    }

@@ -1,0 +1,26 @@
+"""What a recorded model was asked: the prompt that its log keeps. Ours was never sent, so where the log has none there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from registry.recordings.record import RecordingError
+from registry.sample import SAMPLES
+from runners.contracts.models import ModelContext, ModelError
+from runners.plugins.exports._parts import Part
+from runners.runtime.records import read_table
+
+
+def prompts(part: Part) -> Mapping[str, str]:
+    """Sample id -> prompt, as far as the recording is here and keeps them; empty for a model that was asked here."""
+    if part.recorded is None or part.source is None or not part.source.exists():
+        return {}
+    from runners.plugins.models.recorded import recorded
+
+    try:
+        model = recorded(ModelContext(part.model, folder=part.source), **part.recorded)
+        kept = getattr(model, "prompts", None)
+        found: Mapping[str, str] = kept(part.dataset, read_table(part.samples / "samples.parquet", SAMPLES)) if kept else {}
+    except (ModelError, RecordingError):
+        return {}
+    return found

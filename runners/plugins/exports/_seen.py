@@ -1,0 +1,75 @@
+"""What a model was shown of a sample under a variant: made again from the data, the variant and the seed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from runners.data.dataset import Dataset, Item
+from runners.plugins.exports._parts import Entry, ExportError, Part
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+
+class Seen:
+    """What one part's model was shown of each sample: question and picture under the variant."""
+
+    def __init__(self, part: Part) -> None:
+        self.part, self.variant = part, part.variant
+        self.as_it_is = part.variant.function is None and part.variant.made is None
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        return Dataset(self.part.dataset, self.part.samples)
+
+    def question(self, place: int, sample: Mapping[str, Any]) -> str:
+        if self.as_it_is or (self.variant.made is None and self.variant.modality == "image"):
+            return str(sample["question"])
+        return self._applied(place)[1]
+
+    def key(self, entry: Entry) -> str | None:
+        """What two samples with one picture share; None for a sample without one."""
+        image_id = entry.sample["image_id"]
+        return None if image_id is None else str(image_id) if self.as_it_is else f"{image_id}\0{entry.name}"
+
+    def picture(self, entry: Entry) -> bytes | None:
+        """The picture's file: as it lies there where nothing perturbed it on the way, else PNG."""
+        item = self._item(entry.place)
+        if self.variant.function is None or (item.data is None and self.variant.modality == "image"):
+            return item.data
+        shown = self._applied(entry.place)[0]
+        if shown is None:
+            return None
+        data = io.BytesIO()
+        shown.save(data, "PNG")
+        return data.getvalue()
+
+    def _item(self, place: int) -> Item:
+        item = self.variant.item(self.dataset, place)
+        if item is None:
+            raise self._inapplicable(place)
+        return item
+
+    def _applied(self, place: int) -> tuple[PIL.Image.Image | None, str]:
+        item = self._item(place)
+        applied = self.variant.apply(self.part.seed, item, None if self.variant.modality == "text" else item.image())
+        if applied is None:
+            raise self._inapplicable(place)
+        return applied
+
+    def _inapplicable(self, place: int) -> ExportError:
+        name = self.dataset.samples[place]["sample_id"]
+        return ExportError(
+            f"{self.part.dataset}: there is an answer to '{name}' under {self.variant.name}, which cannot be applied to it; run again"
+        )
+
+
+def media_type(data: bytes) -> str:
+    """Of a picture, by its first bytes."""
+    for head, kind in ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp")):
+        if data.startswith(head):
+            return f"image/{kind}"
+    return "image/png"

@@ -1,0 +1,174 @@
+"""CertainlyUncertain's layout of ours: a data set itself, pairs above all, to be handed on, published, and read again by the card.
+
+What the files hold is said in `registry/adapters/certainly_uncertain.py`, which reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.adapters.certainly_uncertain import CONTRAST, contrast_of
+from registry.sample import Sample
+from runners.data.dataset import Dataset
+from runners.data.markdown import code, inline
+from runners.data.rows import as_sample
+from runners.plugins.exports import About, ExportContext, ExportError, slug
+from runners.runtime.progress import progress
+
+OF = "datasets"
+SUFFIXES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp", b"GIF8": ".gif"}
+ROWS = 256
+"""Rows of Parquet in memory at a time; each may hold a picture."""
+
+
+def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parquet"] = "jsonl") -> None:
+    """CertainlyUncertain (our layout): a pair set as `SPLIT.jsonl` with `images/`, or as Parquet with the pictures inside.
+
+    Several data sets come into a folder each. No model is needed: what is written are the questions.
+
+    Args:
+        form: `jsonl`, or `parquet` for `datasets.load_dataset`.
+    """
+    for name, folder in context.datasets.items():
+        out = context.folder / slug(name) if len(context.datasets) > 1 else context.folder
+        dataset = Dataset(name, folder)
+        rows = _rows(dataset, name)
+        (_parquet if form == "parquet" else _jsonl)(context, dataset, rows, out)
+        (out / "README.md").write_text(_readme(name, rows, context.about.get(name, About()), context), encoding="utf-8")
+
+
+def _rows(dataset: Dataset, name: str) -> dict[str, list[tuple[int, dict[str, Any]]]]:
+    """Split -> its questions as records, pictures left out, each with its place in the table."""
+    samples = [_sample(row, name) for row in dataset.table.to_pylist()]
+    members: dict[str, list[Sample]] = {}
+    for sample in samples:
+        if sample.pair_id is not None:
+            members.setdefault(sample.pair_id, []).append(sample)
+    for pair, found in members.items():
+        if sorted(sample.answerable for sample in found) != [False, True]:
+            raise ExportError(
+                f"dataset '{name}': pair '{pair}': expected an answerable and an unanswerable member, got {len(found)} in all"
+            )
+    made: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for place, sample in enumerate(samples):
+        record = {
+            "id": sample.sample_id,
+            "question": sample.question,
+            "answers": list(sample.references),
+            "answerable": sample.answerable,
+            "category": sample.category,
+            "pair_id": sample.pair_id,
+            CONTRAST: None if sample.pair_id is None else contrast_of(members[sample.pair_id]),
+            "image": None,
+            "image_id": sample.image_id,
+            "group": sample.group,
+            "source": sample.source,
+            "meta": {key: value for key, value in sample.meta.items() if key != CONTRAST},
+        }
+        made.setdefault(slug(sample.split), []).append((place, record))
+    return made
+
+
+def _sample(row: dict[str, Any], name: str) -> Sample:
+    sample = as_sample(row)
+    if sample.choices or not sample.references or not sample.category:
+        lacks = "options" if sample.choices else "no answer" if not sample.references else "no category"
+        raise ExportError(f"dataset '{name}': sample '{sample.sample_id}' has {lacks}; this layout is for open questions with both")
+    return sample
+
+
+def _jsonl(context: ExportContext, dataset: Dataset, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
+    (out / "images").mkdir(parents=True, exist_ok=True)
+    files: dict[str, str] = {}
+    taken: set[str] = set()
+    for split, records in rows.items():
+        with (out / f"{split}.jsonl").open("w", encoding="utf-8") as handle, progress(context.settings, split, len(records)) as advance:
+            for place, record in records:
+                image_id = record["image_id"]
+                if image_id is not None and image_id not in files:
+                    data = _encoded(dataset, place)
+                    files[image_id] = f"images/{_file_name(image_id, data, taken)}"
+                    (out / files[image_id]).write_bytes(data)
+                handle.write(json.dumps({**record, "image": files.get(image_id)}, ensure_ascii=False) + "\n")
+                context.counts["samples"] += 1
+                advance()
+
+
+def _parquet(context: ExportContext, dataset: Dataset, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from registry.sample import IMAGE_STRUCT
+
+    text = pa.string()
+    types = {"answers": pa.list_(text), "answerable": pa.bool_(), "image": IMAGE_STRUCT}
+    types["meta"] = pa.list_(pa.struct([("key", text), ("value", text)]))
+    (out / "data").mkdir(parents=True, exist_ok=True)
+
+    def tables(records: list[tuple[int, dict[str, Any]]]) -> Iterator[pa.Table]:
+        for begin in range(0, len(records), ROWS):
+            block = []
+            for place, record in records[begin : begin + ROWS]:
+                data = None if record["image_id"] is None else _encoded(dataset, place)
+                meta = [{"key": k, "value": v} for k, v in record["meta"].items()]
+                block.append({**record, "meta": meta, "image": None if data is None else {"bytes": data, "path": None}})
+            context.counts["samples"] += len(block)
+            yield pa.Table.from_pylist(block, schema=schema)
+
+    for split, records in rows.items():
+        schema = pa.schema([(key, types.get(key, text)) for key in records[0][1]])
+        with pq.ParquetWriter(out / "data" / f"{split}-00000-of-00001.parquet", schema, compression="zstd") as writer:
+            for table in tables(records):
+                writer.write_table(table)
+
+
+def _encoded(dataset: Dataset, place: int) -> bytes:
+    data = dataset.encoded(place)
+    assert data is not None  # the sample names a picture, and one that is not there is an error of the data set's own
+    return data
+
+
+def _file_name(image_id: str, data: bytes, taken: set[str]) -> str:
+    """The picture's name, with the suffix of what it is; where that can be no file's or is `taken`, what is left of it and a digest.
+
+    Names that differ in case alone count as one, as some file systems have it.
+    """
+    suffix = next((suffix for head, suffix in SUFFIXES.items() if data.startswith(head)), "")
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", image_id)[:100]
+    found = _ending(plain, suffix)
+    if plain != image_id or not re.match(r"[A-Za-z0-9_]", plain) or found.lower() in taken:
+        found = _ending(f"{plain.lstrip('.-')}-{hashlib.sha256(image_id.encode()).hexdigest()[:10]}", suffix)
+    taken.add(found.lower())
+    return found
+
+
+def _ending(name: str, suffix: str) -> str:
+    return name if name.lower().endswith(suffix) else name + suffix
+
+
+def _readme(name: str, rows: dict[str, list[tuple[int, dict[str, Any]]]], about: About, context: ExportContext) -> str:
+    lines = [
+        f"# {inline(name)}",
+        "",
+        f"Questions of the benchmark {code(context.spec)} of qualm, in the layout that its card `certainly_uncertain` reads.",
+        "",
+        "| split | category | answerable | cannot be answered |",
+        "|---|---|---|---|",
+    ]
+    for split, records in sorted(rows.items()):
+        counts = Counter((record["category"], record["answerable"]) for _, record in records)
+        for category in sorted({category for category, _ in counts}):
+            lines.append(f"| {inline(split)} | {inline(category)} | {counts[category, True]:,} | {counts[category, False]:,} |")
+    lines += [
+        "",
+        f"Made of: {inline(about.title or 'unknown')}",
+        "",
+        f"Licences of what it is made of: {inline(about.licence or 'unknown')}",
+    ]
+    return "\n".join(lines) + "\n"

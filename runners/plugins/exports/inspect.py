@@ -1,0 +1,184 @@
+"""Inspect: one log per model and dataset, `.eval` or `.json`, that `inspect view` and `read_eval_log` open."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from registry.recordings.signals import KEY, pack
+from runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part, Seen, media_type, slug
+
+Log = dict[str, Any]
+Write = Callable[[Log], None]
+
+
+def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", pictures: bool = True) -> None:
+    """Inspect: EvalLog version 2; an epoch is a draw, epoch 1 the greedy answer.
+
+    Log-probabilities stand under `output.metadata.qualm`: Inspect's own field wants the tokens' texts, which are not kept.
+
+    Args:
+        form: `eval`, a zip with a member per sample and epoch, Inspect's own default; or `json`.
+        pictures: Put the pictures into the samples' input, so that its viewer shows them.
+    """
+    for part in context.parts:
+        header = _header(context, part)
+        name = "_".join((_clean(context.made.isoformat(timespec="seconds")), _clean(part.task), header["eval"]["task_id"]))
+        seen = Seen(part) if pictures else None
+        with {"eval": _as_zip, "json": _as_json}[form](context.folder / f"{name}.{form}", header) as write:
+            for entry in context.entries(part):
+                image = seen.picture(entry) if seen is not None else None
+                context.lose("pictures (`-O pictures=true` keeps them)", int(seen is None and entry.sample["image_id"] is not None))
+                context.lose(f"{NO_PROMPT}: `input` is the question alone", int(entry.prompt is None))
+                for answer in entry.answers:
+                    write(_sample(part, entry, answer, image))
+
+
+def _header(context: ExportContext, part: Part) -> Log:
+    """Everything of a log but its samples, which are counted beforehand."""
+    ids, epochs = [], 0
+    for entry in context.entries(part, again=True):
+        ids.append(entry.name)
+        epochs = max(epochs, len(entry.answers))
+    created = context.made.isoformat(timespec="seconds")
+    about = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "spec": context.spec}
+    commit, _, dirty = context.revision.partition("-")
+    spec: Log = {
+        "eval_id": _id("eval", about, created),
+        "run_id": _id("run", {"spec": context.spec}, created),
+        "created": created,
+        "task": part.task,
+        "task_id": _id("task", about, created),
+        "task_version": 0,
+        "task_args": {},
+        "dataset": {"name": part.dataset, "samples": len(ids), "sample_ids": ids, "shuffled": False},
+        "model": f"qualm/{part.model}",
+        "model_args": dict(context.models.get(part.model, {}).get("args", {})),
+        "config": {"epochs": max(epochs, 1)},
+        "packages": {"qualm": _version()},
+        "metadata": {**about, "decoding": dict(context.decoding_of(part)), "recipe": context.recipe},
+    }
+    if commit:
+        spec["revision"] = {"type": "git", "origin": "", "commit": commit, "dirty": bool(dirty)}
+    scores = [row for row in context.scores(part) if row["value"] is not None]
+    results = {
+        "total_samples": len(ids) * max(epochs, 1),
+        "completed_samples": len(ids) * max(epochs, 1),
+        "scores": [
+            {
+                "name": row["metric"],
+                "scorer": row["metric"].partition("[")[0],
+                "scored_samples": row["n"],
+                "unscored_samples": row["n_unscored"],
+                "metrics": {
+                    "value": {"name": "value", "value": row["value"], "metadata": {"low": row["low"], "high": row["high"]}},
+                },
+            }
+            for row in scores
+        ],
+    }
+    plan = {"name": "plan", "steps": [], "config": {k: v for k, v in context.decoding_of(part).items() if k in ("temperature", "top_p")}}
+    stats: Log = {"model_usage": {}}  # when the answers were made is kept nowhere
+    return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
+
+
+def _sample(part: Part, entry: Entry, answer: Log, image: bytes | None) -> Log:
+    greedy = answer["draw"] == 0
+    said = entry.said if greedy else answer["text"] or ""
+    asked = entry.prompt if entry.prompt is not None else entry.question
+    text: list[Log] = [{"type": "text", "text": asked}]
+    if image is not None:
+        url = f"data:{media_type(image)};base64,{base64.b64encode(image).decode()}"
+        text.insert(0, {"type": "image", "image": url, "detail": "auto"})
+    user = {"id": f"{entry.place}-user", "role": "user", "content": text if image is not None else asked, "source": "input"}
+    model = f"qualm/{part.model}"
+    reply = {"id": f"{entry.place}-{answer['draw']}", "role": "assistant", "content": said, "source": "generate", "model": model}
+    right, fields = entry.sample["answer_index"], ("category", "answerable", "split", "pair_id", "image_id")
+    made: Log = {
+        "id": entry.name,
+        "epoch": answer["draw"] + 1,
+        "input": [user] if image is not None else asked,
+        "target": (LETTERS[right] if right is not None else "") if entry.choices else entry.references,
+        "messages": [user, reply],
+        "output": {
+            "model": model,
+            "choices": [{"message": reply, "stop_reason": "unknown"}],
+            "completion": said,
+            "metadata": {KEY: pack(answer, ("text",))},
+        },
+        "metadata": {"question": entry.question, **{k: entry.sample[k] for k in fields}, **dict(entry.sample["meta"] or ())},
+    }
+    if entry.prompt is None:
+        made["metadata"]["input_is"] = "the question alone; the prompt is not known"
+    if entry.choices:
+        made["choices"] = entry.choices
+    scores = {"accuracy": entry.correct} if entry.by_numbers else entry.ratings
+    if greedy and scores:
+        made["scores"] = {name: {"value": value, "answer": said} for name, value in scores.items() if value is not None}
+    return made
+
+
+@contextmanager
+def _as_zip(path: Path, header: Log) -> Iterator[Write]:
+    summaries: list[Log] = []
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def put(name: str, value: Any) -> None:
+            info = zipfile.ZipInfo(name)  # of no date, so that equal logs have equal bytes
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, _json(value))
+
+        def write(sample: Log) -> None:
+            put(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", sample)
+            brief: Log = {k: sample[k] for k in ("id", "epoch", "target", "choices", "scores") if k in sample}
+            summaries.append({**brief, "input": sample["metadata"]["question"][:1024], "completed": True, "message_count": 2})
+
+        put("_journal/start.json", {k: header[k] for k in ("version", "eval", "plan")})
+        yield write
+        put("summaries.json", summaries)
+        put("header.json", header)
+
+
+@contextmanager
+def _as_json(path: Path, header: Log) -> Iterator[Write]:
+    with path.open("w", encoding="utf-8") as handle:
+        first = True
+
+        def write(sample: Log) -> None:
+            nonlocal first
+            handle.write(("\n" if first else ",\n") + _json(sample))
+            first = False
+
+        handle.write(_json(header)[:-1] + ', "samples": [')
+        yield write
+        handle.write("\n]}\n")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _clean(name: str) -> str:
+    """As a component of a log's file name."""
+    return slug(name.replace("_", "-").replace(":", "-").replace("+", "-"))
+
+
+def _id(kind: str, about: Log, created: str) -> str:
+    """22 letters and digits, as Inspect's own ids have, the same for the same log."""
+    number = int.from_bytes(hashlib.sha256(_json([kind, about, created]).encode()).digest())
+    alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+    return "".join(alphabet[(number // len(alphabet) ** i) % len(alphabet)] for i in range(22))
+
+
+def _version() -> str:
+    try:
+        return version("qualm")
+    except PackageNotFoundError:
+        return "unknown"

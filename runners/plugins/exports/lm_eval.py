@@ -1,0 +1,54 @@
+"""lm-evaluation-harness: `MODEL/samples_TASK_DATE.jsonl` and `MODEL/results_DATE.json`, as `--log_samples` writes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part
+from runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
+
+
+def lm_eval(context: ExportContext) -> None:
+    """lm-evaluation-harness: samples and results, as `lm_eval --log_samples` writes them.
+
+    A question with options has a log-likelihood per option: the log-softmax of our option logits among the options, since the
+    probability of everything else is not kept. Draws are repeats. Pictures have no place there. `arguments` of a recording hold the
+    prompt that it keeps, or nothing.
+    """
+    date = context.made.strftime("%Y-%m-%dT%H-%M-%S.%f")
+
+    def line(part: Part, entry: Entry, kept: Row) -> tuple[Row, str]:
+        doc, right = document(entry), target(entry)
+        resps, filtered = responses(entry, 1)
+        hashes: dict[str, Any] = {
+            "doc_hash": sha256(json.dumps(doc, indent=2, ensure_ascii=False)),
+            **({"prompt_hash": sha256(entry.prompt)} if entry.prompt is not None else {}),
+            "target_hash": sha256(right),
+        }
+        context.lose(NO_PROMPT, int(entry.prompt is None))
+        row = {
+            "doc_id": entry.place,
+            "doc": doc,
+            "target": right,
+            "arguments": {f"gen_args_{i}": sent for i, sent in enumerate(_sent(context, part, entry))},
+            "resps": resps,
+            "filtered_resps": filtered,
+            "filter": "none",
+            **hashes,
+            **kept,
+        }
+        return row, "".join(hashes.values())
+
+    for model in dict.fromkeys(part.model for part in context.parts):
+        write_model(context, model, lambda task: f"samples_{task}_{date}.jsonl", line, f"results_{date}.json")
+
+
+def _sent(context: ExportContext, part: Part, entry: Entry) -> list[Row]:
+    """The requests: prompt and option each, or prompt and decoding; of a recording the prompt that it keeps, without either."""
+    prompt: Row = {} if entry.prompt is None else {"arg_0": entry.prompt}
+    if entry.by_numbers:
+        return [prompt | ({"arg_1": f" {LETTERS[i]}"} if part.recorded is None else {}) for i in range(len(entry.choices))]
+    decoding = context.decoding_of(part)
+    length = {"max_gen_toks": decoding["max_new_tokens"]} if "max_new_tokens" in decoding else {}
+    return [prompt | {"arg_1": length}] if prompt else []

@@ -1,0 +1,164 @@
+"""VLMEvalKit: `TASK.tsv`, its input with the pictures, and `MODEL/MODEL_TASK.xlsx`, a model's predictions."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow.compute as pc
+
+from registry.formats.text_tables import inert
+from registry.recordings.signals import KEY, pack
+from registry.recordings.tables import excel_escape
+from registry.sample import SAMPLES
+from runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, Seen, slug
+from runners.runtime.records import read_table
+
+MOST_CHARACTERS = 32_767
+"""Of a cell in Excel."""
+BLANK = " "
+"""Stands for an option without text: an empty cell would be no option."""
+
+
+def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] = "xlsx", pictures: bool = True) -> None:
+    """VLMEvalKit: its input table with pictures, and predictions.
+
+    `index` is the sample's place in its dataset, `sample_id` stands beside it. A prediction is the greedy answer, or the letter of the
+    most likely option; other signals are kept as JSON in a column `qualm`. Set LMUData to the folder and PRED_FORMAT to the table.
+
+    Args:
+        table: How predictions are written; VLMEvalKit's own default is xlsx (needs openpyxl).
+        pictures: Write the input tables, in which pictures are base64.
+    """
+    written: set[str] = set()
+    for part in context.parts:
+        names, some = _columns(part)
+        if pictures and part.task not in written:
+            written.add(part.task)
+            _tsv(context.folder / f"{part.task}.tsv", [*names, "image"] if some else names, _input(context, part, names, some))
+        folder = context.folder / slug(part.model)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{slug(part.model)}_{part.task}.{table}"
+        names += ["prediction", KEY]
+        cells = ([row.get(name) for name in names] for row in _predictions(context, part, pictures and some))
+        if table == "xlsx":
+            _xlsx(context, path, names, cells)
+        else:
+            {"tsv": _tsv, "json": _json}[table](path, names, cells)
+
+
+def _question(entry: Entry) -> dict[str, Any]:
+    right, references = entry.sample["answer_index"], entry.references
+    answer = references[0] if len(references) == 1 else str(references) if references else None
+    if entry.choices:
+        answer = None if right is None else LETTERS[right]
+    return {
+        "index": entry.place,
+        "sample_id": entry.name,
+        "question": entry.question,
+        **{LETTERS[i]: text or BLANK for i, text in enumerate(entry.choices)},
+        "answer": answer,
+        "category": entry.sample["category"],
+        "split": entry.sample["split"],
+    }
+
+
+def _predictions(context: ExportContext, part: Part, with_picture: bool) -> Iterator[dict[str, Any]]:
+    """Where some questions have pictures VLMEvalKit leaves out those that have none, and refuses predictions for them."""
+    for entry in context.entries(part):
+        if with_picture and entry.sample["image_id"] is None:
+            context.lose("answers to questions without a picture, where others have one (`-O pictures=false` keeps them)")
+            continue
+        context.lose("sampled answers", len(entry.answers) - 1)
+        context.lose("other fields of samples (meta, group, pair_id)", int(bool(entry.sample["meta"] or entry.sample["pair_id"])))
+        if entry.answers[0]["text"] is None and entry.predicted is None:
+            context.lose("answers without text or option logits")
+            continue
+        kept = json.dumps(pack(entry.answers[0], ("text",)), ensure_ascii=False, allow_nan=False)
+        yield {**_question(entry), "prediction": entry.said, KEY: kept}
+
+
+def _columns(part: Part) -> tuple[list[str], bool]:
+    """Names of the columns, and whether there are pictures at all."""
+    samples = read_table(part.samples / "samples.parquet", SAMPLES, ["choices", "image_id"])
+    width = pc.max(pc.list_value_length(samples["choices"])).as_py() or 0
+    names = ["index", "sample_id", "question", *LETTERS[:width], "answer", "category", "split"]
+    return names, samples["image_id"].null_count < samples.num_rows
+
+
+def _input(context: ExportContext, part: Part, names: list[str], some: bool) -> Iterator[list[Any]]:
+    """Questions with their pictures: each picture once, and further questions on it with the index of that row."""
+    seen, first = Seen(part), dict[str, int]()
+    for entry in context.questions(part):
+        key, image = seen.key(entry), None
+        if key is None:
+            if some:
+                continue
+        elif key in first:
+            image = str(first[key])
+        else:
+            data = seen.picture(entry)
+            image = base64.b64encode(data).decode() if data is not None else None
+            first[key] = entry.place
+        row = _question(entry)
+        yield [*(row.get(name) for name in names), *([image] if some else [])]
+
+
+def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
+    """Nothing that a spreadsheet would compute begins a cell; our own reader takes such a quote away again."""
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(["" if cell is None else inert(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+
+
+def _json(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
+    """A list of objects, one to a line."""
+    with path.open("w", encoding="utf-8") as handle:
+        handle.write("[")
+        for number, row in enumerate(rows):
+            handle.write(",\n" if number else "\n")
+            json.dump(dict(zip(names, row, strict=True)), handle, ensure_ascii=False, allow_nan=False)
+        handle.write("\n]\n")
+
+
+def _xlsx(context: ExportContext, path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
+    """Texts stay texts: one that begins with '=' is no formula, and control characters are escaped as the format has it."""
+    try:
+        from openpyxl import Workbook  # type: ignore[import-untyped]
+    except ImportError:
+        raise ExportError("Excel tables are written by openpyxl, which is not here: `pip install openpyxl`, or `-O table=tsv`") from None
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+    try:
+        _fill(context, path, sheet, names, rows)
+    finally:
+        sheet.close()
+    book.save(path)
+
+
+def _fill(context: ExportContext, path: Path, sheet: Any, names: list[str], rows: Iterator[list[Any]]) -> None:
+    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
+
+    sheet.append(names)
+    for row in rows:
+        cells = []
+        for name, value in zip(names, row, strict=True):
+            if not isinstance(value, str):
+                cells.append(value)
+                continue
+            text = excel_escape(value)
+            if len(text) > MOST_CHARACTERS:
+                if name != KEY:
+                    where = f"{path.name}: {name} of row {row[0]}"
+                    raise ExportError(f"{where} has {len(text):,} characters, Excel holds {MOST_CHARACTERS:,}; `-O table=tsv`")
+                context.lose("token signals too long for a cell of Excel (`-O table=tsv` keeps them)")
+                text = ""
+            cell = WriteOnlyCell(sheet, value=text)
+            cell.data_type = "s"
+            cells.append(cell)
+        sheet.append(cells)

@@ -1,0 +1,100 @@
+"""Direct preference optimisation on contrastive pairs: each member's own answer is preferred to its partner's.
+
+Rafael Rafailov, Archit Sharma, Eric Mitchell, Stefano Ermon, Christopher D. Manning, Chelsea Finn, "Direct Preference Optimization: Your
+Language Model is Secretly a Reward Model", NeurIPS 2023. The pairs are CertainlyUncertain's (Khyathi Raghavi Chandu et al., ICLR
+2025, section 4), the settings those of Silkie (Lei Li et al., "Silkie: Preference Distillation for Large Visual Language Models",
+2023), which CertainlyUncertain follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+
+from registry.plugins.rule import Chosen, Kind
+from runners.contracts.finetunes import FinetuneContext, Recipe
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import DatasetName, ModelName
+    from runners.training.examples import Example, Row
+
+CITES = ["rafailov2023direct", "chandu2025certainlyuncertain"]
+LOADS_WITH = "hf_vlm"
+
+
+def dpo(
+    context: FinetuneContext,
+    *,
+    base: ModelName,
+    train: list[DatasetName],
+    weights: list[Annotated[float, Gt(0.0)]] | None = None,
+    tune: Annotated[Chosen, Kind("tunings")] = "lora",
+    beta: Annotated[float, Gt(0.0)] = 0.1,
+    label_smoothing: Annotated[float, Ge(0.0), Lt(0.5)] = 0.0,
+    sft_weight: Annotated[float, Ge(0.0)] = 0.0,
+    rate: Annotated[float, Gt(0.0)] = 1e-5,
+    schedule: Literal["cosine", "linear", "constant"] = "cosine",
+    warmup: Annotated[float, Ge(0.0), Lt(1.0)] = 0.1,
+    decay: Annotated[float, Ge(0.0)] = 0.05,
+    beta2: Annotated[float, Gt(0.0), Lt(1.0)] = 0.98,
+    batch: Annotated[int, Ge(1)] = 256,
+    epochs: Annotated[float, Gt(0.0)] = 3.0,
+    steps: Annotated[int, Ge(1)] | None = None,
+    max_length: Annotated[int, Ge(1)] | None = 2048,
+    packed: bool = False,
+    together: Annotated[int, Ge(1)] = 1,
+) -> Recipe:
+    """Learn to prefer a pair member's own answer to its partner's, measured against the model as it was.
+
+    Loss = - ln sigmoid(beta [(ln pi(own) - ln ref(own)) - (ln pi(other) - ln ref(other))]), mean over the batch; ln pi is summed over
+    the answer's tokens, end of turn included; the reference is the base model (adapter off, or a frozen copy). Lower is better.
+    Rows with a worse answer of their own (`meta.rejected`, as rated preferences have it) are preferred to that. Rows without
+    either and pairs whose answers are the same are left out and counted.
+
+    Args:
+        context: datasets, models, seed.
+        base: model of this spec to start from, and to compare with.
+        train: datasets with contrastive pairs, or with rated preferences, of split `train`.
+        weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
+        tune: which weights are trained: `lora` or `full`.
+        beta: how strongly the model is held to what it was.
+        label_smoothing: assumed probability that a preference is the wrong way round.
+        sft_weight: weight of the chosen answers' mean loss per token, added.
+        rate: highest learning rate of AdamW.
+        schedule: how it falls after the warm-up.
+        warmup: share of the steps in which it rises.
+        decay: weight decay of matrices.
+        beta2: of AdamW.
+        batch: preferences in a step, on all devices together.
+        epochs: passes over as many preferences as there are.
+        steps: steps in all, instead of `epochs`.
+        max_length: preferences with an answer that ends beyond this many tokens are dropped and counted.
+        packed: put several answers in a row, where that leaves the model's losses as they are.
+        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
+
+    Raises:
+        FinetuneError: no pairs to train on, or a model that cannot be trained so.
+    """
+    from runners.training import examples
+    from runners.training.recipe import Amount, Material, build, trainable
+    from runners.training.tuner import Course, Preferer
+
+    model = trainable(context, base)
+    material = Material(context, train, weights)
+
+    def preferences(rows: Sequence[Row]) -> list[Example]:
+        made = examples.preferences(rows)
+        if len(made) < len(rows):
+            context.count(**{"dropped (no partner with another answer)": len(rows) - len(made)})
+        return made
+
+    pools, shares = material.mixture(preferences)
+    course = Course(rate, schedule, warmup, decay, beta2, context.seed)
+    amount = Amount(batch, epochs, steps, max_length, packed, together)
+    checkpointing = context.settings.gradient_checkpointing
+    extra = {"beta": beta, "smoothing": label_smoothing, "sft_weight": sft_weight}
+    return build(
+        context, model, tune, material, pools, shares, amount, lambda tuning, n: Preferer(tuning, course, n, checkpointing, **extra)
+    )

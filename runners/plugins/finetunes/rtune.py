@@ -1,0 +1,178 @@
+"""R-tuning: teach a model to decline, or to say that it is unsure, where it turned out not to know.
+
+Hanning Zhang, Shizhe Diao, Yong Lin, Yi R. Fung, Qing Lian, Xingyao Wang, Yangyi Chen, Heng Ji, Tong Zhang, "R-Tuning: Instructing Large
+Language Models to Say 'I Don't Know'", NAACL 2024; the second of CertainlyUncertain's three strategies (Khyathi Raghavi Chandu
+et al., ICLR 2025, section 4), which uses the mode `unknown`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt, MinLen
+
+from registry.plugins.rule import Chosen, Kind
+from runners.contracts.finetunes import FinetuneContext, Recipe
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import DatasetName, ModelName
+    from runners.training.examples import Example, Row
+    from runners.training.recipe import Material
+
+CITES = ["zhang2024rtuning", "chandu2025certainlyuncertain"]
+LOADS_WITH = "hf_vlm"
+
+
+def rtune(
+    context: FinetuneContext,
+    *,
+    base: ModelName,
+    train: list[DatasetName],
+    weights: list[Annotated[float, Gt(0.0)]] | None = None,
+    mode: Literal["unknown", "unsure", "uncertain"] = "unknown",
+    judge: Annotated[Chosen, Kind("judges")] = "rules",
+    refusals: Annotated[list[str], MinLen(1)] | None = None,
+    certainty: str = "Are you sure of this answer, going by what you know and see?",
+    sure: str = "I am sure.",
+    unsure: str = "I am unsure.",
+    draws: Annotated[int, Ge(2)] = 5,
+    temperature: Annotated[float, Gt(0.0)] = 0.7,
+    verify: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
+    tune: Annotated[Chosen, Kind("tunings")] = "lora",
+    rate: Annotated[float, Gt(0.0)] = 2e-4,
+    schedule: Literal["cosine", "linear", "constant"] = "cosine",
+    warmup: Annotated[float, Ge(0.0), Lt(1.0)] = 0.03,
+    decay: Annotated[float, Ge(0.0)] = 0.0,
+    beta2: Annotated[float, Gt(0.0), Lt(1.0)] = 0.999,
+    batch: Annotated[int, Ge(1)] = 128,
+    epochs: Annotated[float, Gt(0.0)] = 1.0,
+    steps: Annotated[int, Ge(1)] | None = None,
+    max_length: Annotated[int, Ge(1)] | None = None,
+    packed: bool = False,
+    together: Annotated[int, Ge(1)] = 1,
+) -> Recipe:
+    """Ask the base model the rows of split `train`, then teach it answers that say what it did not know.
+
+    - `unknown`: rows it got wrong (rating 0) get a refusal as their answer, the others keep theirs.
+    - `unsure`: every row keeps its answer; beside it the model learns to say, asked whether it is sure of that answer, that it is
+      where it got the row right, and that it is not where it got it wrong.
+    - `uncertain`: the same, but by the entropy of several drawn answers: the lower half of the rows is sure, the upper unsure.
+
+    The loss is that of `sft`. Rows that the judge cannot rate are left out and counted, and so are those that follow on earlier turns
+    (`meta.history`), since the base model is asked each question by itself.
+
+    Args:
+        context: datasets, models, seed.
+        base: model of this spec that is asked, and tuned.
+        train: datasets of this spec.
+        weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
+        mode: what is taught, see above.
+        judge: who says whether the base model's answer is right.
+        refusals: ways to decline, one for each row by its id; null takes those of the data's unanswerable rows, or four of ours where
+            there are none. An unanswerable row keeps its own.
+        certainty: what is asked about an answer in the modes `unsure` and `uncertain`.
+        sure: what a sure model is to say to that.
+        unsure: and an unsure one.
+        draws: answers drawn for each row in the mode `uncertain`.
+        temperature: at which they are drawn.
+        verify: share of examples that ask "is that answer right?" about both members of a pair, as for `sft`; pairs whose answerable
+            member the base model got wrong are left out of them.
+        tune: which weights are trained: `lora` or `full`.
+        rate: highest learning rate of AdamW.
+        schedule: how it falls after the warm-up.
+        warmup: share of the steps in which it rises.
+        decay: weight decay of matrices.
+        beta2: of AdamW.
+        batch: examples in a step, on all devices together.
+        epochs: passes over as many examples as there are.
+        steps: steps in all, instead of `epochs`.
+        max_length: examples of more tokens than this are dropped and counted.
+        packed: put several examples in a row, where that leaves the model's losses as they are.
+        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
+
+    Raises:
+        FinetuneError: nothing to train on, or a model that cannot be trained so.
+    """
+    from runners.training.examples import verifications
+    from runners.training.recipe import Amount, Material, build, trainable
+    from runners.training.tuner import Course, Tuner
+
+    material = Material(context, train, weights)
+    by_entropy = mode == "uncertain"
+    known = _by_entropy(context, base, material, draws, temperature) if by_entropy else _by_judge(context, base, material, judge)
+    ways = refusals or sorted({str(r.target) for rows in material.rows.values() for r in rows if not r.answerable}) or REFUSALS
+
+    def examples(rows: Sequence[Row]) -> list[Example]:
+        told = [(row, known[row.dataset, row.sample_id]) for row in rows if (row.dataset, row.sample_id) in known]
+        if mode == "unknown":
+            return [row.example(None if knows or not row.answerable else refusal(row, ways)) for row, knows in told]
+        return [e for row, knows in told for e in (row.example(), row.asked_back(certainty, sure if knows else unsure))]
+
+    def judged(rows: Sequence[Row]) -> list[Example]:
+        return verifications([row for row in rows if not row.answerable or known.get((row.dataset, row.sample_id))])
+
+    pools, shares = material.mixture(examples)
+    if verify:
+        pools, shares = material.with_share(pools, shares, "verify", verify, judged)
+    course = Course(rate, schedule, warmup, decay, beta2, context.seed)
+    amount = Amount(batch, epochs, steps, max_length, packed, together)
+    checkpointing = context.settings.gradient_checkpointing
+    model = trainable(context, base)
+    return build(context, model, tune, material, pools, shares, amount, lambda tuning, n: Tuner(tuning, course, n, checkpointing))
+
+
+REFUSALS = [
+    "I don't know.",
+    "I cannot tell from this picture.",
+    "That cannot be answered from what is shown.",
+    "I am not sure; there is not enough to go by.",
+]
+
+
+def refusal(row: Row, refusals: Sequence[str]) -> str:
+    """One of several ways to decline: always the same for the same sample."""
+    return refusals[int.from_bytes(hashlib.sha256(row.sample_id.encode()).digest()[:4]) % len(refusals)]
+
+
+def _alone(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
+    """Without rows that follow on what was said before: the base model is asked each question by itself."""
+    found = [row for row in rows if not row.history]
+    if len(found) < len(rows):
+        context.count(**{"dropped (follows on earlier turns)": len(rows) - len(found)})
+    return found
+
+
+def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Chosen) -> dict[tuple[str, str], bool]:
+    """Which rows the base model gets right."""
+    from runners.training.opinions import greedy, right
+
+    said = greedy(context, base, material.datasets)
+    known: dict[tuple[str, str], bool] = {}
+    for name, all_rows in material.rows.items():
+        rows = _alone(context, all_rows)
+        verdicts = right(context, rows, [said[name, row.sample_id] for row in rows], judge)
+        known |= {(name, row.sample_id): v for row, v in zip(rows, verdicts, strict=True) if v is not None}
+        context.count(known=verdicts.count(True), unknown=verdicts.count(False))
+        if None in verdicts:
+            context.count(**{"dropped (the judge cannot tell)": verdicts.count(None)})
+    return known
+
+
+def _by_entropy(context: FinetuneContext, base: str, material: Material, draws: int, temperature: float) -> dict[tuple[str, str], bool]:
+    """Which rows are of the half that the base model answers most alike; of equals, the first by id."""
+    from runners.training.opinions import entropy, sampled
+
+    ranked: list[tuple[float, str, str]] = []
+    for name, all_rows in material.rows.items():
+        rows = _alone(context, all_rows)
+        asked = [row for row in rows if not row.choices]
+        if len(asked) < len(rows):
+            context.count(**{"dropped (has options)": len(rows) - len(asked)})
+        drawn = sampled(context, base, material.datasets[name], asked, draws, temperature)
+        ranked += [(entropy(texts), name, row.sample_id) for row, texts in zip(asked, drawn, strict=True)]
+    ranked.sort()
+    half = len(ranked) // 2
+    context.count(known=half, unknown=len(ranked) - half)
+    return {(name, sample): place < half for place, (_, name, sample) in enumerate(ranked)}

@@ -1,0 +1,82 @@
+"""A small CLIP trained from nothing on made-up scenes: what finds a picture's telling parts where no published CLIP is at hand.
+
+Alec Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_types import Ge, Gt
+
+from runners.contracts.finetunes import FinetuneContext, Recipe
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import DatasetName
+
+
+def scratch_clip(
+    context: FinetuneContext,
+    *,
+    train: list[DatasetName],
+    heldout: DatasetName | None = None,
+    steps: Annotated[int, Ge(1)] = 600,
+    batch: Annotated[int, Ge(2)] = 96,
+    rate: Annotated[float, Gt(0.0)] = 0.001,
+    width: Annotated[int, Ge(8)] = 96,
+    layers: Annotated[int, Ge(1)] = 3,
+    heads: Annotated[int, Ge(1)] = 4,
+    patch: Annotated[int, Ge(2)] = 8,
+) -> Recipe:
+    """Train a `CLIPModel` on the scenes of `synthetic_scenes` datasets: which picture goes with which list of objects?
+
+    The folder loads with transformers' CLIPModel, its image processor and tokenizer. It is no model that answers questions, so the
+    spec that makes it evaluates nothing; others name it as `SPEC:MODEL`.
+
+    Args:
+        context: datasets and seed.
+        train: datasets of one level whose scenes are trained on.
+        heldout: a dataset whose pictures are matched with their lists every now and then, for the log's `heldout/matched`.
+        steps: steps in all.
+        batch: pictures in a step, each told from all others.
+        rate: highest learning rate of AdamW.
+        width: of both towers.
+        layers: of both towers.
+        heads: of every attention.
+        patch: side of a picture token in pixels.
+
+    Raises:
+        FinetuneError: a dataset has no scenes, or their levels differ.
+    """
+    import torch
+
+    from runners.training.small_vlm.matching import Matcher, Matches, build_clip, image_processor, listing
+    from runners.training.small_vlm.pictures import read_pictures
+    from runners.training.small_vlm.words import build_tokenizer
+
+    pictures = read_pictures([context.dataset(name) for name in train], patch)
+    pixels = pictures.pixels.shape[1]
+    tokenizer = build_tokenizer([listing(scene) for scene in pictures.scenes])
+    torch.manual_seed(context.seed)
+    model = build_clip(tokenizer, pixels=pixels, patch=patch, width=width, layers=layers, heads=heads)
+    matches = Matches(pictures, tokenizer, context.seed, batch)
+    others = Matches(read_pictures([context.dataset(heldout)], patch), tokenizer, context.seed, 100) if heldout else None
+
+    def save(folder: Path, state: Mapping[str, Any]) -> None:
+        model.save_pretrained(folder)
+        image_processor(pixels).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    def evaluate() -> Mapping[str, float]:
+        if others is None:
+            return {}
+        given = others(0)
+        with torch.no_grad():
+            likeness = model.eval()(**{name: value.to(model.device) for name, value in given.items()}).logits_per_image
+        model.train()
+        right = likeness.argmax(dim=1) == torch.arange(len(likeness), device=likeness.device)
+        return {"heldout/matched": float(right.float().mean())}
+
+    return Recipe(Matcher(model, steps, rate), matches, steps, save, evaluate)

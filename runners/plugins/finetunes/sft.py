@@ -1,0 +1,82 @@
+"""Supervised fine-tuning: the model is shown questions and learns to give the data's answers, refusals among them.
+
+The first of CertainlyUncertain's three strategies (Khyathi Raghavi Chandu et al., "CertainlyUncertain: A Benchmark and Metric for
+Multimodal Epistemic and Aleatoric Awareness", ICLR 2025, section 4). The loss is taken on answer tokens alone, end of turn
+included; prompts are those of inference, to the token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+
+from registry.plugins.rule import Chosen, Kind
+from runners.contracts.finetunes import FinetuneContext, Recipe
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import DatasetName, ModelName
+
+CITES = ["chandu2025certainlyuncertain"]
+LOADS_WITH = "hf_vlm"
+
+
+def sft(
+    context: FinetuneContext,
+    *,
+    base: ModelName,
+    train: list[DatasetName],
+    weights: list[Annotated[float, Gt(0.0)]] | None = None,
+    tune: Annotated[Chosen, Kind("tunings")] = "lora",
+    verify: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0,
+    rate: Annotated[float, Gt(0.0)] = 2e-4,
+    schedule: Literal["cosine", "linear", "constant"] = "cosine",
+    warmup: Annotated[float, Ge(0.0), Lt(1.0)] = 0.03,
+    decay: Annotated[float, Ge(0.0)] = 0.0,
+    beta2: Annotated[float, Gt(0.0), Lt(1.0)] = 0.999,
+    batch: Annotated[int, Ge(1)] = 128,
+    epochs: Annotated[float, Gt(0.0)] = 1.0,
+    steps: Annotated[int, Ge(1)] | None = None,
+    max_length: Annotated[int, Ge(1)] | None = None,
+    packed: bool = False,
+    together: Annotated[int, Ge(1)] = 1,
+) -> Recipe:
+    """Learn the answers of the rows of split `train`: the most common reference, or the right option's letter.
+
+    Loss = - mean over the batch's answer tokens of ln P(token | picture, prompt, tokens before), in nats; lower is better.
+
+    Args:
+        context: datasets, models, seed.
+        base: model of this spec to start from.
+        train: datasets of this spec; of unanswerable rows the reference is a refusal.
+        weights: how often each of `train` is drawn from, as ratios; null takes every row equally often.
+        tune: which weights are trained: `lora` or `full`.
+        verify: share of examples that ask "is that answer right?": yes after a row's own answer, no after its pair's other one.
+        rate: highest learning rate of AdamW.
+        schedule: how it falls after the warm-up.
+        warmup: share of the steps in which it rises.
+        decay: weight decay of matrices.
+        beta2: of AdamW.
+        batch: examples in a step, on all devices together.
+        epochs: passes over as many examples as there are.
+        steps: steps in all, instead of `epochs`.
+        max_length: examples of more tokens than this are dropped and counted.
+        packed: put several examples in a row, where that leaves the model's losses as they are.
+        together: how many examples on one picture come one after the other; packed, they share the picture's tokens.
+
+    Raises:
+        FinetuneError: nothing to train on, or a model that cannot be trained so.
+    """
+    from runners.training.examples import verifications
+    from runners.training.recipe import Amount, Material, build, trainable
+    from runners.training.tuner import Course, Tuner
+
+    model = trainable(context, base)
+    material = Material(context, train, weights)
+    pools, shares = material.mixture(lambda rows: [row.example() for row in rows])
+    if verify:
+        pools, shares = material.with_share(pools, shares, "verify", verify, verifications)
+    course = Course(rate, schedule, warmup, decay, beta2, context.seed)
+    amount = Amount(batch, epochs, steps, max_length, packed, together)
+    checkpointing = context.settings.gradient_checkpointing
+    return build(context, model, tune, material, pools, shares, amount, lambda tuning, n: Tuner(tuning, course, n, checkpointing))

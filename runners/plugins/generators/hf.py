@@ -1,0 +1,255 @@
+"""Any local model of transformers as a generator: a causal language model, or a vision-language model where pictures are asked about.
+
+The same request gives the same text whatever it is batched with (at float32): batches are left-padded, and tokens are drawn as
+everywhere here (`runners.inference.hf.sampling`), by numbers that belong to the request alone. What prompts have in common at their
+beginning is read once, and a reply that has ended leaves its batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from registry.formats.pictures import PictureError, decoded
+from runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from runners.contracts.models import ModelError
+from runners.inference.devices import out_of_memory, torch_device
+from runners.inference.hf.double import computing
+from runners.inference.hf.folder import folder_digest, folder_fault
+from runners.inference.hf.layout import common
+from runners.inference.hf.rows import Network, Rows, first_stop
+from runners.inference.hf.sampling import Chooser
+from runners.inference.hf.still_images import still_images_only
+from runners.inference.hf.weights import read_weights
+from runners.runtime.code_digest import engine_digest, file_digest
+
+if TYPE_CHECKING:
+    import torch
+
+    from registry.plugins.rule import Artifact
+
+_WORTH = 16
+"""Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
+
+
+def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None) -> Hf:
+    """A model of transformers in one folder: safetensors, tokenizer (or processor, if it sees) and chat template.
+
+    Args:
+        context: of this run.
+        artifact: the entry of registry/data/ that holds it.
+        dtype: of the weights; null is float32, at which a text does not depend on its batch. At float64 all is computed in double
+            precision, and it depends on no machine either.
+
+    Raises:
+        GeneratorError: files are missing, or there is no chat template.
+    """
+    folder = Path(artifact)
+    fault = folder_fault(folder)
+    if fault:
+        raise GeneratorError(f"generator hf: {fault}")
+    return Hf(folder, dtype or "float32", context.settings.device, context.settings.batch)
+
+
+class Hf:
+    """See `runners.contracts.generators.Engine`."""
+
+    def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
+        self.folder, self.dtype, self.device, self.batch_size = folder, dtype, device, batch_size
+        self.name = f"hf ({folder.name})"
+        code = [file_digest(Path(__file__)), engine_digest("runners.inference.hf.rows"), engine_digest("runners.inference.hf.sampling")]
+        code += [engine_digest("runners.inference.hf.weights"), engine_digest("registry.formats.pictures")]
+        self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, *code]).encode()).hexdigest()
+        self.sees = any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
+        self._reader: Any = None
+        self._model: Any = None
+        self.counters: Counter[str] = Counter()
+        self._network: Network | None = None
+        self._head: tuple[list[int], Rows] | None = None
+        """What the prompts of the last batch began with, and the cache after it."""
+
+    def answer(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Reply]]]:
+        self._open()
+        if not self.sees and any(m.images for r in requests for m in r.messages):
+            raise GeneratorError(f"{self.name}: is asked about pictures, but its folder has no processor: it reads text only")
+        asked = [_Asked(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
+        order = sorted(asked, key=lambda a: (a.kind, a.length, a.place))
+        while order:
+            batch = [a for a in order[: self.batch_size] if a.kind == order[0].kind]
+            faults = {a.place: fault for a in batch if (fault := self._fault(a))}
+            good = [a for a in batch if a.place not in faults]
+            try:
+                made = list(zip([a.place for a in good], self._batch(good) if good else [], strict=True))
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error) or len(batch) == 1:
+                    raise
+                self.batch_size = len(batch) // 2
+                self.counters["batches halved for want of memory"] += 1
+                self._head = None
+                continue
+            order = order[len(batch) :]
+            yield made + [(place, Reply(None, "rejected", error=fault)) for place, fault in faults.items()]
+
+    def _fault(self, asked: _Asked) -> str:
+        """Why a request cannot be asked at all; empty if it can."""
+        limit = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
+        if limit and asked.length + asked.request.max_new_tokens > limit:
+            return f"{asked.length} tokens and {asked.request.max_new_tokens} to come are more than the model's {limit}"
+        try:
+            asked.pictures = [decoded(image) for m in asked.request.messages for image in m.images]
+        except PictureError as error:
+            return f"a picture cannot be decoded: {error}"
+        return ""
+
+    def _open(self) -> None:
+        """Read tokenizer and weights, once."""
+        if self._model is not None:
+            return
+        from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
+        try:
+            with still_images_only():
+                self._reader = (
+                    AutoProcessor.from_pretrained(**place, backend="pil") if self.sees else AutoTokenizer.from_pretrained(**place)
+                )
+        except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
+            raise GeneratorError(f"{self.name}: cannot be read from {self.folder}: {error}") from error
+        tokenizer = self._tokenizer = getattr(self._reader, "tokenizer", self._reader)
+        if not getattr(self._reader, "chat_template", None):
+            raise GeneratorError(f"{self.name}: has no chat template; add chat_template.jinja to {self.folder}, or take a chat-tuned model")
+        tokenizer.padding_side = "left"
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        try:
+            kind = AutoModelForImageTextToText if self.sees else AutoModelForCausalLM
+            model, self._stops = read_weights(self.name, kind, place, self.dtype, tokenizer)
+        except ModelError as error:
+            raise GeneratorError(str(error)) from error
+        self._model = model.to(torch_device(self.device))
+        self._network = None if getattr(model, "_is_stateful", False) else Network(self._model)
+
+    def _render(self, request: Request) -> str:
+        turns = [{"role": m.role, "content": self._content(m)} for m in request.messages]
+        try:
+            return str(self._reader.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+        except Exception as error:  # a template is a program of its own, and may raise anything
+            raise GeneratorError(
+                f"{self.name}: its chat template refuses the turns {[m.role for m in request.messages]}: {error}"
+            ) from error
+
+    def _content(self, message: Message) -> Any:
+        if not self.sees:
+            return message.text
+        return [*({"type": "image"} for _ in message.images), {"type": "text", "text": message.text}]
+
+    def _batch(self, asked: Sequence[_Asked]) -> list[Reply]:
+        import torch
+
+        steps = asked[0].request.max_new_tokens
+        temperature = asked[0].request.temperature
+        draws = [(_stream(a.request, a.prompt), 1 if temperature else 0) for a in asked]
+        chooser = Chooser(draws, steps, temperature, 1.0, self._model.device)
+        with torch.inference_mode(), computing(self.dtype), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self._network is None or asked[0].sees:
+                tokens, read = self._generated(asked, steps, chooser)
+            else:
+                ids = [self._ids(a.prompt) for a in asked]
+                tokens, read = self._read(ids).decode(1, chooser, steps, self._stops)[0], [len(own) for own in ids]
+        return [self._reply(row, n) for row, n in zip(tokens, read, strict=True)]
+
+    def _ids(self, prompt: str) -> list[int]:
+        ids: list[int] = self._tokenizer(prompt, **self._special(prompt))["input_ids"]
+        return ids
+
+    def _special(self, prompt: str) -> dict[str, Any]:
+        begins = self._tokenizer.bos_token
+        return {"add_special_tokens": False} if begins and prompt.startswith(begins) else {}
+
+    def _read(self, ids: Sequence[Sequence[int]]) -> Rows:
+        """Rows at the end of their prompts. What all begin with, as with a judge's instructions, is read once and kept for the next."""
+        assert self._network is not None
+        shared = list(ids[0][: min(min(common(ids[0], own), len(own) - 1) for own in ids)])
+        if len(shared) < _WORTH:
+            return self._network.write(ids)[0]
+        kept = len(self._head[0]) if self._head is not None and shared[: len(self._head[0])] == self._head[0] else 0
+        if self._head is None or len(shared) - kept >= _WORTH:
+            self._head = (shared, self._network.write([shared])[0])
+        known, head = self._head
+        every = head.select(head.lengths.new_zeros(len(ids)))
+        return every.extend([own[len(known) :] for own in ids], [len(known)] * len(ids))[0]
+
+    def _generated(self, asked: Sequence[_Asked], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
+        """Tokens by transformers' own loop: for prompts with pictures, and for models whose memory is no cache of keys and values."""
+        from transformers import LogitsProcessorList
+
+        given = self._special(asked[0].prompt)
+        if asked[0].sees:
+            given["images"] = [a.pictures for a in asked]
+        batch = self._reader(text=[a.prompt for a in asked], padding=True, return_tensors="pt", **given)
+        device = self._model.device
+        tensors = {
+            name: value.to(device, self._model.dtype if value.is_floating_point() else None)
+            for name, value in batch.items()
+            if name != "token_type_ids"
+        }
+        out = self._model.generate(
+            **tensors, do_sample=False, max_new_tokens=steps, logits_processor=LogitsProcessorList([_Process(chooser)])
+        )
+        return out[:, tensors["input_ids"].shape[1] :].tolist(), tensors["attention_mask"].sum(dim=1).tolist()
+
+    def _reply(self, tokens: list[int], read: int) -> Reply:
+        end = first_stop(tokens, self._stops)
+        kept = tokens[:end]
+        text = str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip()
+        return Reply(text, "length" if end is None else "stop", read, len(kept))
+
+
+@dataclass
+class _Asked:
+    """A request on its way."""
+
+    place: int
+    request: Request
+    prompt: str
+    length: int
+    """Tokens of the prompt, those of pictures not counted."""
+    pictures: list[Any] = field(default_factory=list)
+
+    @property
+    def sees(self) -> bool:
+        return any(m.images for m in self.request.messages)
+
+    @property
+    def kind(self) -> tuple[int, bool, float]:
+        """What is the same throughout a batch."""
+        return self.request.max_new_tokens, self.sees, self.request.temperature
+
+
+class _Process:
+    """A chooser of tokens as what transformers calls a logits processor."""
+
+    def __init__(self, chooser: Chooser) -> None:
+        self.chooser, self.step = chooser, 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        chosen = self.chooser(self.step, scores, torch.arange(len(scores), device=scores.device))
+        self.step += 1
+        return torch.full_like(scores, float("-inf")).scatter_(1, chosen.unsqueeze(1), 0.0)
+
+
+def _stream(request: Request, prompt: str) -> int:
+    """A request's own random numbers: equal seeds of different prompts draw different ones."""
+    return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:16])

@@ -1,0 +1,62 @@
+"""The generator that needs no model: pairs and rewritten questions about made-up scenes, in forms of words that hold for every scene."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from runners.contracts.generators import GeneratorContext
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from registry.scenes.contrast import Contrast
+    from registry.scenes.rewrites import Rewrite
+
+
+def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all") -> Rules:
+    """Pairs of all categories that two questions about one scene can make, and questions rewritten, in fixed forms of words.
+
+    Args:
+        context: of this run.
+        refusals: `all`: how the unanswerable question is declined is drawn from all the category's ways. `first`: always the
+            same plain way, "I don't know."
+    """
+    return Rules(refusals)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """See `runners.contracts.generators.Composer`."""
+
+    refusals: str
+
+    def compose(self, scene: Mapping[str, Any], category: str, rng: np.random.Generator) -> Contrast | None:
+        """A proved pair of a category, by its last name (`temporal`); None where the scene offers none.
+
+        Raises:
+            ValueError: the category is not one that two questions about one scene can make.
+        """
+        from registry.scenes.contrast import CATEGORIES, contrast
+
+        known = [c for c in CATEGORIES if c != "extraneous"]
+        if category not in known:
+            raise ValueError(f"generator rules: expected one of {', '.join(known)}, got '{category}'; hf and openai write any category")
+        return contrast(rng, dict(scene), category)
+
+    def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: np.random.Generator) -> Rewrite | None:
+        """A question about a scene made invalid (`inv`), subjective (`sbj`), ambiguous (`amb`) or lacking evidence (`ive`).
+
+        None where it is none of our forms of words, or the scene does not allow it; see `registry.scenes.rewrites`.
+        """
+        from registry.scenes.rewrites import rewrite
+
+        return rewrite(rng, kind, question, None if scene is None else dict(scene))
+
+    def decline(self, category: str, question: str, rng: np.random.Generator) -> str:
+        """How an unanswerable question of a category is declined."""
+        from registry.scenes.contrast import refusals
+
+        ways = refusals(category, question)
+        return ways[0] if self.refusals == "first" else ways[int(rng.integers(len(ways)))]

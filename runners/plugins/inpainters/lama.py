@@ -1,0 +1,134 @@
+"""LaMa: Roman Suvorov and others, "Resolution-robust Large Mask Inpainting with Fourier Convolutions", WACV 2022.
+
+Read as TorchScript, the form in which `big-lama` is handed around: called with a picture (1, 3, H, W) and a mask (1, 1, H, W),
+both float32 in [0, 1], it returns a picture of that shape. A TorchScript file is a program, and loading it is running it. So
+the spec must name the SHA-256 of the file, and nothing is loaded that does not have it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from annotated_types import Ge
+
+from runners.contracts.inpainters import Inpainter, Job
+from runners.contracts.pairs import PairContext, PairError
+from runners.runtime.code_digest import engine_digest
+from runners.store.blobs import Kept
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+    from registry.plugins.rule import Artifact
+
+CITES = ["suvorov2022resolution"]
+
+
+def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Annotated[int, Ge(1)] = 8) -> Inpainter:
+    """A local TorchScript file of LaMa. Runs the code in that file: name only one that you trust.
+
+    Args:
+        context: its settings say on which device.
+        artifact: the entry of registry/data/ that holds the file (one *.pt or *.pth in it).
+        sha256: of the file, 64 hexadecimal digits (`sha256sum big-lama.pt`).
+        multiple: pictures are mirrored at the right and the bottom to a multiple of this many pixels, and cut back afterwards.
+
+    Raises:
+        PairError: no such file, or one of another digest.
+    """
+    return _Lama(context, Path(artifact), sha256.lower(), multiple)
+
+
+class _Lama:
+    def __init__(self, context: PairContext, place: Path, sha256: str, multiple: int) -> None:
+        self.settings, self.multiple = context.settings, multiple
+        self.file, self.sha256 = _file(place), sha256
+        with self.file.open("rb") as handle:  # read here, though loaded later: a kept picture must be of this very model
+            found = hashlib.file_digest(handle, "sha256").hexdigest()
+        if found != sha256:
+            raise PairError(
+                f"{self.file}: expected SHA-256 {sha256}, got {found}; loading a TorchScript file runs its code, "
+                "so set sha256 to this only if you know where the file is from"
+            )
+        self.kept = Kept("lama", engine_digest(__name__), sha256, multiple)
+        self._lock = threading.Lock()
+        self._model: Any = None
+
+    def __call__(self, jobs: Sequence[Job]) -> list[PIL.Image.Image]:
+        return [self._paint(job) for job in jobs]
+
+    def _paint(self, job: Job) -> PIL.Image.Image:
+        import PIL.Image
+
+        picture = np.asarray(job.picture)
+        key = self.kept.key(picture.shape, _digest(picture), _digest(job.mask))
+        raw = self.kept.get(key)
+        if raw is None:
+            with self._lock:
+                raw = self._run(picture, job.mask).tobytes()
+            self.kept.put(key, raw)
+        return PIL.Image.fromarray(np.frombuffer(raw, np.uint8).reshape(picture.shape))
+
+    def _run(self, picture: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """One picture through the model; what is not masked is taken from the picture itself."""
+        import torch
+
+        model, device = self._load()
+        height, width = mask.shape
+        image = padded(picture.transpose(2, 0, 1).astype(np.float32) / 255, self.multiple)
+        hole = padded((mask > 0)[None].astype(np.float32), self.multiple)
+        with torch.inference_mode():
+            out = model(torch.from_numpy(image)[None].to(device), torch.from_numpy(hole)[None].to(device))
+        if not isinstance(out, torch.Tensor) or out.shape != (1, *image.shape):
+            got = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+            raise PairError(f"{self.file}: expected a picture of shape {(1, *image.shape)} back, got {got}; is it LaMa's TorchScript?")
+        painted = out[0].float().cpu().numpy()[:, :height, :width].transpose(1, 2, 0)
+        if not np.isfinite(painted).all():
+            raise PairError(f"{self.file}: painted values that are not numbers, of a picture of {width} x {height}")
+        levels = np.clip(np.rint(painted * 255), 0, 255).astype(np.uint8)
+        return np.where(mask[..., None], levels, picture)
+
+    def _load(self) -> tuple[Any, str]:
+        from runners.inference.devices import torch_device
+
+        device = torch_device(self.settings.device)
+        if self._model is None:
+            import torch
+
+            data = self.file.read_bytes()
+            if hashlib.sha256(data).hexdigest() != self.sha256:
+                raise PairError(f"{self.file}: was changed while this ran; it no longer has the SHA-256 {self.sha256}")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                try:
+                    self._model = torch.jit.load(io.BytesIO(data), map_location=device).eval()  # type: ignore[no-untyped-call]
+                except RuntimeError as error:
+                    raise PairError(f"{self.file}: not a TorchScript file: {str(error).splitlines()[0]}") from error
+        return self._model, device
+
+
+def padded(planes: np.ndarray, multiple: int) -> np.ndarray:
+    """(channels, height, width) mirrored at the right and the bottom to a multiple of so many pixels."""
+    _, height, width = planes.shape
+    return np.pad(planes, ((0, 0), (0, -height % multiple), (0, -width % multiple)), mode="symmetric")
+
+
+def _file(place: Path) -> Path:
+    if place.is_file():
+        return place
+    files = sorted(p for p in place.glob("*") if p.suffix in (".pt", ".pth"))
+    if len(files) != 1:
+        names = ", ".join(p.name for p in files) or "none"
+        raise PairError(f"{place}: expected one TorchScript file (*.pt or *.pth), found {names}; `dvc pull {place}.dvc` may bring it")
+    return files[0]
+
+
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

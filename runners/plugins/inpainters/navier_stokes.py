@@ -1,0 +1,26 @@
+"""Navier-Stokes inpainting: Marcelo Bertalmio, Andrea Bertozzi, Guillermo Sapiro, "Navier-Stokes, Fluid Dynamics, and Image and
+Video Inpainting", CVPR 2001. Lines of equal brightness are led on into the mask as a fluid would flow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Gt
+
+from runners.contracts.inpainters import Inpainter, by_opencv
+
+if TYPE_CHECKING:
+    from runners.contracts.pairs import PairContext
+
+CITES = ["bertalmio2001navier"]
+
+
+def navier_stokes(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
+    """OpenCV's INPAINT_NS.
+
+    Args:
+        context: not used; the result is the same every time.
+        radius: how far each pixel looks around itself, in pixels.
+    """
+    return lambda jobs: [by_opencv(job, radius, "navier_stokes") for job in jobs]

@@ -1,0 +1,34 @@
+"""Drawn again: the exact counterfactual of a scene, what the picture would be had the thing never been there.
+
+What every other inpainter is held to. What the thing hid is there, its shadow is gone, and no pixel is guessed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runners.contracts.inpainters import Inpainter, Job
+from runners.contracts.pairs import PairContext, PairError
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+
+def rerender(context: PairContext) -> Inpainter:
+    """Scenes: the scene graph without the objects, drawn by the renderer that drew the original. The mask plays no part.
+
+    Raises:
+        PairError: a target without a scene graph.
+    """
+    return lambda jobs: [_drawn(job) for job in jobs]
+
+
+def _drawn(job: Job) -> PIL.Image.Image:
+    import PIL.Image
+
+    from registry.scenes.removal import without
+    from registry.scenes.render import render
+
+    if job.target.scene is None:
+        raise PairError(f"inpaint rerender: '{job.target.key}' has no scene graph to draw it from; use telea, navier_stokes or lama")
+    return PIL.Image.fromarray(render(without(job.target.scene, job.thing.objects)))

@@ -1,0 +1,28 @@
+"""Telea's inpainting: Alexandru Telea, "An Image Inpainting Technique Based on the Fast Marching Method", 2004.
+
+The mask is filled from its rim inwards, each pixel with a weighted mean of what is known near it. Right for small things on
+plain ground; on anything larger it smears.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Gt
+
+from runners.contracts.inpainters import Inpainter, by_opencv
+
+if TYPE_CHECKING:
+    from runners.contracts.pairs import PairContext
+
+CITES = ["telea2004image"]
+
+
+def telea(context: PairContext, *, radius: Annotated[float, Gt(0)] = 3.0) -> Inpainter:
+    """OpenCV's INPAINT_TELEA.
+
+    Args:
+        context: not used; the result is the same every time.
+        radius: how far each pixel looks around itself, in pixels.
+    """
+    return lambda jobs: [by_opencv(job, radius, "telea") for job in jobs]

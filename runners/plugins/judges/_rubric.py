@@ -1,0 +1,48 @@
+"""What judges share that put one filled-in prompt about each answer to a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from registry.plugins.rule import Chosen
+from runners.contracts.generators import GeneratorError, chat
+from runners.contracts.judges import JudgeContext, JudgeError
+from runners.inference.generator import open_generator
+from runners.prompts.templates import PromptError, fill, read_prompt
+
+
+def replies(
+    context: JudgeContext,
+    judge: str,
+    by: Chosen,
+    asked: Sequence[Mapping[str, str] | None],
+    prompt: str | None,
+    max_new_tokens: int,
+    longest: int | None = None,
+) -> list[str | None]:
+    """What the model says of each; None where nothing is asked, where it gave no reply, and where the prompt is too long.
+
+    Args:
+        context: of the judge.
+        judge: its name, which is that of our prompt as well.
+        by: the generator that is asked.
+        asked: what stands in the places of the prompt, per answer.
+        prompt: a file of the user's in the stead of ours.
+        max_new_tokens: longest reply.
+        longest: characters of a prompt beyond which it is not asked, and counted.
+
+    Raises:
+        JudgeError: the model or server fails, or a prompt lacks a place.
+    """
+    try:
+        text, where = read_prompt(judge, prompt), prompt or f"{judge}.md"
+        filled = [None if values is None else fill(text, values, where) for values in asked]
+        short = [p for p in filled if p is not None and (longest is None or len(p) <= longest)]
+        generator = open_generator(by, context.settings)
+        found = dict(zip(short, generator.complete([chat(p) for p in short], max_new_tokens=max_new_tokens), strict=True)) if short else {}
+        context.counters.update(generator.counters)
+    except (GeneratorError, PromptError) as error:
+        raise JudgeError(f"judge {judge}: {error}") from error
+    if too_long := sum(p is not None for p in filled) - len(short):
+        context.counters["prompts too long"] += too_long
+    return [found[p].text if p in found else None for p in filled]

@@ -1,0 +1,35 @@
+"""Yes or no as AMBER's own script reads it. AMBER: Wang, Wang, Xu et al., 2023."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from runners.contracts.judges import Judgement
+from runners.plugins.judges._yes_no import Said, judged
+
+CITES = ["wang2023amber"]
+MARKS = ["said", "truth"]
+
+
+def amber(
+    questions: list[str], references: list[list[str]], predictions: list[str], *, match: Literal["exact", "first_word"] = "exact"
+) -> list[Judgement]:
+    """The official rule: the whole answer is `Yes` or `No`; anything else, "Yes." too, is wrong and neither of the two.
+
+    Ask for a single word (`instruction` of the adapter `amber`) or nearly everything is neither. For `yes_no_f1` and its like with
+    `judge: amber` and `positive: "no"`.
+
+    Args:
+        match: `exact`, or `first_word`: the first word in any case, whatever follows it, as most who use AMBER prepare the answers.
+    """
+    return judged(_exact if match == "exact" else _first_word, questions, references, predictions)
+
+
+def _exact(text: str) -> Said:
+    return "yes" if text == "Yes" else "no" if text == "No" else None
+
+
+def _first_word(text: str) -> Said:
+    found = re.match(r"\W*(yes|no)\b", text.casefold())
+    return None if found is None else "yes" if found[1] == "yes" else "no"

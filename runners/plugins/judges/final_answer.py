@@ -1,0 +1,29 @@
+"""A judge of yes and no at the end of reasoning: what does a long reply come to?"""
+
+from __future__ import annotations
+
+from runners.contracts.judges import Judgement
+from runners.plugins.judges._refusals import is_refusal
+from runners.plugins.judges._yes_no import said
+from runners.scoring.answer_text import normalise
+
+
+def final_answer(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
+    """Right if the reply comes to the "yes" or "no" that is a reference.
+
+    That is what stands behind its last "answer" (`Answer: yes`, `**Final answer:** No`, `the answer is no`); without any, its only
+    one of the two words, or its first word. A reply that names both and settles on neither, or names none, is unscored with
+    `parse_ok` false, never guessed; so is every question whose references are not yes or no.
+    """
+    return [_judge(*row) for row in zip(questions, references, predictions, strict=True)]
+
+
+def _judge(question: str, references: list[str], prediction: str) -> Judgement:
+    declines = is_refusal(prediction, question)
+    wanted = {normalise(r) for r in references} & {"yes", "no"}
+    if not references:
+        return Judgement(rating=float(declines), pred_is_idk=declines)
+    reading = said(prediction)
+    if reading is None or not wanted:
+        return Judgement(rating=None, pred_is_idk=declines, parse_ok=False)
+    return Judgement(rating=float(reading in wanted), pred_is_idk=False)

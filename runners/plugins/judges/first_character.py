@@ -1,0 +1,38 @@
+"""A judge of multiple-choice answers in words: the reply's first character, as most harnesses read SEED-Bench. Li et al., 2023."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from runners.contracts.judges import Judgement
+from runners.plugins.judges._choices import Reading
+from runners.plugins.judges._options import judged
+from runners.plugins.judges._refusals import is_refusal
+from runners.prompts.question import LETTERS
+
+CITES = ["li2023seedbench"]
+
+
+def first_character(
+    questions: list[str],
+    references: list[list[str]],
+    predictions: list[str],
+    choices: list[list[str]],
+    *,
+    on_failure: Literal["unscored", "wrong"] = "unscored",
+) -> list[Judgement]:
+    """Right if the reply's first character, spaces aside, is the right option's letter, in either case.
+
+    A reply that begins with no option's letter is unscored with `parse_ok` false, or wrong where it declines. "Actually, C" begins with
+    an A, and "Don't know" with a D: tell models to answer with the letter alone, or use `option_match`.
+
+    Args:
+        on_failure: `wrong`: a reply that begins otherwise is wrong, as harnesses that compare the character have it.
+    """
+    return [judged(*row, _read, on_failure) for row in zip(questions, references, predictions, choices, strict=True)]
+
+
+def _read(prediction: str, choices: Sequence[str], question: str) -> Reading:
+    place = LETTERS.find(prediction.strip()[:1].upper() or " ")
+    return Reading(place if 0 <= place < len(choices) else None, is_refusal(prediction, question))

@@ -1,0 +1,84 @@
+"""Correct, incorrect or unclear, as HallusionBench has a language model say. Guan, Liu, Wu et al., 2024 (CVPR). The prompt is our own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from annotated_types import Ge
+
+from registry.plugins.rule import Chosen, Kind, Prompt
+from runners.contracts.judges import JudgeContext, Judgement
+from runners.plugins.judges._refusals import is_refusal
+from runners.plugins.judges._rubric import replies
+
+CITES = ["guan2024hallusionbench"]
+MARKS = ["code"]
+ASSETS = ["../../../specs/prompts/hallusionbench.md"]
+UNCLEAR = "unclear"
+"""A reference of this word says that not to know is right as well: HallusionBench's questions without the figure they need."""
+SHORT = ("yes", "no", UNCLEAR)
+INCORRECT, CORRECT, OPEN = 0.0, 1.0, 2.0
+"""The codes of the official result files."""
+
+
+def hallusionbench(
+    context: JudgeContext,
+    questions: list[str],
+    references: list[list[str]],
+    predictions: list[str],
+    *,
+    by: Annotated[Chosen, Kind("generators")],
+    on_failure: Literal["unscored", "unclear"] = "unscored",
+    prompt: Prompt | None = None,
+    max_new_tokens: Annotated[int, Ge(1)] = 16,
+) -> list[Judgement]:
+    """A language model says whether an answer is correct, incorrect or unclear against the reference in a sentence.
+
+    "incorrect" anywhere in the reply is read first, since "correct" is part of it. Correct is right; unclear is right only where
+    a reference is "unclear", which the adapter `hallusionbench` gives to the questions that are asked without their figure. The
+    mark `code` is 0 incorrect, 1 correct, 2 unclear. Questions without references are right where they are declined.
+
+    Args:
+        by: the model: `hf` or `openai`, with its parameters.
+        on_failure: a reply with none of the three words is `unscored`, or `unclear`, as in the official code.
+        prompt: a file of yours in specs/prompts/, with `{question}`, `{reference}` and `{answer}`, instead of our hallusionbench.
+        max_new_tokens: longest reply.
+
+    Raises:
+        JudgeError: the model or server fails, or the prompt is wrong. What was judged is kept.
+    """
+    rows = list(zip(questions, references, predictions, strict=True))
+    asked = [{"question": q, "reference": _shown(r), "answer": p} if r else None for q, r, p in rows]
+    said = replies(context, "hallusionbench", by, asked, prompt, max_new_tokens)
+    return [_judgement(*row, reply, on_failure) for row, reply in zip(rows, said, strict=True)]
+
+
+def _shown(references: list[str]) -> str:
+    """The reference in a sentence, or the yes or no where there is none."""
+    sentences = [r for r in references if r.casefold() not in SHORT]
+    return " ".join(sentences or [r for r in references if r.casefold() != UNCLEAR])
+
+
+def code(reply: str | None, on_failure: str) -> float | None:
+    """The code of a reply; None where it cannot be read.
+
+    >>> [code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
+    [0.0, 1.0, 2.0, None, None]
+    """
+    text = (reply or "").lower()
+    if "incorrect" in text:
+        return INCORRECT
+    if "correct" in text:
+        return CORRECT
+    return OPEN if UNCLEAR in text or (on_failure == UNCLEAR and reply is not None) else None
+
+
+def _judgement(question: str, references: list[str], prediction: str, reply: str | None, on_failure: str) -> Judgement:
+    declines = is_refusal(prediction, question)
+    if not references:
+        return Judgement(float(declines), declines)
+    found = code(reply, on_failure)
+    if found is None:
+        return Judgement(None, declines, reply, parse_ok=False)
+    right = found == CORRECT or (found == OPEN and UNCLEAR in references)
+    return Judgement(float(right), declines, reply, marks={"code": found})

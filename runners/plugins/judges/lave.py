@@ -1,0 +1,154 @@
+"""A language model as the judge, in two stages: does the answer decline, and if not, how right is it?
+
+LAVE: Oscar Mañas, Benno Krojer, Aishwarya Agrawal, "Improving Automatic VQA Evaluation Using Large Language Models", AAAI 2024.
+With the stage on refusals and with the rating first: Khyathi Raghavi Chandu, Linjie Li et al., "CertainlyUncertain", 2025.
+The prompts are our own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from annotated_types import Ge
+
+from registry.plugins.rule import Chosen, Kind, Prompt
+from runners.contracts.generators import GeneratorError, Reply, chat
+from runners.contracts.judges import JudgeContext, JudgeError, Judgement
+from runners.inference.generator import Generator, open_generator
+from runners.prompts.templates import PromptError, fill, read_prompt
+
+CITES = ["manas2024improving", "chandu2025certainlyuncertain"]
+
+ASSETS = [
+    "../../../specs/prompts/lave_refusal.md",
+    "../../../specs/prompts/lave_rating_first.md",
+    "../../../specs/prompts/lave_rationale_first.md",
+]
+YES_OR_NO = "The question asks for yes or no: a candidate that commits to neither, in whatever words, is rated 1."
+RARE = 0.25
+"""References given at most this share as often as the commonest are left out, as LAVE's code has it."""
+
+
+def lave(
+    context: JudgeContext,
+    questions: list[str],
+    references: list[list[str]],
+    predictions: list[str],
+    *,
+    by: Annotated[Chosen, Kind("generators")],
+    order: Literal["rating_first", "rationale_first"] = "rating_first",
+    on_failure: Literal["unscored", "half"] = "unscored",
+    refusal_prompt: Prompt | None = None,
+    rating_prompt: Prompt | None = None,
+    max_new_tokens: Annotated[int, Ge(1)] = 100,
+) -> list[Judgement]:
+    """A language model says whether an answer declines, and rates the others 1 to 3 against the references: 0, 0.5, 1.
+
+    Args:
+        by: the model: `hf` or `openai`, with its parameters.
+        order: `rating_first`: rating, then rationale, as CertainlyUncertain asks. `rationale_first`: the other way round, as LAVE does.
+        on_failure: a rating that cannot be read is `unscored`, or `half` right, as LAVE's own code has it. Whether an answer declines is
+            never guessed: where that cannot be read the answer is unscored either way.
+        refusal_prompt: a file of yours in specs/prompts/, with `{question}` and `{answer}`, instead of our lave_refusal.
+        rating_prompt: likewise, with `{question}`, `{references}`, `{answer}` and `{rule}`, instead of our prompt of this order.
+        max_new_tokens: longest reply; the rating first needs few.
+
+    References are told apart by how often they were given: those given at most a quarter as often as the commonest are left out, the
+    rest are sorted and quoted. Where the commonest is yes or no, the model is told that one of them must be said.
+
+    Raises:
+        JudgeError: the model or server fails, or a prompt is wrong. What was judged is kept.
+    """
+    try:
+        generator = open_generator(by, context.settings)
+        ask = _Asking(generator, max_new_tokens)
+        declines = ask.numbers(_refusal_prompts(questions, predictions, refusal_prompt), (0, 1), first=True)
+        rated = [i for i, (said, _) in enumerate(declines) if said == 0 and references[i]]
+        text, where = read_prompt(f"lave_{order}", rating_prompt), rating_prompt or f"lave_{order}.md"
+        prompts = [fill(text, _shown(questions[i], references[i], predictions[i]), where) for i in rated]
+        ratings = dict(zip(rated, ask.numbers(prompts, (1, 2, 3), first=order == "rating_first"), strict=True))
+        context.counters.update(generator.counters)
+    except (GeneratorError, PromptError) as error:
+        raise JudgeError(f"judge lave: {error}") from error
+    return [
+        _judgement(refs, declined, ratings.get(i), on_failure) for i, (refs, declined) in enumerate(zip(references, declines, strict=True))
+    ]
+
+
+Said = tuple[int | None, str]
+"""The number in a reply, None where it could not be read, and the reply."""
+
+
+class _Asking:
+    """Asks the model and reads a number in each reply."""
+
+    def __init__(self, generator: Generator, max_new_tokens: int) -> None:
+        self.generator, self.max_new_tokens = generator, max_new_tokens
+
+    def numbers(self, prompts: Sequence[str], allowed: tuple[int, ...], first: bool) -> list[Said]:
+        replies = self.generator.complete([chat(p) for p in prompts], max_new_tokens=self.max_new_tokens) if prompts else []
+        return [(read_rating(r.text, allowed, first), _text(r)) for r in replies]
+
+
+def _text(reply: Reply) -> str:
+    return reply.text if reply.text is not None else f"[no reply: {reply.error}]"
+
+
+_RATING = re.compile(r"rating\W*?:(?:[^\d\n-]*|\s*)(?P<n>-?\d+)(?![.,]?\d|\s*[-–]\s*\d|\s*(?:or|to)\s+\d)", re.IGNORECASE)
+
+
+def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | None:
+    """The number after "Rating:" on its line; None where there is none, or none that is allowed.
+
+    Args:
+        text: the reply.
+        allowed: numbers of the scale.
+        first: the first "Rating:" counts; otherwise the last, after the rationale.
+
+    >>> read_rating("Rating: 3\\nRationale: of 3 experts...", (1, 2, 3), True), read_rating("Rating: 1-3", (1, 2, 3), True)
+    (3, None)
+    """
+    parts = re.split(r"(?=rating\W*?:)", text or "", flags=re.IGNORECASE)[1:]
+    if not parts:
+        return None
+    found = _RATING.match(parts[0 if first else -1])
+    number = int(found["n"]) if found else None
+    return number if number in allowed else None
+
+
+def kept_references(references: Sequence[str]) -> list[str]:
+    """The references that are not rare, each once, sorted."""
+    counts = Counter(references)
+    most = max(counts.values())
+    return sorted(text for text, n in counts.items() if n > RARE * most)
+
+
+def _refusal_prompts(questions: Sequence[str], predictions: Sequence[str], given: str | None) -> list[str]:
+    text, where = read_prompt("lave_refusal", given), given or "lave_refusal.md"
+    return [fill(text, {"question": q, "answer": p}, where) for q, p in zip(questions, predictions, strict=True)]
+
+
+def _shown(question: str, references: Sequence[str], prediction: str) -> Mapping[str, str]:
+    commonest = Counter(r.strip().casefold() for r in references).most_common(1)[0][0]
+    return {
+        "question": question,
+        "references": ", ".join(f'"{r}"' for r in kept_references(references)),
+        "answer": prediction,
+        "rule": YES_OR_NO if commonest in ("yes", "no") else "",
+    }
+
+
+def _judgement(references: Sequence[str], declined: Said, rated: Said | None, on_failure: str) -> Judgement:
+    number, reply = declined
+    if number is None:
+        return Judgement(None, None, reply, parse_ok=False)
+    if not references or number == 1:
+        return Judgement(float(number == 1 and not references), number == 1, reply)
+    rating, more = rated if rated is not None else (None, "")
+    replies = f"{reply}\n\n{more}"
+    if rating is None:
+        return Judgement(0.5 if on_failure == "half" else None, False, replies, parse_ok=False)
+    return Judgement((rating - 1) / 2, False, replies)

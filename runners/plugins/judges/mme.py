@@ -1,0 +1,36 @@
+"""Yes or no as MME's evaluation tool reads it. MME: Fu, Chen, Shen et al., 2023."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from runners.contracts.judges import Judgement
+from runners.plugins.judges._yes_no import Said, judged
+
+CITES = ["fu2023mme"]
+MARKS = ["said", "truth"]
+FIRST = 4
+"""Characters in which either word is looked for."""
+
+
+def mme(
+    questions: list[str], references: list[list[str]], predictions: list[str], *, rule: Literal["official", "lmms_eval"] = "official"
+) -> list[Judgement]:
+    """The official rule: in lower case, "yes" and else "no" anywhere in the first four characters; what has neither there is wrong.
+
+    "No, it is" is "no" and so are "Now", "Not at all" and "Nope"; "The answer is yes" is neither. For `mme_score` and `yes_no_f1`.
+
+    Args:
+        rule: `official`, or `lmms_eval`, which leaves out outer spaces and full stops first and takes a lone `y` or `n`.
+    """
+    return judged(_official if rule == "official" else _lmms_eval, questions, references, predictions)
+
+
+def _official(text: str) -> Said:
+    start = text.lower()[:FIRST]
+    return "yes" if "yes" in start else "no" if "no" in start else None
+
+
+def _lmms_eval(text: str) -> Said:
+    plain = text.lower().strip().replace(".", "")
+    return "yes" if plain == "y" else "no" if plain == "n" else _official(plain)

@@ -1,0 +1,91 @@
+"""A judge of multiple-choice answers in words: which option does the reply name, or does it decline? MMBench: Liu et al., 2023."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from registry.plugins.rule import Chosen, Kind
+from runners.contracts.judges import JudgeContext, Judgement
+from runners.plugins.judges._choices import Reading, read
+from runners.plugins.judges._options import judged
+from runners.plugins.judges._refusals import is_refusal
+from runners.prompts.question import LETTERS
+from runners.scoring.apply_judge import Answered, judge, ref_of, takes_open
+
+CITES = ["liu2023mmbench"]
+AROUND = (
+    *(("", "."), ("", ","), ("", ":"), ("", ")"), ("", ")."), ("(", ")"), ("(", ").")),
+    *((":", ""), (":", ","), (":", "."), (":", ")"), (":", ").")),
+)
+"""What may stand before and behind a letter, tried in this order."""
+ARTICLE = 3
+"""An "A" in a reply of more words may be an article."""
+
+
+def option_match(
+    context: JudgeContext,
+    questions: list[str],
+    references: list[list[str]],
+    predictions: list[str],
+    choices: list[list[str]],
+    *,
+    rule: Literal["harnesses", "mmbench"] = "harnesses",
+    otherwise: Annotated[Chosen, Kind("judges")] | None = None,
+    on_failure: Literal["unscored", "wrong"] = "unscored",
+) -> list[Judgement]:
+    """Right if the reply names the right option, by its letter or by its text.
+
+    `harnesses`: a letter alone or before its text (`D`, `D. coffee`, `(D)`, `**D**`), the letter or text that is announced ("the answer
+    is B", `Answer: (B)`, `\\boxed{B}`; of several the last), else the only letter, or the only option's text, that is mentioned and not
+    denied. "A cat" is no letter, "A. cat" is. A reply that declines is wrong and a refusal. One that names several options, or none, is
+    unscored with `parse_ok` false, or goes to the judge `otherwise`; a random option is never taken. Of 269 labelled replies
+    (tests/data/choices.csv) all are read right; of the 84 that were written after the rules, 81 were before these were mended by them.
+
+    `mmbench`: the first two of MMBench's four steps. 1. One of the options' letters, and no second one, is a word of the reply, bare or
+    with one kind of mark around it (`B.`, `(B)`, `:B`...); a bare "A" in more than three words is not counted. 2. Else one option's
+    text, and no second one's, occurs in the reply, letter case aside. Its third step asks a language model: `otherwise`.
+
+    For multiple-choice questions to which there are texts and no numbers per option. In [0, 1], higher is better.
+
+    Args:
+        rule: How a reply is read.
+        otherwise: A judge for replies that cannot be read: of open answers (`lave: {by: ...}`), or another of options. It sees the
+            right option's text and letter as references.
+        on_failure: `wrong`: a reply that names no option, or several, is wrong, where there is no such judge.
+    """
+    reader = read if rule == "harnesses" else _mmbench
+    columns = zip(questions, references, predictions, choices, strict=True)
+    found = [judged(*row, reader, on_failure) for row in columns]
+    left = [i for i, one in enumerate(found) if not one.parse_ok]
+    if otherwise is None or not left:
+        return found
+    ref = ref_of(otherwise, "option_match")
+    as_open = takes_open(ref)  # it has no better reading of options than this one
+    asked = [Answered(questions[i], tuple(references[i]), predictions[i], choices=() if as_open else tuple(choices[i])) for i in left]
+    for i, one in zip(left, judge(ref, asked, context.settings, context.counters), strict=True):
+        found[i] = one
+    return found
+
+
+def _mmbench(prediction: str, choices: Sequence[str], question: str) -> Reading:
+    place = named(prediction, choices)
+    return Reading(place, place is None and is_refusal(prediction, question))
+
+
+def named(prediction: str, choices: Sequence[str]) -> int | None:
+    """The place of the option that a reply names by MMBench's first two steps.
+
+    >>> options = ["a red cube", "a blue ball", "two cats"]
+    >>> [named(reply, options) for reply in ("B", "(B) a red cube", "A cat, I think it is C", "It is a Blue ball.", "A or B", "blue")]
+    [1, 1, None, 1, None, None]
+    """
+    words = prediction.split()
+    letters = LETTERS[: len(choices)]
+    for before, behind in (("", ""), *AROUND):
+        there = [i for i, letter in enumerate(letters) if before + letter + behind in words]
+        if len(there) == 1 and (before or behind or there != [0] or len(words) <= ARTICLE):
+            return there[0]
+    text = prediction.lower()
+    inside = [i for i, choice in enumerate(choices) if choice.lower() in text]
+    return inside[0] if len(inside) == 1 else None

@@ -1,0 +1,23 @@
+"""Yes or no as POPE's own script reads it. POPE: Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
+
+from __future__ import annotations
+
+from runners.contracts.judges import Judgement
+from runners.plugins.judges._yes_no import Said, judged
+
+CITES = ["li2023evaluating"]
+MARKS = ["said", "truth"]
+
+
+def pope(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
+    """The official rule: "no" where the text before the first full stop has the word `No`, `not` or `no`; anything else is "yes".
+
+    Commas are deleted and words are parted by single spaces, so that "NO", "nothing", "Yes. No" and "\\nNo" are "yes", and "It is not
+    visible" is "no". There is no third reading: whatever a model says is one of the two. For `yes_no_f1` and its like.
+    """
+    return judged(_read, questions, references, predictions)
+
+
+def _read(text: str) -> Said:
+    words = text.split(".")[0].replace(",", "").split(" ")
+    return "no" if {"No", "not", "no"} & set(words) else "yes"

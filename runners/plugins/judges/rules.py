@@ -1,0 +1,58 @@
+"""A judge of fixed rules: normalised match with a reference, the option a reply names, refusals by their usual phrases. Free and fast.
+
+It is strict: a right answer in other words counts as wrong. For answers of a word or two that is what one wants; for
+sentences use a model as the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from runners.contracts.judges import Judgement
+from runners.plugins.judges._choices import read
+from runners.plugins.judges._options import judged
+from runners.plugins.judges._refusals import is_refusal
+from runners.plugins.judges._yes_no import said
+from runners.scoring.answer_text import normalise
+
+READS = ["open", "choices"]
+YES_OR_NO = {"yes", "no"}
+
+
+def rules(
+    questions: list[str],
+    references: list[list[str]],
+    predictions: list[str],
+    choices: list[list[str]] | None = None,
+    *,
+    match: Literal["exact", "contained"] = "exact",
+) -> list[Judgement]:
+    """Right if the answer equals a reference up to case, punctuation, articles and number words, or names the right option.
+
+    Rating 1 or 0, never half. Where the references are yes or no, the answer may go on behind it: "Yes, it is". Refusals are found by
+    their phrases, which see the question too: "there is no car" declines to say what color the car is, and answers whether there is one.
+    "Not sure, but I think blue" is an answer. Of the part of our labelled set that was set aside (tests/data/refusals.csv) 97% are told
+    right. A multiple-choice question that was answered in words is read as by `option_match`; what names no option, or several, is
+    unscored.
+
+    Args:
+        match: `exact`: the whole answer is the reference. `contained`: the reference's words occur in it, in a row.
+    """
+    options: list[list[str]] = choices if choices is not None else [[] for _ in questions]
+    return [_judge(*row, match) for row in zip(questions, references, predictions, options, strict=True)]
+
+
+def _judge(question: str, references: list[str], prediction: str, choices: Sequence[str], match: str) -> Judgement:
+    if choices:
+        return judged(question, references, prediction, choices, read)
+    declines = is_refusal(prediction, question)
+    if not references or declines:
+        return Judgement(rating=float(declines and not references), pred_is_idk=declines)
+    wanted = [normalise(r) for r in references]
+    plain = normalise(prediction)
+    if len(set(wanted)) == 1 and set(wanted) <= YES_OR_NO:
+        plain = said(prediction) or plain
+    if match == "exact":
+        return Judgement(rating=float(plain in wanted), pred_is_idk=False)
+    return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in wanted)), pred_is_idk=False)

@@ -1,0 +1,96 @@
+"""Which sentences of a description are made up? SHR: Zhao, Wang, Ouyang et al., 2023 (HA-DPO). The prompt is our own."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from annotated_types import Ge
+
+from registry.plugins.rule import Chosen, Kind, Prompt
+from runners.contracts.judges import JudgeContext, Judgement
+from runners.plugins.judges._refusals import is_refusal
+from runners.plugins.judges._rubric import replies
+
+CITES = ["zhao2023beyond"]
+MARKS = ["hallucinated", "correct", "unclear", "sentences"]
+ASSETS = ["../../../specs/prompts/shr.md"]
+HALLUCINATED, CORRECT, UNCLEAR = "hallucination", "correct", "cannot judge"
+CLASSES = (HALLUCINATED, CORRECT, UNCLEAR)
+_LINE = re.compile(r"^\W*(\d+)\s*[.):]\s*(.*)$", re.MULTILINE)
+
+
+def shr(
+    context: JudgeContext,
+    questions: list[str],
+    references: list[list[str]],
+    predictions: list[str],
+    evidence: list[str],
+    *,
+    by: Annotated[Chosen, Kind("generators")],
+    prompt: Prompt | None = None,
+    longest_prompt: Annotated[int, Ge(1)] = 15_000,
+    max_new_tokens: Annotated[int, Ge(1)] = 800,
+) -> list[Judgement]:
+    """A language model says of every sentence of a description whether it is a hallucination, correct, or cannot be judged.
+
+    The references are facts about the picture, the evidence is what people wrote of its regions. Marks: `sentences` and how many of
+    them are `hallucinated`, `correct` and `unclear`; the rating is the share of sentences that are no hallucination. A sentence that is
+    called something else is left out. Where the judgements are not one to a sentence, in order, nothing of that description counts: it is
+    unscored. All of that as in the official code.
+
+    Args:
+        by: the model: `hf` or `openai`, with its parameters.
+        prompt: a file of yours in specs/prompts/, with `{regions}`, `{facts}` and `{sentences}`, instead of our shr.
+        longest_prompt: Characters; longer ones are not asked and unscored, and counted, as in the official code.
+        max_new_tokens: longest reply.
+
+    Raises:
+        JudgeError: the model or server fails, or the prompt is wrong. What was judged is kept.
+    """
+    rows = list(zip(questions, references, predictions, evidence, strict=True))
+    told = [sentences(p) for _, _, p, _ in rows]
+    asked = [_places(refs, seen, said) if refs and said else None for (_, refs, _, seen), said in zip(rows, told, strict=True)]
+    found = replies(context, "shr", by, asked, prompt, max_new_tokens, longest_prompt)
+    return [_judgement(q, refs, p, len(said), reply) for (q, refs, p, _), said, reply in zip(rows, told, found, strict=True)]
+
+
+def sentences(description: str) -> list[str]:
+    """What stands between full stops, less what an earlier sentence has said: equal to it, or a part of it.
+
+    >>> sentences("A dog sits. A cat runs. A dog sits. A cat. ")
+    ['A dog sits', 'A cat runs']
+    """
+    found: list[str] = []
+    for part in (p.strip() for p in description.split(".")):
+        if part and not any(part in earlier for earlier in found):
+            found.append(part)
+    return found
+
+
+def verdicts(reply: str | None, n: int) -> list[str] | None:
+    """What sentences 1 to n are called; None where the numbered lines are not just these, in order.
+
+    >>> verdicts("Judgement:\\n1. Correct: yes\\n2. hallucination: no cat", 2), verdicts("1. correct: yes", 2)
+    (['correct', 'hallucination'], None)
+    """
+    found = _LINE.findall(reply or "")
+    said = [line.partition(":")[0].strip(" *_").lower() for _, line in found]
+    return said if [int(number) for number, _ in found] == list(range(1, n + 1)) else None
+
+
+def _places(references: list[str], evidence: str, said: list[str]) -> dict[str, str]:
+    numbered = "\n".join(f"{i}. {sentence}." for i, sentence in enumerate(said, 1))
+    return {"regions": evidence or "not known", "facts": "\n".join(references), "sentences": numbered}
+
+
+def _judgement(question: str, references: list[str], prediction: str, n: int, reply: str | None) -> Judgement:
+    declines = is_refusal(prediction, question)
+    if not references:
+        return Judgement(float(declines), declines)
+    made_up, right, unclear = (((verdicts(reply, n) if n else None) or []).count(name) for name in CLASSES)
+    told = made_up + right + unclear
+    if not told:
+        return Judgement(None, declines, reply, parse_ok=False)
+    counted = {"hallucinated": made_up, "correct": right, "unclear": unclear, "sentences": told}
+    return Judgement(1 - made_up / told, declines, reply, marks={name: float(count) for name, count in counted.items()})

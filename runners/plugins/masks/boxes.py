@@ -1,0 +1,33 @@
+"""Mask of boxes: the plain union of the boxes a thing is known to lie in. Takes with it what else is in them."""
+
+from __future__ import annotations
+
+from registry.scenes.removal import silhouette
+from runners.contracts.masks import Mask, Masker, Wanted, box_of, fill
+from runners.contracts.pairs import PairContext
+from runners.contracts.saliency import Box
+
+
+def boxes(context: PairContext) -> Masker:
+    """The union of the boxes that saliency gives (GQA's, say); of objects of a scene graph the boxes around what shows of them.
+
+    No mask: "no box" where none is given, "out of frame" where none of them touches the picture.
+    """
+    return lambda batch: [_mask(item) for item in batch]
+
+
+def _mask(item: Wanted) -> Mask:
+    found = boxes_of(item)
+    if not found:
+        return "no box"
+    mask = fill(found, item.picture.height, item.picture.width)
+    return mask if mask.any() else "out of frame"
+
+
+def boxes_of(item: Wanted) -> tuple[Box, ...]:
+    """The boxes of a thing, made from the scene graph where that is all there is; empty if nothing is known."""
+    scene = item.target.scene
+    if item.thing.boxes or scene is None:
+        return item.thing.boxes
+    shown = (silhouette(scene, [i]) for i in item.thing.objects)
+    return tuple(box_of(mask) for mask in shown if mask.any())

@@ -1,0 +1,225 @@
+"""Grounded SAM: words to boxes by GroundingDINO, boxes to pixels by SAM, both as transformers' own ports.
+
+Shilong Liu and others, "Grounding DINO: Marrying DINO with Grounded Pre-Training for Open-Set Object Detection", ECCV 2024;
+Alexander Kirillov and others, "Segment Anything", ICCV 2023; Tianhe Ren and others, "Grounded SAM", 2024. Thresholds are those
+of CertainlyUncertain's appendix F.1, which are Grounded SAM's own.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from runners.contracts.masks import Mask, Masker, Wanted
+from runners.contracts.pairs import PairContext, PairError
+from runners.contracts.saliency import Box, Thing
+from runners.inference.devices import torch_device
+from runners.inference.hf.double import computing
+from runners.inference.hf.folder import folder_digest, folder_fault
+from runners.inference.hf.still_images import still_images_only
+from runners.plugins.masks.boxes import boxes_of
+from runners.runtime.code_digest import engine_digest
+from runners.store.answers import pixel_digest
+from runners.store.blobs import Kept
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import Artifact
+
+CITES = ["liu2024grounding", "kirillov2023segment"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def grounded_sam(
+    context: PairContext,
+    *,
+    segmenter: Artifact,
+    detector: Artifact | None = None,
+    box_threshold: Annotated[float, Ge(0), Le(1)] = 0.3,
+    text_threshold: Annotated[float, Ge(0), Le(1)] = 0.25,
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32",
+) -> Masker:
+    """The pixels of all things that a name finds. Where saliency gives boxes (GQA) they are used, and nothing is detected.
+
+    The detector is asked with the name in lower case and a period after it, as it was trained; all its boxes above the
+    threshold count, and the mask is the union of SAM's single masks of them.
+
+    Args:
+        context: its settings say on which device and how many pictures at a time.
+        segmenter: the entry of registry/data/ that holds a SAM: safetensors, config, preprocessor config.
+        detector: the entry that holds a GroundingDINO; not needed where saliency gives boxes.
+        box_threshold: least score of a box (`threshold` of transformers 5, `box_threshold` of earlier ones).
+        text_threshold: least score of a word that a box is labelled with; labels are not used, so this changes no mask.
+        dtype: of the weights. At float64 all is computed in double precision, and no mask depends on the machine.
+
+    No mask: "no box" where nothing is found, "out of frame" where all boxes lie outside the picture, "empty mask" where SAM
+    sees nothing in them.
+
+    Raises:
+        PairError: files of a model are missing, or a thing has no boxes and there is no detector.
+    """
+    return _GroundedSam(context, Path(segmenter), Path(detector) if detector else None, box_threshold, text_threshold, dtype)
+
+
+class _GroundedSam:
+    def __init__(
+        self, context: PairContext, segmenter: Path, detector: Path | None, box_threshold: float, text_threshold: float, dtype: str
+    ) -> None:
+        for folder in filter(None, (segmenter, detector)):
+            fault = folder_fault(folder)
+            if fault:
+                raise PairError(f"mask grounded_sam: {fault}")
+        self.settings, self.dtype = context.settings, dtype
+        self.segmenter, self.detector = segmenter, detector
+        self.box_threshold, self.text_threshold = box_threshold, text_threshold
+        models = [folder_digest(segmenter), folder_digest(detector) if detector else None]
+        self.kept = Kept("masks", engine_digest(__name__), models, dtype, box_threshold, text_threshold)
+        self._models: dict[str, tuple[Any, Any]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, batch: Sequence[Wanted]) -> list[Mask]:
+        """Masks in order; what is kept is not made again, and equal requests are made once."""
+        given = [boxes_of(item) for item in batch]
+        if self.detector is None and not all(given):
+            lacking = next(item for item, boxes in zip(batch, given, strict=True) if not boxes)
+            raise PairError(
+                f"mask grounded_sam: '{lacking.target.key}' has no boxes ('{lacking.thing.name}'); name a detector (GroundingDINO), "
+                "or use a saliency that gives boxes"
+            )
+        keys = [self.kept.key(pixel_digest(item.picture), boxes or query(item.thing)) for item, boxes in zip(batch, given, strict=True)]
+        found = {key: raw for key in set(keys) if (raw := self.kept.get(key)) is not None}
+        places = list({key: i for i, key in enumerate(keys) if key not in found}.values())
+        with self._lock:
+            for start in range(0, len(places), self.settings.batch):
+                part = places[start : start + self.settings.batch]
+                for i, mask in zip(part, self._make([batch[i] for i in part], [given[i] for i in part]), strict=True):
+                    found[keys[i]] = _packed(mask)
+                    self.kept.put(keys[i], found[keys[i]])
+        return [_unpacked(found[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
+
+    def _make(self, batch: Sequence[Wanted], given: Sequence[tuple[Box, ...]]) -> list[Mask]:
+        """Masks of a batch, boxes detected where none are given."""
+        corners: list[list[Box]] = [[(x, y, x + w, y + h) for x, y, w, h in boxes] for boxes in given]
+        blank = [i for i, boxes in enumerate(given) if not boxes]
+        for i, boxes in zip(blank, self._detect([batch[i] for i in blank]), strict=True):
+            corners[i] = boxes
+        made: list[Mask] = ["out of frame" if boxes else "no box" for boxes in corners]
+        clipped = [_clip(boxes, item) for boxes, item in zip(corners, batch, strict=True)]
+        seen = [i for i, boxes in enumerate(clipped) if boxes]
+        for i, mask in zip(seen, self._segment([batch[i] for i in seen], [clipped[i] for i in seen]), strict=True):
+            made[i] = mask if mask.any() else "empty mask"
+        return made
+
+    def _detect(self, batch: Sequence[Wanted]) -> list[list[Box]]:
+        """Corners (left, top, right, bottom) of what each thing's name finds in its picture.
+
+        Pictures of one size go together: padding changes what this detector finds, and a mask must not depend on its neighbours.
+        """
+        return _in_groups(batch, [item.picture.size for item in batch], self._detect_alike)
+
+    def _detect_alike(self, batch: Sequence[Wanted]) -> list[list[Box]]:
+        import torch
+
+        assert self.detector is not None
+        processor, model = self._open("detector", self.detector)
+        texts = [query(item.thing) for item in batch]
+        inputs = processor(images=[item.picture for item in batch], text=texts, padding=True, return_tensors="pt").to(model.device)
+        inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
+        with torch.inference_mode(), computing(self.dtype):
+            outputs = model(**inputs)
+        found = processor.post_process_grounded_object_detection(
+            outputs,
+            inputs["input_ids"],
+            threshold=self.box_threshold,
+            text_threshold=self.text_threshold,
+            target_sizes=[(item.picture.height, item.picture.width) for item in batch],
+        )
+        return [[tuple(map(float, box)) for box in one["boxes"].tolist()] for one in found]  # type: ignore[misc]
+
+    def _segment(self, batch: Sequence[Wanted], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
+        """The union of SAM's masks of each picture's boxes. Pictures with equally many boxes go together."""
+        items = list(zip(batch, corners, strict=True))
+        return _in_groups(items, [len(c) for c in corners], self._segment_alike)
+
+    def _segment_alike(self, items: Sequence[tuple[Wanted, Sequence[Box]]]) -> list[np.ndarray]:
+        import torch
+
+        processor, model = self._open("segmenter", self.segmenter)
+        inputs = processor(
+            images=[item.picture for item, _ in items],
+            input_boxes=[[list(box) for box in boxes] for _, boxes in items],
+            return_tensors="pt",
+        )
+        pixels, boxes = inputs["pixel_values"].to(model.device, model.dtype), inputs["input_boxes"].to(model.device, model.dtype)
+        with torch.inference_mode(), computing(self.dtype):
+            out = model(pixel_values=pixels, input_boxes=boxes, multimask_output=False)
+        masks = processor.post_process_masks(out.pred_masks.float().cpu(), inputs["original_sizes"], inputs["reshaped_input_sizes"])
+        return [one.any(dim=0).any(dim=0).numpy() for one in masks]
+
+    def _open(self, role: str, folder: Path) -> tuple[Any, Any]:
+        if role in self._models:
+            return self._models[role]
+        import torch
+        from transformers import AutoModelForMaskGeneration, AutoModelForZeroShotObjectDetection, AutoProcessor
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        kind = AutoModelForZeroShotObjectDetection if role == "detector" else AutoModelForMaskGeneration
+        wanted = "post_process_grounded_object_detection" if role == "detector" else "post_process_masks"
+        try:
+            with still_images_only(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                processor = AutoProcessor.from_pretrained(str(folder), local_files_only=True, backend="pil")
+                with computing(self.dtype):
+                    model, found = kind.from_pretrained(
+                        str(folder), local_files_only=True, use_safetensors=True, dtype=getattr(torch, self.dtype), output_loading_info=True
+                    )
+        except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
+            raise PairError(f"mask grounded_sam: {role} {folder} cannot be read: {error}") from error
+        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in found.get(kind_) or ()})
+        if absent:
+            raise PairError(f"mask grounded_sam: {role} {folder}: weights are absent or of another shape: {', '.join(absent[:5])}")
+        if not hasattr(processor, wanted):
+            raise PairError(f"mask grounded_sam: {role} {folder}: expected a processor with {wanted}, got {type(processor).__name__}")
+        self._models[role] = processor, model.eval().to(torch_device(self.settings.device))
+        return self._models[role]
+
+
+def query(thing: Thing) -> str:
+    """A thing as GroundingDINO is asked for it: lower case, one period at the end and none within, which would part it in two."""
+    return " ".join((thing.query or thing.name).lower().replace(".", " ").split()) + "."
+
+
+def _in_groups(items: Sequence[T], kinds: Sequence[Any], function: Callable[[list[T]], list[R]]) -> list[R]:
+    """Results in the order of the items, made of all items of one kind at a time."""
+    made: dict[int, R] = {}
+    for kind in dict.fromkeys(kinds):
+        places = [i for i, k in enumerate(kinds) if k == kind]
+        made.update(zip(places, function([items[i] for i in places]), strict=True))
+    return [made[i] for i in range(len(items))]
+
+
+def _clip(corners: Sequence[Box], item: Wanted) -> list[Box]:
+    """Boxes cut off at the picture's edge; those outside it are gone."""
+    width, height = float(item.picture.width), float(item.picture.height)
+    cut = [(max(a, 0.0), max(b, 0.0), min(c, width), min(d, height)) for a, b, c, d in corners]
+    return [(a, b, c, d) for a, b, c, d in cut if c > a and d > b]
+
+
+def _packed(mask: Mask) -> bytes:
+    """A mask as bits, a reason as text; the first byte says which."""
+    return b"r" + mask.encode() if isinstance(mask, str) else b"m" + np.packbits(mask).tobytes()
+
+
+def _unpacked(raw: bytes, height: int, width: int) -> Mask:
+    if raw[:1] == b"r":
+        return raw[1:].decode()
+    return np.unpackbits(np.frombuffer(raw[1:], np.uint8), count=height * width).reshape(height, width).astype(bool)

@@ -1,0 +1,40 @@
+"""Mask by scene graph: the exact pixels that show an object, from the renderer that drew it."""
+
+from __future__ import annotations
+
+from registry.scenes.removal import silhouette, traces
+from runners.contracts.masks import Mask, Masker, Wanted
+from runners.contracts.pairs import PairContext, PairError
+
+
+def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:
+    """Scenes: all pixels that show any of the objects, antialiased edges included, what nearer objects hide left out.
+
+    Args:
+        context: of the recipe.
+        shadow: cover also where their shadows fall: every pixel that would be another by more than 8 of 255 without them. A
+            silhouette leaves the shadow, by which a careful eye can tell that something was there.
+
+    No mask: "out of frame" where no pixel shows any of them.
+
+    Raises:
+        PairError: a target without a scene graph.
+    """
+    return lambda batch: [_mask(item, shadow) for item in batch]
+
+
+def _mask(item: Wanted, shadow: bool) -> Mask:
+    scene, objects = item.target.scene, item.thing.objects
+    if scene is None or not objects:
+        raise PairError(
+            f"mask scene_graph: '{item.target.key}' has no scene graph; use saliency scene_graph, or masks boxes or grounded_sam"
+        )
+    mask = silhouette(scene, objects)
+    if mask.shape != (item.picture.height, item.picture.width):
+        raise PairError(
+            f"mask scene_graph: the picture of '{item.target.key}' is {item.picture.width} x {item.picture.height}, "
+            f"its scene graph is drawn at {mask.shape[1]} x {mask.shape[0]}"
+        )
+    if not mask.any():
+        return "out of frame"
+    return traces(scene, objects) if shadow else mask

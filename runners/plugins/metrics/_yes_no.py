@@ -1,0 +1,31 @@
+"""What metrics of yes-or-no questions share: counts of one answer, and AMBER's way to round them.
+
+They read two marks of a judge that tells yes from no: `said` (1 yes, 0 no, -1 neither) and `truth`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio
+
+ANSWERS = {"yes": 1.0, "no": 0.0}
+AMBER_COUNT = 0.001
+"""What AMBER's script adds to every count that it divides by."""
+
+
+def counts(said: Floats, truth: Floats, weights: Weights, positive: str) -> tuple[Floats, Floats, Floats]:
+    """Resample by resample: how many were said to be the positive answer and are, were said to be, and are."""
+    of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (said, truth))
+    sums = weights @ np.column_stack([of_said * of_truth, of_said, of_truth])
+    return sums[:, 0], sums[:, 1], sums[:, 2]
+
+
+def share(part: Floats, whole: Floats, convention: str) -> Floats:
+    """`part / whole`, undefined where the whole is 0; by AMBER's convention over whole + 0.001, in per cent with one decimal."""
+    return ratio(part, whole) if convention == "exact" else rounded(part / (whole + AMBER_COUNT))
+
+
+def rounded(shares: Floats) -> Floats:
+    """Rounded to a tenth of a per cent, as Python's own `round` does."""
+    return np.array([round(value * 100, 1) / 100 for value in shares.tolist()])

@@ -1,0 +1,32 @@
+"""Can uncertainty find the questions that have no answer? VizWiz: Gurari et al., 2018 (CVPR), its second task."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio
+from runners.scoring.ranking import tie_sums
+
+CITES = ["gurari2018vizwiz"]
+HIGHER_IS_BETTER = True
+
+
+def answerability_average_precision(uncertainty: Floats, answerable: Floats, weights: Weights) -> Floats:
+    """Average precision of calling a question unanswerable where the model is uncertain.
+
+    AP = sum over thresholds t, from the most uncertain down, of (R_t - R_before) P_t: P_t is the share of unanswerable questions
+    among those with u >= t, R_t the share of all unanswerable ones that these are; equal u are one threshold. As in the official
+    evaluator the positive class is "unanswerable". In [0, 1], higher is better; chance is the share of unanswerable questions.
+    Undefined where all questions can be answered. That evaluator's F1 is over what the model calls unanswerable: `f1_idk`.
+    """
+    if not len(answerable):
+        return np.full(weights.shape[0], np.nan)
+    positive, negative = tie_sums(-uncertainty, [1 - answerable, answerable], weights)
+    hits = np.cumsum(positive, axis=1)
+    precision = np.nan_to_num(ratio(hits, hits + np.cumsum(negative, axis=1)))
+    return ratio((positive * precision).sum(axis=1), hits[:, -1])
+
+
+def why_undefined(uncertainty: Floats, answerable: Floats) -> str:
+    """What the questions lack."""
+    return "every question can be answered"

@@ -1,0 +1,17 @@
+"""Accuracy where there is an answer."""
+
+from __future__ import annotations
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+HIGHER_IS_BETTER = True
+OVER = "answerable"
+
+
+def answerable_accuracy(correct: Floats, answerable: Floats, weights: Weights) -> Floats:
+    """Mean correctness over the questions that can be answered: what learning to decline must not cost.
+
+    mean(correct) over rows with answerable = 1, in [0, 1], higher is better. A refusal counts as wrong here. Undefined
+    without answerable questions.
+    """
+    return mean(correct, answerable, weights)

@@ -1,0 +1,29 @@
+"""Area under the ROC curve: can uncertainty tell wrong answers from right ones?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio
+from runners.scoring.ranking import tie_sums
+
+HIGHER_IS_BETTER = True
+
+
+def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from: float = 0.5) -> Floats:
+    """Chance that a wrong answer is more uncertain than a right one.
+
+    P(u_wrong > u_right) + 1/2 P(u_wrong = u_right), in [0, 1], 0.5 is chance, higher is better. Exact, by ranks: no
+    thresholds and no squashing, so any scale of uncertainty, infinities included, gives the same value. Undefined where
+    all answers are right or all are wrong.
+
+    Args:
+        right_from: The least correctness that counts as right (a half-right answer does, by default).
+    """
+    if not len(correct):
+        return np.full(weights.shape[0], np.nan)
+    right = (correct >= right_from).astype(np.float64)
+    wrongs, rights = tie_sums(uncertainty, [1 - right, right], weights)
+    below = np.cumsum(rights, axis=1) - rights
+    pairs = (wrongs * (below + 0.5 * rights)).sum(axis=1)
+    return ratio(pairs, wrongs.sum(axis=1) * rights.sum(axis=1))

@@ -1,0 +1,24 @@
+"""Area under the ROC curve: can uncertainty tell questions that are uncertain from clear ones?"""
+
+from __future__ import annotations
+
+from runners.contracts.metrics import Floats, Weights, one_class
+from runners.plugins.metrics.auroc import auroc
+
+CITES = ["wang_vlmuqbench"]
+HIGHER_IS_BETTER = True
+
+
+def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
+    """Chance that a question which is meant to be uncertain is more uncertain to the model than one which is not.
+
+    P(u_uncertain > u_clear) + 1/2 P(u_uncertain = u_clear), in [0, 1], 0.5 is chance, higher is better; exact, by ranks. What
+    is meant to be uncertain is said by the dataset's `uncertain:`, else it is what cannot be answered. Undefined where all
+    questions are uncertain or none is.
+    """
+    return auroc(uncertainty, 1 - uncertain, weights)
+
+
+def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
+    """What the questions lack."""
+    return one_class(uncertain)

@@ -1,0 +1,35 @@
+"""Best F1 over all thresholds of uncertainty. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, one_class, ratio
+from runners.scoring.ranking import tie_sums
+
+CITES = ["wang_vlmuqbench"]
+HIGHER_IS_BETTER = True
+COMPANIONS = ["best_f1_floor"]
+
+
+def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
+    """F1 of calling a question uncertain where u >= t, at the threshold t where it is largest.
+
+    max over t of 2 TP / (called uncertain + truly uncertain), positive = questions that are meant to be uncertain; every
+    distinct u is a threshold and so is -inf (call all of them uncertain), so the value is never below `best_f1_floor`, which
+    is always computed beside it: a value near that floor says nothing of the estimator. In [0, 1], higher is better. The
+    threshold is chosen on the very questions it is scored on, as in the paper: optimistic. Undefined where all questions
+    are uncertain or none is.
+    """
+    if not len(uncertain):
+        return np.full(weights.shape[0], np.nan)
+    positive, negative = tie_sums(-uncertainty, [uncertain, 1 - uncertain], weights)
+    hit, false_alarm = np.cumsum(positive, axis=1), np.cumsum(negative, axis=1)
+    total, others = hit[:, -1:], false_alarm[:, -1:]
+    f1 = ratio(2 * hit, hit + false_alarm + total).max(axis=1, initial=0.0, where=total + hit + false_alarm > 0)
+    return np.where((total[:, 0] > 0) & (others[:, 0] > 0), f1, np.nan)
+
+
+def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
+    """What the questions lack."""
+    return one_class(uncertain)

@@ -1,0 +1,25 @@
+"""What best F1 is without any estimator. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, one_class, ratio
+
+HIGHER_IS_BETTER = None
+
+
+def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
+    """F1 of calling every question uncertain: the least that `best_f1` can be, whatever the estimator.
+
+    2 n1 / (2 n1 + n0) of n1 uncertain and n0 other questions, over those that the estimator has a value for: 2/3 for 150 of
+    each, 0.6 for 60 and 80. Neither direction is better. Undefined where all questions are uncertain or none is.
+    """
+    sums = weights @ np.column_stack([uncertain, 1 - uncertain])
+    n1, n0 = sums[:, 0], sums[:, 1]
+    return np.where((n1 > 0) & (n0 > 0), ratio(2 * n1, 2 * n1 + n0), np.nan)
+
+
+def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
+    """What the questions lack."""
+    return one_class(uncertain)

@@ -1,0 +1,17 @@
+"""Share of prediction sets that hold the truth (Ye et al., Benchmarking LLMs via uncertainty quantification, 2024)."""
+
+from __future__ import annotations
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+CITES = ["kostumov2024uncertainty", "ye2024benchmarking"]
+HIGHER_IS_BETTER = True
+
+
+def coverage(covered: Floats, is_calibration: Floats, weights: Weights) -> Floats:
+    """Share of test rows whose prediction set contains the right option.
+
+    mean 1[y in C(x)], in [0, 1]. Meant to be at least 1 - alpha: higher is better up to there; far above it the sets are larger than
+    they need be. Undefined without test rows.
+    """
+    return mean(covered, 1 - is_calibration, weights)

@@ -1,0 +1,33 @@
+"""Coverage at a risk. Geifman, El-Yaniv, 2017 (NeurIPS); as in reliable VQA, Whitehead et al., 2022 (ECCV)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from runners.contracts.metrics import Floats, Weights, ratio
+from runners.scoring.ranking import tie_sums
+
+CITES = ["geifman2017selective", "whitehead2022reliable"]
+HIGHER_IS_BETTER = True
+SLACK = 1e-9
+
+
+def coverage_at_risk(confidence: Floats, correct: Floats, weights: Weights, *, risk: Annotated[float, Ge(0), Le(1)] = 0.05) -> Floats:
+    """The largest share of questions that can be answered, surest first, with an error of at most `risk`.
+
+    max k/n over cuts with risk_k = 1 - mean correctness of the k surest <= risk, in [0, 1], higher is better; 0 if no cut
+    has so little risk. Equally sure answers are answered together or not at all. The curve need not be monotone: a later
+    cut that meets the risk again counts. Undefined without rows. The cut is chosen on the rows it is measured on, as
+    everybody reports it, so this is what a perfect choice of threshold would give, not a promise.
+
+    Args:
+        risk: Allowed error among the answered; reliable VQA reports 0.01, 0.05, 0.1 and 0.2 (a list is a sweep).
+    """
+    if not len(correct):
+        return np.full(weights.shape[0], np.nan)
+    count, right = (np.cumsum(s, axis=1) for s in tie_sums(-confidence, [np.ones_like(correct), correct], weights))
+    meets = count - right <= risk * count + SLACK
+    return ratio(np.where(meets, count, 0.0).max(axis=1), count[:, -1])

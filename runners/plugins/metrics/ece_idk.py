@@ -1,0 +1,37 @@
+"""Calibration error on questions without an answer. CertainlyUncertain: Chandu et al., 2025 (ICLR)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from runners.contracts.metrics import Floats, Weights
+from runners.plugins.metrics.ece import ece
+
+CITES = ["chandu2025certainlyuncertain"]
+HIGHER_IS_BETTER = False
+OVER = "gt_is_idk"
+
+
+def ece_idk(
+    confidence: Floats,
+    correct: Floats,
+    gt_is_idk: Floats,
+    weights: Weights,
+    *,
+    bins: Annotated[int, Ge(1)] = 15,
+    convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
+) -> Floats:
+    """Expected calibration error over the unanswerable questions only: is a refusal as sure as it is right?
+
+    ECE of confidence against [correct > 0] over rows whose truth is "I don't know", in [0, 1], lower is better. The paper
+    names neither bins nor subset; this is the reading that its tables allow. Undefined without unanswerable questions.
+
+    Args:
+        bins: Number of bins.
+        convention: To which bin an edge belongs; see `runners/scoring/binning.py`.
+    """
+    right = (correct > 0).astype(np.float64)
+    return ece(confidence, right, 1 - gt_is_idk, weights, bins=bins, convention=convention)

@@ -1,0 +1,28 @@
+"""Models asked outright whether a question is uncertain. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li; Chen et al., 2025 (ICCV)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, one_class, ratio
+
+CITES = ["wang_vlmuqbench"]
+HIGHER_IS_BETTER = True
+
+
+def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) -> Floats:
+    """F1 of what a model says when it is asked whether a question is uncertain: of data sets with `ask:` alone.
+
+    2 TP / (said uncertain + truly uncertain), positive = questions that are meant to be uncertain; in [0, 1], higher is better.
+    What an estimator's `best_f1` on the questions themselves is set beside; saying "yes" to all gives `best_f1_floor` there.
+    No threshold is chosen here. Replies that come to neither yes nor no are unscored. Undefined where all questions are
+    uncertain or none is.
+    """
+    sums = weights @ np.column_stack([2 * says_uncertain * uncertain, says_uncertain + uncertain, uncertain, 1 - uncertain])
+    defined = (sums[:, 2] > 0) & (sums[:, 3] > 0)
+    return np.where(defined, ratio(sums[:, 0], sums[:, 1]), np.nan)
+
+
+def why_undefined(says_uncertain: Floats, uncertain: Floats) -> str:
+    """What the questions lack."""
+    return one_class(uncertain)

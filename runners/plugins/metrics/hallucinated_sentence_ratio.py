@@ -1,0 +1,24 @@
+"""Sentence-level hallucination ratio (SHR). Zhao, Wang, Ouyang et al., 2023 (HA-DPO)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio
+
+CITES = ["zhao2023beyond"]
+HIGHER_IS_BETTER = False
+NEEDS = {"hallucinated": "marked_by_{judge}/hallucinated", "sentences": "marked_by_{judge}/sentences"}
+
+
+def hallucinated_sentence_ratio(hallucinated: Floats, sentences: Floats, weights: Weights, *, judge: str = "") -> Floats:
+    """How many sentences of descriptions say what is not in the picture.
+
+    hallucinated sentences / sentences, over all descriptions together, in [0, 1], lower is better; those of which the judge cannot
+    tell count below the line. A description whose judgements could not be read is unscored. Undefined without sentences.
+
+    Args:
+        judge: Label of the judge `shr`; by default the one whose ratings are scored.
+    """
+    sums = weights @ np.column_stack([hallucinated, sentences])
+    return ratio(sums[:, 0], sums[:, 1])

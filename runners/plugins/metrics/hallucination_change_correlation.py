@@ -1,0 +1,76 @@
+"""Hallucination consistency coefficient (HCC). VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runners.contracts.metrics import Floats, Weights, ratio
+
+CITES = ["wang_vlmuqbench"]
+HIGHER_IS_BETTER = True
+OVER = {"only_clean_correct": "clean_correct"}
+COMPANIONS = ["hallucination_rate"]
+TEST = "independence"
+SLACK = 1e-12
+"""A variance below this share of the mean square is rounding, not variance."""
+
+
+def hallucination_change_correlation(
+    uncertainty_change: Floats,
+    correct: Floats,
+    clean_correct: Floats,
+    weights: Weights,
+    *,
+    only_clean_correct: bool = False,
+    right_from: float = 0.5,
+) -> Floats:
+    """Does uncertainty rise more under a perturbation where the answer becomes wrong by it?
+
+    The point-biserial correlation of d = u_perturbed - u_clean with H = 1[right when clean, wrong when perturbed],
+    (mean of d where H=1 - mean of d where H=0) / s * sqrt(n1 n0 / n^2) with the population deviation s, in [-1, 1], higher is
+    better. Negative values are shown as negative (the paper's heat maps show them as 0). Samples already wrong when clean
+    have H = 0 by that definition. With hallucination rates of a few per cent n1 is tiny: read the interval, and the rate
+    that is computed beside it. Samples whose d is not finite are unscored. Not of the clean variant. Undefined where nobody
+    hallucinates or all do, where all changes are equal, and under perturbations that ask another question (`KEEPS_ANSWER = False`).
+
+    Args:
+        only_clean_correct: Over the samples that are right when clean alone; n then counts those.
+        right_from: The least correctness that counts as right.
+    """
+    if not len(correct):
+        return np.full(weights.shape[0], np.nan)
+    was_right = (clean_correct >= right_from) * 1.0
+    kept = was_right if only_clean_correct else np.ones_like(correct)
+    hallucinated = was_right * (correct < right_from)
+    change = uncertainty_change - (uncertainty_change.min() + uncertainty_change.max()) / 2  # equal changes become exactly 0
+    n, n1, total, of_them, squares = (
+        weights @ np.column_stack([kept, hallucinated, change * kept, change * hallucinated, change**2 * kept])
+    ).T
+    mean, square = ratio(total, n), ratio(squares, n)
+    variance = square - mean**2
+    spread = np.where(variance > SLACK * square, np.sqrt(np.maximum(variance, 0)), np.nan)
+    rate = ratio(n1, n)
+    apart = ratio(of_them, n1) - ratio(total - of_them, n - n1)
+    return np.clip(apart / spread * np.sqrt(rate * (1 - rate)), -1.0, 1.0)
+
+
+def correlated(
+    uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
+) -> tuple[NDArray[np.bool_], Floats, Floats]:
+    """The rows it is over, the changes of uncertainty and 1 where the answer became wrong: what the metric correlates."""
+    was_right = clean_correct >= right_from
+    kept = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
+    return kept, uncertainty_change, (was_right & (correct < right_from)).astype(np.float64)
+
+
+def why_undefined(
+    uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
+) -> str:
+    """What the value over these rows lacks."""
+    kept, _, hallucinated = correlated(
+        uncertainty_change, correct, clean_correct, only_clean_correct=only_clean_correct, right_from=right_from
+    )
+    if not hallucinated.any():
+        return "no answer became wrong"
+    return "every answer became wrong" if hallucinated[kept].all() else "all changes of uncertainty are equal"

@@ -1,0 +1,45 @@
+"""Maximum calibration error. Naeini, Cooper, Hauskrecht, 2015; Guo, Pleiss, Sun, Weinberger, 2017."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge
+
+from runners.contracts.metrics import Floats, Weights, ratio
+from runners.scoring.binning import members
+
+CITES = ["naeini2015obtaining", "guo2017calibration"]
+HIGHER_IS_BETTER = False
+
+
+def mce(
+    confidence: Floats,
+    correct: Floats,
+    is_calibration: Floats,
+    weights: Weights,
+    *,
+    bins: Annotated[int, Ge(1)] = 15,
+    convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
+    rows: Literal["test", "all"] = "test",
+    min_count: Annotated[int, Ge(1)] = 1,
+) -> Floats:
+    """The largest gap between confidence and correctness in any bin of confidence.
+
+    MCE = max over bins of |mean correct(B) - mean confidence(B)|, in [0, 1], lower is better. One sample alone in a bin
+    can decide it, so read it beside the reliability diagram or ask for a least count. Undefined if no bin has that many.
+
+    Args:
+        bins: Number of bins.
+        convention: To which bin an edge belongs; see `runners/scoring/binning.py`. VLM-Uncertainty-Bench used torchmetrics.
+        rows: `test`: rows no conformal setting calibrates on. `all`: every row, as VLM-Uncertainty-Bench published.
+        min_count: Bins with fewer rows are passed over.
+    """
+    chosen = 1 - is_calibration if rows == "test" else np.ones_like(correct)
+    inside = members(confidence, bins, convention) * chosen[:, None]
+    bins_held = inside.shape[1]
+    sums = weights @ np.hstack([inside, inside * (correct - confidence)[:, None]])
+    count, gap = sums[:, :bins_held], np.abs(sums[:, bins_held:])
+    largest = np.max(np.where(count >= min_count, ratio(gap, count), -1.0), axis=1, initial=-1.0)
+    return np.where(largest < 0, np.nan, largest)

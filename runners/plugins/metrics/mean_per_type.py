@@ -1,0 +1,42 @@
+"""Mean accuracy per type of question. TDIUC: Kafle, Kanan, 2017 (ICCV)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio
+
+CITES = ["kafle2017analysis"]
+HIGHER_IS_BETTER = True
+NEEDS = {"kinds": "code_of_{by}"}
+
+
+def mean_per_type(
+    correct: Floats, kinds: Floats, weights: Weights, *, mean: Literal["arithmetic", "harmonic"] = "arithmetic", by: str = "category"
+) -> Floats:
+    """Accuracy of each type of question by itself, then the mean over types, so that rare kinds of question count as much as common ones.
+
+    With a_t the mean of `correct` over type t, of T types: arithmetic (A-MPT) = sum_t a_t / T; harmonic (H-MPT) =
+    T / sum_t (1 / a_t), which a single weak type pulls down, and which is 0 where one has none right. In [0, 1], higher is
+    better. Undefined without rows, and in resamples that lack a type.
+
+    Args:
+        mean: `arithmetic` or `harmonic`.
+        by: The field or meta key whose values are the types.
+    """
+    member = (kinds[:, None] == np.unique(kinds)).astype(np.float64)
+    sums = weights @ np.hstack([member * correct[:, None], member])
+    types = member.shape[1]
+    if not types:
+        return np.full(weights.shape[0], np.nan)
+    return over_types(ratio(sums[:, :types], sums[:, types:]), mean)
+
+
+def over_types(accuracies: Floats, mean: str) -> Floats:
+    """The mean of each row of accuracies, (B, T) -> (B,); NaN where one of them is."""
+    if mean == "arithmetic":
+        return np.asarray(accuracies.mean(axis=1))
+    with np.errstate(divide="ignore"):
+        return np.asarray(accuracies.shape[1] / (1 / accuracies).sum(axis=1))

@@ -1,0 +1,26 @@
+"""How uncertain a model is on the whole, in an estimator's own unit: what a strength moves, where `auroc` only sees ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+HIGHER_IS_BETTER = None
+
+
+def mean_uncertainty(uncertainty: Floats, weights: Weights) -> Floats:
+    """Arithmetic mean of an estimator's values.
+
+    In the estimator's own unit, HIGHER = MORE UNCERTAIN; neither direction is better, and values of two estimators cannot be
+    compared. Of every variant, so that it can be drawn against a perturbation's strength. Undefined without rows and where a
+    value is infinite.
+    """
+    if not np.isfinite(uncertainty).all():
+        return np.full(weights.shape[0], np.nan)
+    return mean(uncertainty, np.ones_like(uncertainty), weights)
+
+
+def why_undefined(uncertainty: Floats) -> str:
+    """What the value over these rows lacks."""
+    return "a value is infinite"

@@ -1,0 +1,42 @@
+"""MME's score. Fu, Chen, Shen et al., 2023."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio, whole_groups
+
+CITES = ["fu2023mme"]
+HIGHER_IS_BETTER = True
+NEEDS = {"right": "rated_by_{judge}", "pictures": "group_of_{picture}", "subtasks": "code_of_{subtask}"}
+
+
+def mme_score(
+    right: Floats,
+    pictures: Floats,
+    subtasks: Floats,
+    weights: Weights,
+    *,
+    judge: str = "",
+    picture: str = "group",
+    subtask: str = "subtask",
+) -> Floats:
+    """Accuracy and accuracy+ of every subtask, in points.
+
+    sum over subtasks of 100 (acc + acc+), acc the share of right answers and acc+ that of pictures with both questions right. In
+    [0, 200 x subtasks], higher is better: 200 of one subtask, 2000 of perception and 800 of cognition, which are the slices
+    `category=perception` and `category=cognition`. A picture of which one question is unscored is unscored. Undefined in a
+    resample that lacks a subtask.
+
+    Args:
+        judge: Label of the judge that reads the answers; by default the one whose ratings are scored.
+        picture: Field or meta key whose equal values are questions of one picture.
+        subtask: Field or meta key that names the subtask.
+    """
+    whole, size = whole_groups(right, pictures)
+    of = (subtasks[:, None] == np.unique(subtasks)).astype(np.float64)
+    parts = [right[:, None] * of, of, (whole / size)[:, None] * of, of / size[:, None]]
+    sums = (weights @ np.column_stack(parts)).reshape(weights.shape[0], len(parts), -1)
+    accuracy, both = ratio(sums[:, 0], sums[:, 1]), ratio(sums[:, 2], sums[:, 3])
+    score: Floats = 100 * (accuracy + both).sum(axis=1)
+    return score

@@ -1,0 +1,23 @@
+"""MMHal-Bench's score. Sun, Shen, Cao et al., 2023 (LLaVA-RLHF)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+CITES = ["sun2023aligning"]
+HIGHER_IS_BETTER = True
+NEEDS = {"points": "marked_by_{judge}/points"}
+
+
+def mmhal_score(points: Floats, weights: Weights, *, judge: str = "") -> Floats:
+    """Mean rating of answers by how informative and how free of invention they are.
+
+    mean(points), in [0, 6], higher is better: 3 and more is without hallucination. Answers whose rating could not be read are
+    unscored, unless the judge gives them the official 0. Undefined without rows.
+
+    Args:
+        judge: Label of the judge `mmhal`; by default the one whose ratings are scored.
+    """
+    return mean(points, np.ones_like(points), weights)

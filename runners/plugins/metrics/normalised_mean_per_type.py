@@ -1,0 +1,55 @@
+"""Mean accuracy per type of question, every answer of a type counting alike. TDIUC: Kafle, Kanan, 2017 (ICCV)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runners.contracts.metrics import Floats, Weights, ratio
+from runners.plugins.metrics.mean_per_type import over_types
+
+CITES = ["kafle2017analysis"]
+HIGHER_IS_BETTER = True
+NEEDS = {"kinds": "code_of_{by}", "answers": "code_of_references"}
+
+
+def normalised_mean_per_type(
+    correct: Floats,
+    kinds: Floats,
+    answers: Floats,
+    weights: Weights,
+    *,
+    mean: Literal["arithmetic", "harmonic"] = "arithmetic",
+    by: str = "category",
+) -> Floats:
+    """Accuracy of each right answer by itself, the mean of these within each type, then the mean over types.
+
+    With a_tr the mean of `correct` over the rows of type t whose right answer is r, and n_t = mean over r of a_tr:
+    arithmetic (A-NMPT) = sum_t n_t / T, harmonic (H-NMPT) = T / sum_t (1 / n_t), 0 where one n_t is. A model that always gives
+    the commonest answer of a type gains little. In [0, 1], higher is better. In a resample the answers that were not drawn
+    are left out of their type's mean. Undefined without rows, and in resamples that lack a type.
+
+    Args:
+        mean: `arithmetic` or `harmonic`.
+        by: The field or meta key whose values are the types.
+    """
+    drawn = np.asarray(weights)
+    if not len(correct):
+        return np.full(len(drawn), np.nan)
+    order = np.lexsort((answers, kinds))
+    new_type = _changes(kinds[order])
+    starts = np.flatnonzero(new_type | _changes(answers[order]))
+    sorted_weights = drawn[:, order]
+    right = np.add.reduceat(sorted_weights * correct[order], starts, axis=1)
+    accuracy = ratio(right, np.add.reduceat(sorted_weights, starts, axis=1))
+    there = ~np.isnan(accuracy)
+    types = np.flatnonzero(new_type[starts])
+    of_types = np.add.reduceat(np.where(there, accuracy, 0.0), types, axis=1)
+    return over_types(ratio(of_types, np.add.reduceat(there.astype(np.float64), types, axis=1)), mean)
+
+
+def _changes(values: Floats) -> NDArray[np.bool_]:
+    """Where a run of equal values begins."""
+    return np.concatenate([[True], values[1:] != values[:-1]])

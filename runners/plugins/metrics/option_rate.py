@@ -1,0 +1,26 @@
+"""How often one option is chosen: the E and F rates of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
+
+from __future__ import annotations
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+CITES = ["kostumov2024uncertainty"]
+HIGHER_IS_BETTER = None
+
+
+def option_rate(predicted: Floats, n_options: Floats, is_calibration: Floats, weights: Weights, *, option: str | int) -> Floats:
+    """Share of test rows on which the model's likeliest option is the given one.
+
+    mean 1[argmax = option], in [0, 1], over the test rows that have that option; undefined if none has. Neither
+    direction is better by itself: a model that says "I don't know" where it would err is right to.
+
+    Args:
+        option: Its letter ("E") or its place from 0 (4).
+
+    Raises:
+        ValueError: neither a letter from A to Z nor a place from 0 on.
+    """
+    place = option if isinstance(option, int) else ord(option.upper()) - ord("A") if len(option) == 1 else -1
+    if not 0 <= place < 26:
+        raise ValueError(f"option_rate: option: expected a letter from A to Z or a place from 0 to 25, got {option!r}")
+    return mean((predicted == place) * 1.0, (1 - is_calibration) * (n_options > place), weights)

@@ -1,0 +1,31 @@
+"""Area under the risk-coverage curve. El-Yaniv, Wiener, 2010 (JMLR); as in reliable VQA, Whitehead et al., 2022 (ECCV)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio
+from runners.plugins.metrics.auarc import auarc
+
+CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
+HIGHER_IS_BETTER = False
+
+
+def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "mean"] = "trapezoid") -> Floats:
+    """Error among the answers a model is surest of, summed over every share of questions it could answer.
+
+    With risk_k = 1 - mean correctness of the k surest of n answers: `trapezoid` is the area under (k/n, risk_k), which
+    begins at coverage 1/n; `mean` is the mean of risk_1..risk_n (AURC elsewhere). In [0, 1], lower is better. Equally sure
+    answers count in expectation over their orders, so no order of rows matters. Undefined without rows, and for the
+    trapezoid of a single one.
+
+    Args:
+        form: Trapezoid, as reliable VQA's code has it, or mean.
+    """
+    if form == "mean":
+        return 1 - auarc(-confidence, correct, weights, form="rectangle")
+    # auarc's points span [0, 1] in n - 1 steps, these [1/n, 1]
+    n = weights @ np.ones_like(correct)
+    return (1 - auarc(-confidence, correct, weights)) * ratio(n - 1, n)

@@ -1,0 +1,17 @@
+"""Mean size of prediction sets, the uncertainty measure of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
+
+from __future__ import annotations
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+CITES = ["kostumov2024uncertainty"]
+HIGHER_IS_BETTER = False
+
+
+def set_size(set_size: Floats, is_calibration: Floats, weights: Weights) -> Floats:
+    """Mean number of options in the prediction sets of the test rows.
+
+    mean |C(x)|, from 0 (1 if empty sets are filled) to the number of options; at equal coverage smaller is better.
+    Undefined without test rows.
+    """
+    return mean(set_size, 1 - is_calibration, weights)

@@ -1,0 +1,21 @@
+"""UAcc (Ye et al., Benchmarking LLMs via uncertainty quantification, 2024; used by VLM-Uncertainty-Bench)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, ratio
+
+CITES = ["ye2024benchmarking", "kostumov2024uncertainty"]
+HIGHER_IS_BETTER = True
+
+
+def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Floats, is_calibration: Floats, weights: Weights) -> Floats:
+    """Accuracy divided by set size: right answers count more when the prediction sets are small.
+
+    UAcc = accuracy * sqrt(K) / mean |C(x)| over the test rows, K the number of options (the mean of sqrt(K) where it
+    varies). Range [0, sqrt(K)], higher is better. Undefined without test rows or if every set is empty.
+    """
+    test = 1 - is_calibration
+    sums = weights @ np.column_stack([correct * test, np.sqrt(n_options) * test, set_size * test, test])
+    return ratio(sums[:, 0] * sums[:, 1], sums[:, 2] * sums[:, 3])

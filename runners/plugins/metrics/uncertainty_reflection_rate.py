@@ -1,0 +1,22 @@
+"""Uncertainty reflection rate (URR). VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+CITES = ["wang_vlmuqbench"]
+HIGHER_IS_BETTER = True
+TEST = "exchange"
+COMPANIONS = ["uncertainty_tie_rate", "mean_uncertainty"]
+
+
+def uncertainty_reflection_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:
+    """Share of samples that are more uncertain perturbed than clean.
+
+    mean 1[u_perturbed > u_clean], strictly, in [0, 1], higher is better. A tie counts as no reflection, so 0.5 is chance only
+    where there are none: the share of ties is always computed beside it. Samples that lack either value, or that the
+    perturbation cannot be applied to, are unscored. Not of the clean variant. Undefined without rows.
+    """
+    return mean((uncertainty > clean_uncertainty).astype(np.float64), np.ones_like(uncertainty), weights)

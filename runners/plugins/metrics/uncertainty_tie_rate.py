@@ -1,0 +1,18 @@
+"""How often a perturbation leaves the uncertainty exactly as it was: what the uncertainty reflection rate is read beside."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runners.contracts.metrics import Floats, Weights, mean
+
+HIGHER_IS_BETTER = None
+
+
+def uncertainty_tie_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:
+    """Share of samples whose uncertainty is the same perturbed and clean.
+
+    mean 1[u_perturbed = u_clean], in [0, 1]; neither direction is better. Ties come from estimators that saturate (all draws
+    agree, say) and from perturbations that changed nothing. Not of the clean variant. Undefined without rows.
+    """
+    return mean((uncertainty == clean_uncertainty).astype(np.float64), np.ones_like(uncertainty), weights)

@@ -1,0 +1,40 @@
+"""F1 of yes-or-no answers. POPE: Li et al., 2023 (EMNLP); AMBER: Wang et al., 2023."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from runners.contracts.metrics import Floats, Weights, ratio
+from runners.plugins.metrics._yes_no import counts, rounded, share
+
+CITES = ["li2023evaluating", "wang2023amber"]
+HIGHER_IS_BETTER = True
+NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
+SMALL = {"amber": 0.0001, "amber_existence": 0.001}
+"""What AMBER's script adds to the sum of precision and recall: more for the existence questions alone."""
+
+
+def yes_no_f1(
+    said: Floats,
+    truth: Floats,
+    weights: Weights,
+    *,
+    judge: str = "",
+    positive: Literal["yes", "no"] = "yes",
+    convention: Literal["exact", "amber", "amber_existence"] = "exact",
+) -> Floats:
+    """How well one of the two answers is found: precision and recall in one.
+
+    F1 = 2 said and true / (said + true), in [0, 1], higher is better. Undefined where it is true of nothing and nothing says so.
+
+    Args:
+        judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.
+        positive: The answer that is looked for: "yes" for POPE, "no" for AMBER.
+        convention: `amber`: 2PR / (P + R + 0.0001) of P and R that are rounded to a tenth of a per cent before, and rounded again, as
+            AMBER's script prints it; `amber_existence`: with 0.001, as it prints it of the existence questions.
+    """
+    hits, of_said, of_truth = counts(said, truth, weights, positive)
+    if convention == "exact":
+        return ratio(2 * hits, of_said + of_truth)
+    precision, recall = share(hits, of_said, convention), share(hits, of_truth, convention)
+    return rounded(2 * precision * recall / (precision + recall + SMALL[convention]))

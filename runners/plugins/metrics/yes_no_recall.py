@@ -1,0 +1,35 @@
+"""Recall of yes-or-no answers. POPE: Li et al., 2023 (EMNLP); AMBER: Wang et al., 2023."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from runners.contracts.metrics import Floats, Weights
+from runners.plugins.metrics._yes_no import counts, share
+
+CITES = ["li2023evaluating", "wang2023amber"]
+HIGHER_IS_BETTER = True
+NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
+
+
+def yes_no_recall(
+    said: Floats,
+    truth: Floats,
+    weights: Weights,
+    *,
+    judge: str = "",
+    positive: Literal["yes", "no"] = "yes",
+    convention: Literal["exact", "amber"] = "exact",
+) -> Floats:
+    """How many of the questions of which it is true are answered so.
+
+    said and true / true, in [0, 1], higher is better. Undefined where it is true of nothing. An answer that is
+    neither yes nor no is missed.
+
+    Args:
+        judge: Label of the judge that reads yes or no in an answer (`pope`, `amber`, `mme`); by default the one whose ratings are scored.
+        positive: The answer that is looked for: "yes" for POPE, "no" for AMBER.
+        convention: `amber`: as AMBER's script prints it, over the count + 0.001, rounded to a tenth of a per cent; 0 where there is none.
+    """
+    hits, _, of_truth = counts(said, truth, weights, positive)
+    return share(hits, of_truth, convention)

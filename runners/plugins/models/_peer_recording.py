@@ -1,0 +1,170 @@
+"""Answers logged by another tool, as generations of our samples: matched by id or by question, never by place.
+
+What cannot be matched, contradicts itself or is not as its format has it is left out, and kept in a list with the file and
+line of each row, which the `infer` stage counts and writes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.formats.faults import Fault
+from registry.recordings.parts import Part, choose, find_parts
+from registry.recordings.record import LETTERS, How, Record, RecordingError
+from registry.recordings.signals import COLUMNS
+from runners.contracts.models import ModelError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ADAPTER = "recorded_samples"
+"""Samples of this adapter name the task they are from."""
+
+IMPOSSIBLE = "impossible numbers, undefined here"
+
+Columns = dict[str, Any]
+
+
+class PeerRecording:
+    """The files of one recording, and which of them is a run's answers to a dataset."""
+
+    def __init__(
+        self, source: Path, run: str | None, form: str, tasks: Mapping[str, str], match: str, how: How, check_questions: bool
+    ) -> None:
+        self.source, self.run, self.form, self.tasks = source, run, form, tasks
+        self.match, self.how, self.check_questions = match, how, check_questions
+        self.left_out: list[Fault] = []
+        """Rows of the last lookup that gave no generation, and samples of it that have none, in order of the file."""
+
+    def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
+        """Rows of GENERATIONS of these SAMPLES, in their order, draws in theirs.
+
+        Raises:
+            ModelError: no recording of this dataset, or one that has not a single answer to it.
+        """
+        import pyarrow as pa
+
+        from registry.sample import CLEAN, GENERATIONS
+
+        self.left_out = []
+        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source"]).to_pylist()
+        try:
+            part = self._part(dataset, {row["source"] or "" for row in rows})
+            found = self._matched(part, rows)
+        except RecordingError as error:
+            raise ModelError(str(error)) from error
+        if rows and not found:
+            raise ModelError(self._nothing(part, dataset, rows))
+        answered = {place for place, _ in found}
+        for place, row in enumerate(rows):
+            if place not in answered:
+                self.left_out.append(Fault(part.path.name, "sample without an answer", row["sample_id"]))
+        made = [
+            {"sample_id": rows[place]["sample_id"], "variant": CLEAN, "draw": draw, **found[place, draw]} for place, draw in sorted(found)
+        ]
+        return pa.Table.from_pylist(made, schema=GENERATIONS)
+
+    def prompts(self, dataset: str, samples: pa.Table) -> dict[str, str]:
+        """What the model was sent, as far as the recording keeps it, by sample.
+
+        Raises:
+            ModelError, RecordingError: no recording of this dataset.
+        """
+        rows = samples.select(["sample_id", "question", "choices", "answer_index", "source"]).to_pylist()
+        places, found = _places(rows, self.match), dict[str, str]()
+        for item in self._part(dataset, {row["source"] or "" for row in rows}).read(self.how):
+            if isinstance(item, Record) and item.prompt:
+                place = places.get(item.id if self.match == "id" else _plain(item.question))
+                if place is not None and self._fault(item, place, rows) is None:
+                    found.setdefault(rows[place]["sample_id"], item.prompt)
+        return found
+
+    def _part(self, dataset: str, sources: set[str]) -> Part:
+        official = {source.partition("/")[2] for source in sources if source.partition("/")[0] == ADAPTER}
+        task = self.tasks.get(dataset) or (official.pop() if len(official) == len(sources) == 1 else None)
+        return choose(self.source, find_parts(self.source, self.form), self.run, task, fallback=dataset)
+
+    def _matched(self, part: Part, rows: list[dict[str, Any]]) -> dict[tuple[int, int], Columns]:
+        """(place of the sample, draw) -> the answer's columns."""
+        places = _places(rows, self.match)
+        found: dict[tuple[int, int], Columns] = {}
+        first: dict[tuple[int, int], str] = {}
+        contradicted: dict[tuple[int, int], str] = {}
+        for item in part.read(self.how):
+            fault = item if isinstance(item, Fault) else None
+            if isinstance(item, Record):
+                place = places.get(item.id if self.match == "id" else _plain(item.question))
+                fault = self._fault(item, place, rows)
+            if fault is not None:
+                self.left_out.append(fault)
+                continue
+            assert isinstance(item, Record) and place is not None
+            self.left_out += [Fault(item.where, IMPOSSIBLE, reason) for reason in item.impossible]
+            for key, columns in _answers(item, place):
+                if key not in found:
+                    found[key], first[key] = columns, item.where
+                elif found[key] == columns:
+                    self.left_out.append(Fault(item.where, "says the same again", f"as {first[key]}", harmless=True))
+                else:
+                    contradicted[key] = item.where
+        for key, where in contradicted.items():
+            self.left_out.append(Fault(where, "contradicts another row", f"{first[key]}; neither is used"))
+            del found[key]
+        return found
+
+    def _fault(self, record: Record, place: int | None, rows: list[dict[str, Any]]) -> Fault | None:
+        """Why a row is no answer to the sample it names; None if it is one."""
+        if place is None:
+            return Fault(record.where, "not a sample of the dataset", record.id if self.match == "id" else repr(record.question[:80]))
+        if place < 0:
+            return Fault(record.where, "several samples have this question", repr(record.question[:80]))
+        sample = rows[place]
+        choices = tuple(sample["choices"] or ())
+        if not record.draws:
+            return Fault(record.where, "no answer", record.id)
+        if any(len(draw.get("option_logits") or choices) != len(choices) for draw in record.draws):
+            n = max(len(draw.get("option_logits") or ()) for draw in record.draws)
+            return Fault(record.where, "other number of options", f"{n}, sample {record.id} has {len(choices)}")
+        if not self.check_questions:
+            return None
+        if choices and record.choices:
+            only_letters = record.choices == tuple(LETTERS[: len(record.choices)])
+            if not only_letters and [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:
+                return Fault(record.where, "other options than the sample's", f"sample {sample['sample_id']}")
+            if None not in (record.answer_index, sample["answer_index"]) and record.answer_index != sample["answer_index"]:
+                return Fault(record.where, "another option is right there", f"sample {sample['sample_id']}")
+        asked = (_plain(record.question), _plain(record.prompt))
+        wanted = _plain(sample["question"] or "")
+        if any(asked) and not any(wanted in text or (text and text in wanted) for text in asked):
+            return Fault(record.where, "another question than the sample's", f"{record.question[:60]!r}, sample: {wanted[:60]!r}")
+        return None
+
+    def _nothing(self, part: Part, dataset: str, rows: list[dict[str, Any]]) -> str:
+        """Why a whole recording fits a dataset nowhere."""
+        shown = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in self.left_out if not f.harmless][:5]
+        by = "id" if self.match == "id" else "question"
+        mine = ", ".join(repr((row["sample_id"] if by == "id" else row["question"])[:60]) for row in rows[:3])
+        hint = "say `match: question`, or name the field that holds your ids: `fields: {id: NAME}`" if by == "id" else "say `match: id`"
+        lines = "".join(f"\n  {line}" for line in shown)
+        return f"{part.path}: not one answer to dataset '{dataset}', whose samples have by {by}: {mine}; {hint}{lines}"
+
+
+def _places(rows: list[dict[str, Any]], match: str) -> dict[str, int]:
+    """What a row is known by -> its place; -1 where several samples are known by it."""
+    places: dict[str, int] = {}
+    for place, row in enumerate(rows):
+        key = row["sample_id"] if match == "id" else _plain(row["question"] or "")
+        places[key] = -1 if key in places else place
+    return places
+
+
+def _answers(record: Record, place: int) -> Iterator[tuple[tuple[int, int], Columns]]:
+    for offset, draw in enumerate(record.draws):
+        yield (place, record.draw + offset), {name: draw[name] for name in COLUMNS if name in draw}
+
+
+def _plain(text: str) -> str:
+    """Text without the differences that prompts make: layout and image marks."""
+    return " ".join(text.replace("<image>", " ").split())

@@ -1,0 +1,268 @@
+"""The work behind `runners.plugins.models.openai`: what is sent for each part of an answer, and what is made of the reply."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import PIL
+
+from runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, Request, Told, draw_of, draw_part, is_signal
+from runners.plugins.models._completions import (
+    Choice,
+    Completion,
+    is_scaled,
+    least_entropies,
+    logprobs_of,
+    option_logits,
+    read,
+    read_one,
+    true_share,
+    within,
+    yes_share,
+)
+from runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
+from runners.servers.client import AT_ONCE, Line, Rejected, Stopped
+from runners.servers.protocol import data_url
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+
+@dataclass(frozen=True)
+class Content:
+    """What of the parameters shapes answers."""
+
+    version: str
+    logprobs: int
+    truncated_entropies: bool
+    prompt_logprobs: bool
+    system: str | None
+    detail: str | None
+    jpeg: int | None
+    sampling: bool
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How the same is put to different servers."""
+
+    n: bool
+    seeds: bool
+    limit_name: str
+
+
+class OpenAIModel:
+    """See `runners.contracts.models.Remote`."""
+
+    def __init__(self, line: Line, content: Content, manner: Manner) -> None:
+        self.line, self.content, self.manner = line, content, manner
+        encoder = PIL.__version__ if content.jpeg else ""
+        self.digest = hashlib.sha256(json.dumps(["openai", line.base_url, line.model, asdict(content), encoder]).encode()).hexdigest()
+        self.counters: Counter[str] = Counter()
+        self.served: Counter[str] = Counter()
+        """Replies by the model's name and fingerprint, as the server says them."""
+        self._takes_n = manner.n
+        self._lock, self._checking = threading.Lock(), threading.Lock()
+        self._plain = False
+        """Whether drawn tokens' log-probabilities were found to be those of the model's own softmax."""
+
+    def render(self, messages: list[dict[str, Any]]) -> str:
+        system = [{"role": "system", "content": [{"type": "text", "text": self.content.system}]}] if self.content.system else []
+        return json.dumps([*system, *messages], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+    def parts(self, request: Request, decoding: Decoding) -> Iterator[Told]:
+        url = None if request.image is None else self._url(request.image)
+        signals = [part for part in request.parts if is_signal(part)]
+        draws = [draw_of(part) for part in request.parts if draw_of(part)]
+        said = request.given
+        if OPTIONS in request.parts:
+            yield self._told(OPTIONS, lambda: self._options(request, url))
+        if ANSWER in request.parts:
+            answer = self._told(ANSWER, lambda: self._answer(request, url, decoding))
+            yield answer
+            if answer.rejected:  # so would be whatever else is asked about it
+                yield from (Told(part, _undefined(part), answer.reason, True) for part in (*signals, *map(draw_part, draws)))
+                return
+            said = answer.value
+        for part in signals:
+            if said is None or said.text is None:
+                yield Told(part, _undefined(part), "there is no answer to ask about")
+            else:
+                yield self._told(part, partial(self._signal, part, request, url, said))
+        if draws:
+            yield from self._draws(request, url, draws, decoding)
+
+    def _told(self, part: str, work: Callable[[], Told]) -> Told:
+        try:
+            return work()
+        except Rejected as error:
+            return Told(part, _undefined(part), str(error), True)
+
+    def _answer(self, request: Request, url: str | None, decoding: Decoding) -> Told:
+        body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies)
+        if self.content.prompt_logprobs:
+            body["return_token_ids"] = True
+        return Told(ANSWER, self._part(self._one(body).choices[0]))
+
+    def _options(self, request: Request, url: str | None) -> Told:
+        choice = self._one(self._body(request.prompt, url, 1, top=True)).choices[0]
+        part = self._part(choice)
+        found = option_logits(choice.tops, request.options) if self.content.logprobs else "the model is asked for no log-probabilities"
+        if isinstance(found, str):
+            return Told(OPTIONS, part, found)
+        part.numbers = found
+        return Told(OPTIONS, part)
+
+    def _signal(self, part: str, request: Request, url: str | None, said: Part) -> Told:
+        text, image = said.text or "", request.image is not None
+        if part in _PRIORS:
+            return self._prior(part, request, url, said)
+        if part == "said_confidence":
+            body = self._body(self.render(verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False)
+            return Told(part, self._part(self._one(body).choices[0]))
+        talk = verification(request.question, text, image) if part == "p_yes" else messages(p_true(request.question, text), image=image)
+        choice = self._one(self._body(self.render(talk), url, 1, top=True)).choices[0]
+        logprobs_of(choice)
+        found = yes_share(choice.tops) if part == "p_yes" else true_share(choice.tops)
+        return Told(part, Part(numbers=[]), found) if isinstance(found, str) else Told(part, Part(numbers=[found]))
+
+    def _prior(self, part: str, request: Request, url: str | None, said: Part) -> Told:
+        """Log-probabilities of the answer's tokens after a prompt that lacks something, which the server scores as part of a prompt."""
+        if not said.tokens:
+            return Told(part, Part(), "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)")
+        image = request.image is not None and part == "without_question"
+        talk = [*messages(request.question if part == "without_image" else "", image=image), _assistant(said.text or "")]
+        body = self._body(self.render(talk), url if image else None, 1, top=False)
+        scored = self._one({**body, "add_generation_prompt": False, "prompt_logprobs": 0}).prompt
+        if scored is None:
+            raise Stopped("the server scores no prompts, which the spec's `prompt_logprobs` says it does")
+        found = within(scored, said.tokens)
+        return Told(part, Part(logprobs=found), "" if found else "the answer's tokens do not stand so in the prompt that repeats it")
+
+    def _draws(self, request: Request, url: str | None, draws: Sequence[int], decoding: Decoding) -> Iterator[Told]:
+        body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies, decoding=decoding)
+        if self.content.logprobs and decoding.temperature != 1.0:
+            self._check_scale(request.prompt, url, decoding.temperature)
+        left = list(draws)
+        while len(left) > 1 and self._takes_n:
+            wanted = min(len(left), AT_ONCE)
+            try:
+                found = self._seen(self.line.ask({**body, "n": wanted}, read)).choices[:wanted]
+            except Rejected:
+                found = []  # whether for `n` or for the question, asking for one will tell
+            for choice in found:
+                yield self._drawn(left.pop(0), choice)
+            if len(found) < wanted:
+                break
+        refused = ""
+        for draw in left:
+            if refused:  # all these requests are one, but for their seeds
+                yield Told(draw_part(draw), Part(), refused, True)
+                continue
+            told = self._told(draw_part(draw), partial(self._single, draw, request, body))
+            refused = told.reason if told.rejected and draw == draws[0] else ""
+            if not told.rejected and len(draws) > 1:
+                self._takes_n = False
+            yield told
+
+    def _single(self, draw: int, request: Request, body: dict[str, Any]) -> Told:
+        seed = {"seed": _seed(request.stream, draw)} if self.manner.seeds and self.content.sampling else {}
+        return self._drawn(draw, self._one({**body, **seed}).choices[0])
+
+    def _drawn(self, draw: int, choice: Choice) -> Told:
+        if choice.filtered:
+            return Told(draw_part(draw), Part(), "the server's content filter held the answer back", True)
+        return Told(draw_part(draw), self._part(choice))
+
+    def _check_scale(self, prompt: str, url: str | None, temperature: float) -> None:
+        """Once in a run: do log-probabilities of drawn tokens depend on the temperature? They are to be the model's own.
+
+        Raises:
+            Stopped: they do, so they are not what the estimators take them for.
+        """
+        with self._checking:
+            if self._plain:
+                return
+            tops = []
+            for t in (0.0, temperature):
+                body = {**self._body(prompt, url, 1, top=True), "temperature": t, "top_logprobs": max(self.content.logprobs, 2)}
+                choice = self._one(body).choices[0]
+                logprobs_of(choice)
+                tops.append(choice.tops[0] if choice.tops else {})
+            if is_scaled(tops[0], tops[1], temperature):
+                raise Stopped(
+                    f"its log-probabilities are of the softmax at temperature {temperature:g}, expected those of the model's own; SGLang: "
+                    "start it with SGLANG_RETURN_ORIGINAL_LOGPROB=1; vLLM: --logprobs-mode raw_logprobs; or draw at temperature 1, or ask "
+                    "for none (logprobs: 0)"
+                )
+            self._plain = True
+
+    def _part(self, choice: Choice) -> Part:
+        if not self.content.logprobs:
+            return Part(choice.text, choice.ids)
+        found = logprobs_of(choice)
+        self.counters["answers without the end's log-probability"] += choice.ended
+        return Part(choice.text, choice.ids, found, least_entropies(choice.tops) if self.content.truncated_entropies else None)
+
+    def _one(self, body: dict[str, Any]) -> Completion:
+        return self._seen(self.line.ask(body, read_one))
+
+    def _seen(self, completion: Completion) -> Completion:
+        with self._lock:
+            self.served[" ".join(completion.served).strip()] += 1
+        return completion
+
+    def _body(self, prompt: str, url: str | None, longest: int, top: bool, decoding: Decoding | None = None) -> dict[str, Any]:
+        """A request; the greedy answer's, unless a decoding says how to draw."""
+        body: dict[str, Any] = {"model": self.line.model, "messages": self._turns(prompt, url), self.manner.limit_name: longest}
+        if self.content.sampling:
+            body["temperature"] = decoding.temperature if decoding else 0.0
+            if decoding and decoding.top_p < 1:
+                body["top_p"] = decoding.top_p
+        if self.content.logprobs:
+            body["logprobs"] = True
+            if top:
+                body["top_logprobs"] = self.content.logprobs
+        return body
+
+    def _turns(self, prompt: str, url: str | None) -> list[dict[str, Any]]:
+        """The messages of a rendered prompt with the picture in its place."""
+        detail = {"detail": self.content.detail} if self.content.detail else {}
+        turns = []
+        for turn in json.loads(prompt):
+            parts = [{"type": "image_url", "image_url": {"url": url, **detail}} if p["type"] == "image" else p for p in turn["content"]]
+            alone = len(parts) == 1 and parts[0]["type"] == "text"
+            turns.append({"role": turn["role"], "content": parts[0]["text"] if alone else parts})
+        return turns
+
+    def _url(self, image: PIL.Image.Image) -> str:
+        file = io.BytesIO()
+        if self.content.jpeg:
+            image.save(file, "JPEG", quality=self.content.jpeg)
+        else:
+            image.save(file, "PNG")
+        return data_url(file.getvalue())
+
+
+_PRIORS = ("without_image", "without_question", "without_both")
+
+
+def _undefined(part: str) -> Part:
+    return Part(numbers=[]) if part in ("p_yes", "p_true") else Part()
+
+
+def _assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def _seed(stream: int, draw: int) -> int:
+    """31 bits from a sample's stream and a draw's number."""
+    return int.from_bytes(hashlib.sha256(f"{stream:032x} {draw}".encode()).digest()[:4], "big") >> 1

@@ -1,0 +1,75 @@
+"""Any vision-language model of transformers: its own processor, its own chat template, and right log-probabilities.
+
+Lost without it: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a
+log-probability is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, every
+signal comes from one look at the picture (`runners.inference.hf.one_pass`), and the tests hold every number to a plain unbatched
+forward pass over prompt and answer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from runners.contracts.models import ModelContext, ModelError
+from runners.inference.hf.adapters import COMMIT, Base, unfold
+from runners.inference.hf.folder import folder_fault
+from runners.inference.hf.model import HfVlm
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import Artifact
+
+GIVES = [
+    "text", "token_logprobs", "token_entropies", "option_logits", "p_yes", "p_true", "p_true_sampling", "draws",
+    "logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence", "said_confidence",
+]  # fmt: skip
+
+
+def hf_vlm(
+    context: ModelContext,
+    *,
+    artifact: Artifact | None = None,
+    hub: str | None = None,
+    revision: str | None = None,
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
+    trust_remote_code: bool = False,
+    adapter: Artifact | None = None,
+    template: str | None = None,
+    share: bool | None = None,
+    quantization: Literal["none", "int8", "int4", "nf4"] = "none",
+) -> HfVlm:
+    """A transformers image-text-to-text model: safetensors, processor and chat template in one folder or hub repository.
+
+    Args:
+        context: label and folder of the model.
+        artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes. A folder with
+            adapter_config.json is a peft adapter, which is merged into the model it names.
+        hub: or its name on the Hugging Face hub, which needs `revision`.
+        revision: commit hash (40 hexadecimal digits) of the hub repository; a branch or tag may move, so neither is accepted.
+        dtype: of the weights; null takes the run's. In float64 all is computed in double precision, and what is kept is the same whatever
+            computes it, at twice the time.
+        trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
+        adapter: a peft adapter to be merged into these weights: an entry of registry/data/, or `SPEC:MODEL`.
+        template: chat template (Jinja) in the place of the processor's own; models published without one need it.
+        share: whether prompts that begin alike are read once up to where they part. Null: yes, unless the architecture reads prompts
+            both ways (PaliGemma); false is for a model of which `qualm doctor model` says that its cache cannot be continued.
+        quantization: weights of the language model's linear layers in 8 bits (`int8`, by torchao) or 4 (`int4` by torchao, on CUDA; `nf4`
+            by bitsandbytes); all else keeps its dtype.
+
+    Raises:
+        ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
+    """
+    folder = Path(artifact) if artifact else context.folder if hub is None else None
+    if (folder is None) == (hub is None):
+        raise ModelError(f"model '{context.label}': name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
+    if hub is not None and not COMMIT.fullmatch(revision or ""):
+        raise ModelError(f"model '{context.label}': revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
+    if trust_remote_code and hub is None:
+        raise ModelError(f"model '{context.label}': trust_remote_code is for a hub model with a revision, not for the folder {folder}")
+    base = unfold(context.label, Base(folder, hub, revision, (Path(adapter),) if adapter else ()))
+    fault = folder_fault(base.folder) if base.folder is not None else ""
+    if fault:
+        raise ModelError(f"model '{context.label}': {fault}")
+    if base.adapters and quantization != "none":
+        raise ModelError(f"model '{context.label}': an adapter cannot be merged into weights of {quantization}; leave one of them out")
+    return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, share, quantization)

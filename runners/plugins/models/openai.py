@@ -1,0 +1,97 @@
+"""A model behind any OpenAI-compatible server: OpenAI itself, vLLM, SGLang, `transformers serve`.
+
+Lost without it: every model that cannot be had as weights, and every engine that is faster than ours. What a server shows is less
+than what a model knows: of each position the likeliest tokens at most, of the prompt mostly nothing. What is not shown stays
+undefined. How the server is reached (keys, limits, prices) stands in qualm.toml: `runners.servers.config`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from runners.contracts.models import ModelContext, ModelError
+from runners.plugins.models._served import Content, Manner, OpenAIModel
+from runners.runtime.settings import Settings
+from runners.servers.client import Line
+
+GIVES = [
+    "text",
+    "said_confidence",
+    {
+        "draws": "sampling",
+        "token_logprobs": "logprobs",
+        "token_entropies": ["logprobs", "truncated_entropies"],
+        "option_logits": "logprobs",
+        "p_yes": "logprobs",
+        "p_true": ["logprobs", "partial_p_true"],
+        "logprobs_without_image": ["logprobs", "prompt_logprobs"],
+        "logprobs_without_question": ["logprobs", "prompt_logprobs"],
+        "logprobs_without_both": ["logprobs", "prompt_logprobs"],
+    },
+]
+SERVER = "base_url"
+"""The parameter that names a server."""
+ENGINE = [
+    "runners.plugins.models._served",
+    "runners.plugins.models._completions",
+    "runners.inference.hf.own_answer",
+    "runners.prompts.question",
+]
+"""The code that shapes answers; the libraries that compute them are the server's."""
+
+
+def openai(
+    context: ModelContext,
+    *,
+    model: str,
+    base_url: str = "https://api.openai.com/v1",
+    version: str = "",
+    logprobs: Annotated[int, Ge(0), Le(100)] = 0,
+    truncated_entropies: bool = False,
+    partial_p_true: bool = False,
+    prompt_logprobs: bool = False,
+    system: str | None = None,
+    detail: Literal["auto", "low", "high"] | None = None,
+    jpeg: Annotated[int, Ge(1), Le(100)] | None = None,
+    n: bool = True,
+    sampling: bool = True,
+    seeds: bool = True,
+    limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
+) -> OpenAIModel:
+    """A model of a server that speaks OpenAI's protocol. How it is reached stands in qualm.toml: docs/inference.md, Servers.
+
+    Args:
+        context: label of the model, settings of the run.
+        model: as the server names it. A name that is moved to another model is not noticed: name a dated one.
+        base_url: up to and with `/v1`. Where the same model is served elsewhere, say so in qualm.toml (`address`).
+        version: any text; another one asks everything anew.
+        logprobs: how many of the likeliest tokens of a position the server shall show; 0 = none (`transformers serve` has none). OpenAI
+            and vLLM show 20 at most, vLLM more with `--max-logprobs`. Option logits and P(yes) are read from them and are undefined
+            where a word is not among them.
+        truncated_entropies: fill token_entropies with the part of the entropy that these tokens make up: a lower bound, not the entropy.
+        partial_p_true: fill p_true where "True" is among these tokens. It is undefined elsewhere, which is where the model is least sure
+            of its answer, so what is left is no fair sample.
+        prompt_logprobs: the server scores prompts (vLLM does), so that it can give the priors.
+        system: a system message before every conversation.
+        detail: how closely OpenAI looks at pictures; not sent where null.
+        jpeg: send pictures as JPEG of this quality; null sends exactly the pixels, as PNG.
+        n: ask for all draws of a question in one request, which pays for its prompt once; no seed is sent then. A server that does not
+            take `n` is asked for each draw.
+        sampling: send temperature, top_p and seed, which some models refuse; without, there are no draws, and answers are what the server
+            makes of them.
+        seeds: send a seed with draws that are asked for one by one.
+        limit_name: what the server calls the longest answer; newer models of OpenAI say `max_completion_tokens`.
+
+    Raises:
+        ModelError: the address is none or holds a secret; entropies, P(True) or priors without log-probabilities.
+    """
+    if not logprobs and (truncated_entropies or partial_p_true or prompt_logprobs):
+        raise ModelError(f"model '{context.label}': truncated_entropies, partial_p_true and prompt_logprobs need logprobs of at least 1")
+    try:
+        line = Line(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
+    except ValueError as error:
+        raise ModelError(f"model '{context.label}': {error}") from None
+    content = Content(version, logprobs, truncated_entropies, prompt_logprobs, system, detail, jpeg, sampling)
+    return OpenAIModel(line, content, Manner(n, seeds, limit_name))

@@ -1,0 +1,112 @@
+"""Answers that were given elsewhere, scored by the same path as our own: published tables rebuild from raw outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from registry.formats.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, read_records
+from registry.plugins.rule import Artifact
+from registry.recordings.record import How
+from runners.contracts.models import ModelContext, ModelError, Recording
+from runners.plugins.models._peer_recording import PeerRecording
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GIVES = {
+    "format": {
+        "auto": [
+            "text",
+            "token_logprobs",
+            "token_entropies",
+            "logprobs_without_image",
+            "logprobs_without_question",
+            "logprobs_without_both",
+            "option_logits",
+            "p_true",
+            "p_yes",
+            "draws",
+        ],
+        "vub": ["option_logits"],
+        "lmms-eval": ["text", "option_logits", "draws"],
+        "lm-eval": ["text", "option_logits", "draws"],
+        "vlmevalkit": ["text"],
+        "seedbench": ["text"],
+        "inspect": ["text", "token_logprobs", "draws"],
+    }
+}
+
+
+def recorded(
+    context: ModelContext,
+    *,
+    source: Artifact,
+    run: str | None = None,
+    format: Literal["auto", "vub", "lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect"] = "auto",
+    tasks: dict[str, str] = {},  # noqa: B006 - a literal, never changed
+    match: Literal["id", "question"] = "id",
+    fields: dict[str, str] = {},  # noqa: B006
+    filter: str | None = None,
+    check_questions: bool = True,
+) -> Recording:
+    """A model's recorded outputs; nothing is computed. docs/exchange.md says what each format gives.
+
+    Args:
+        source: The recording's folder.
+        run: Which of its runs: a folder, a model's name, a date. May be left out where there is one only.
+        format: How it lies there; `auto` looks at the files.
+        tasks: Dataset of this spec -> the recording's name for it, where they differ.
+        match: Rows are of the sample with their id (`doc_id`, `index`, `id`, or `sample_id` beside it), or with their question.
+        fields: Where the recording calls things otherwise: `{id: question_id, question: query}`.
+        filter: lm-eval: this filter's answers instead of the raw ones; lmms-eval: `filtered`.
+        check_questions: Leave out rows whose question, options or right option are not the sample's.
+    """
+    folder = context.folder or Path(source)
+    if format == "vub" or (format == "auto" and is_vub(folder)):
+        if run is None:
+            raise ModelError(f"{folder}: say which model's outputs with `run:`; there are: {', '.join(all_runs(folder)) or 'none'}")
+        return VubRecording(folder, run)
+    return PeerRecording(folder, run, format, tasks, match, How(fields, filter), check_questions)
+
+
+class VubRecording:
+    """One folder of VLM-Uncertainty-Bench's `output`."""
+
+    def __init__(self, source: Path, run: str) -> None:
+        self.source, self.run = source, run
+
+    def lookup(self, dataset: str, samples: pa.Table) -> pa.Table:
+        """Rows of GENERATIONS with the option logits of these SAMPLES.
+
+        Raises:
+            ModelError: the samples are not of this benchmark, or the run holds other questions than they are.
+        """
+        import pyarrow as pa
+
+        from registry.sample import CLEAN, GENERATIONS, GREEDY
+
+        sources = set(samples["source"].to_pylist())
+        adapter, _, official = next(iter(sources), "").partition("/")
+        if len(sources) != 1 or adapter != "vlm_uncertainty_bench":
+            found = ", ".join(sorted(map(str, sources))) or "no samples"
+            raise ModelError(f"{self.source}: run '{self.run}' records vlm_uncertainty_bench; dataset '{dataset}' comes from {found}")
+        try:
+            records = {str(r["id"]): r for r in read_records(self.source, self.run, official)}
+        except LayoutError as error:
+            raise ModelError(str(error)) from error
+        where = f"{self.source}: run '{self.run}', {official}"
+        rows = []
+        for sample in samples.select(["sample_id", "answer_index", "choices"]).to_pylist():
+            record = records.get(sample["sample_id"])
+            if record is None:
+                raise ModelError(f"{where}: has no question {sample['sample_id']}; the run is of other rows than dataset '{dataset}'")
+            if answer_index(record) != sample["answer_index"]:
+                raise ModelError(
+                    f"{where}: question {sample['sample_id']}: right answer is {record['answer']} there and option "
+                    f"{sample['answer_index']} in dataset '{dataset}'; the run was made from other options"
+                )
+            if [record[k] if isinstance(record[k], str) else "" for k in "ABCD"] != sample["choices"][:4]:
+                raise ModelError(f"{where}: question {sample['sample_id']}: options differ from those of dataset '{dataset}'")
+            rows.append({"sample_id": sample["sample_id"], "variant": CLEAN, "draw": GREEDY, "option_logits": logits(record).tolist()})
+        return pa.Table.from_pylist(rows, schema=GENERATIONS)

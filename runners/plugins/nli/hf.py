@@ -1,0 +1,195 @@
+"""Any NLI model of transformers: a sequence classifier with the classes entailment, neutral and contradiction.
+
+Published models put these classes in different orders, and one that is read in a wrong order turns every agreement upside down;
+so the order comes from the model's own config or from the spec, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from runners.contracts.models import ModelError
+from runners.contracts.nli import Engine, Logits, NliContext, NliError, Pair
+from runners.inference.devices import out_of_memory, torch_device
+from runners.inference.hf.double import computing
+from runners.inference.hf.folder import folder_digest, folder_fault
+from runners.inference.hf.weights import whole_module
+from runners.runtime.code_digest import engine_digest, file_digest
+from runners.runtime.precision import kept
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import Artifact
+
+_CLASSES = "entailment, neutral and contradiction"
+_WORDS = ("entail", "neutral", "contradict")
+"""How the names of the classes begin, in our order."""
+TOKENS_PER_PROMPT = {"cpu": 24}
+"""A batch holds as many tokens, padding counted, as the setting `batch_size` has prompts of this many; more gain nothing there."""
+ELSEWHERE = 512
+"""The same on every other device."""
+_AT_ONCE = 8192
+"""Pairs whose lengths are taken at a time: only lengths are held of all pairs, tokens of one batch."""
+
+
+def hf(
+    context: NliContext,
+    *,
+    artifact: Artifact,
+    labels: list[str] | None = None,
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
+) -> Engine:
+    """A sequence classifier of transformers in one folder: safetensors, tokenizer, and a config that names its classes.
+
+    Args:
+        context: of this run.
+        artifact: the entry of registry/data/ that holds it.
+        labels: the classes in the order of its outputs, [entailment, neutral, contradiction] in whatever order, for a model whose config
+            calls them LABEL_0 and so on.
+        dtype: of the weights; null is float32, at which what is said of a pair depends on its batch by rounding only (about 1e-6). At
+            float64 all is computed in double precision, and nothing that is kept depends on batch or machine.
+
+    Raises:
+        NliError: files are missing, or its classes cannot be told.
+    """
+    folder = Path(artifact)
+    fault = folder_fault(folder)
+    if fault:
+        raise NliError(f"nli hf: {fault}")
+    return Hf(folder, class_order(folder, labels), dtype or "float32", context)
+
+
+def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
+    """Where entailment, neutral and contradiction stand among the outputs, from the config's `id2label` or from what the spec says.
+
+    Raises:
+        NliError: neither names exactly these three, or both do and differ.
+    """
+    try:
+        raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        named = [name for _, name in sorted((int(i), str(name)) for i, name in (raw.get("id2label") or {}).items())]
+    except (OSError, ValueError, AttributeError) as error:
+        raise NliError(f"nli hf: {folder}/config.json cannot be read: {error}") from error
+    own, said = _order(named), _order(labels or [])
+    if labels is not None and said is None:
+        raise NliError(f"nli hf: labels: expected {_CLASSES} in some order, got {', '.join(labels) or 'nothing'}")
+    if own is not None and said is not None and own != said:
+        raise NliError(
+            f"nli hf: the spec says that the classes of {folder.name} are {', '.join(labels or ())}; its config says {', '.join(named)}"
+        )
+    if said is not None and named and len(named) != len(_WORDS):
+        raise NliError(f"nli hf: {folder.name} has {len(named)} classes ({', '.join(named)}); expected {_CLASSES}")
+    found = own or said
+    if found is None:
+        raise NliError(
+            f"nli hf: {folder.name}: expected the classes {_CLASSES}, its config names {', '.join(named) or 'none'}; "
+            "if it is an NLI model, say `labels: [...]` in the order of its outputs, as its authors give it"
+        )
+    return found
+
+
+def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
+    plain = [name.strip().lower() for name in names]
+    found = [[i for i, name in enumerate(plain) if name.startswith(word)] for word in _WORDS]
+    if len(plain) != len(_WORDS) or any(len(places) != 1 for places in found):
+        return None
+    return found[0][0], found[1][0], found[2][0]
+
+
+class Hf:
+    """See `runners.contracts.nli.Engine`."""
+
+    def __init__(self, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
+        self.folder, self.order, self.dtype = folder, order, dtype
+        self.settings, self.counters = context.settings, context.counters
+        self.name = f"hf ({folder.name})"
+        material = ["hf", folder_digest(folder), order, dtype, file_digest(Path(__file__)), engine_digest("runners.inference.hf.weights")]
+        self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
+        self.tokens = 0
+        """In a batch; halved when the device has too little memory."""
+        self._model: Any = None
+        self._tokenizer: Any = None
+
+    def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
+        """Longest first and then by text, so that what a killed run left is batched as it would have been."""
+        self._open()
+        lengths = self._lengths(pairs)
+        order = sorted(range(len(pairs)), key=lambda i: (-lengths[i], pairs[i]))
+        done = 0
+        while done < len(order):
+            places = order[done : done + max(1, self.tokens // lengths[order[done]])]
+            made = self._batch([pairs[i] for i in places])
+            if made is not None:
+                yield list(zip(places, made, strict=True))
+                done += len(places)
+
+    def _lengths(self, pairs: Sequence[Pair]) -> list[int]:
+        """Tokens of each pair, those beyond the model's limit not counted."""
+        found: list[int] = []
+        for start in range(0, len(pairs), _AT_ONCE):
+            some = pairs[start : start + _AT_ONCE]
+            found += map(len, self._tokenizer([p for p, _ in some], [h for _, h in some])["input_ids"])
+        cut = sum(length > self._limit for length in found)
+        if cut:
+            self.counters[f"nli pairs cut to {self._limit} tokens"] += cut
+        return [min(length, self._limit) for length in found]
+
+    def _batch(self, asked: Sequence[Pair]) -> list[Logits] | None:
+        """Logits of a batch; None where the device has too little memory for it, and the next is half as large."""
+        import torch
+
+        texts = [p for p, _ in asked], [h for _, h in asked]
+        batch = self._tokenizer(*texts, truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")
+        width = int(batch["input_ids"].shape[1])
+        try:
+            with torch.inference_mode(), computing(self.dtype):
+                logits = self._model(**batch.to(self._model.device)).logits[:, list(self.order)].double().cpu()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            if len(asked) == 1:
+                raise NliError(f"{self.name}: one pair of {width} tokens is more than the device's memory holds: {error}") from error
+            self.tokens = width * (len(asked) // 2)
+            self.counters["nli batches halved for want of memory"] += 1
+            if torch.accelerator.is_available():
+                torch.accelerator.empty_cache()
+            return None
+        if not torch.isfinite(logits).all():
+            raise NliError(f"{self.name}: gives logits that are no numbers in {self.dtype}; try `dtype: float32`")
+        return [tuple(map(kept, row)) for row in logits.tolist()]  # type: ignore[misc]
+
+    def _open(self) -> None:
+        """Read tokenizer and weights, once."""
+        if self._model is not None:
+            return
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(**place)
+            model = whole_module(self.name, AutoModelForSequenceClassification, place, self.dtype)
+        except ModelError as error:
+            raise NliError(f"{error}; it must be an NLI classifier") from error
+        except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
+            raise NliError(f"{self.name}: its tokenizer cannot be read from {self.folder}: {error}") from error
+        if tokenizer.pad_token is None:
+            raise NliError(
+                f"{self.name}: its tokenizer has no padding token, so pairs cannot be batched; add `pad_token` to tokenizer_config.json"
+            )
+        tokenizer.padding_side = "right"
+        self._tokenizer, self._limit = tokenizer, _limit(tokenizer, model.config)
+        self._model = model.to(device := torch_device(self.settings.device))
+        self.tokens = self.settings.batch * TOKENS_PER_PROMPT.get(device.partition(":")[0], ELSEWHERE)
+
+
+def _limit(tokenizer: Any, config: Any) -> int:
+    """The longest pair in tokens."""
+    positions = getattr(config, "max_position_embeddings", None) or 512
+    own = int(tokenizer.model_max_length)
+    return own if own <= positions else positions - 2  # where only the config says, two of RoBERTa's positions are no places

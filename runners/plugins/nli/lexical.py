@@ -1,0 +1,65 @@
+"""Inference by words alone, without a model: for answers of a word or two, for a first look, and for tests.
+
+It knows no synonyms: "a car" and "an automobile" contradict each other here. For sentences name a model (`hf`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from runners.contracts.nli import Engine, Logits, NliContext, Pair
+from runners.inference.nli import CONTRADICTS, FOLLOWS, UNRELATED
+from runners.scoring.answer_text import normalise
+
+_NEGATES = re.compile(
+    "no|not|nor|never|neither|without|0|nobody|nothing|nowhere|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|couldnt"
+)
+"""As `normalise` leaves them: "none" and "zero" are "0"."""
+
+
+def lexical(context: NliContext) -> Engine:
+    """The hypothesis follows where its words occur in the premise in a row; texts that share no word contradict each other.
+
+    Words are those left without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). In
+    order: both without words: it follows if they are equal otherwise. One says "no" or "not" (never, without, none...) and the
+    other does not: contradiction. The hypothesis' words stand in the premise in a row: entailment ("a big red car" entails "red car",
+    not the other way round). No word in common: contradiction. Else neutral. So two answers entail each other exactly if they are
+    equal up to the differences above. Scripts written without spaces are compared character by character.
+    """
+    return _Lexical()
+
+
+class _Lexical:
+    identity = ""
+    name = "lexical"
+
+    def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
+        words = {text: words_of(text) for pair in pairs for text in pair}
+        yield [(i, _compare(premise, hypothesis, words)) for i, (premise, hypothesis) in enumerate(pairs)]
+
+
+def _compare(premise: str, hypothesis: str, words: dict[str, list[str]]) -> Logits:
+    first, second = words[premise], words[hypothesis]
+    if not first or not second:
+        return FOLLOWS if "".join(premise.split()) == "".join(hypothesis.split()) else UNRELATED
+    if any(map(_NEGATES.fullmatch, first)) != any(map(_NEGATES.fullmatch, second)):
+        return CONTRADICTS
+    if f" {' '.join(second)} " in f" {' '.join(first)} ":
+        return FOLLOWS
+    return UNRELATED if set(first) & set(second) else CONTRADICTS
+
+
+_UNSPACED = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f])"
+)
+"""Thai, Lao, Burmese, Khmer, kana and Han, which are written without spaces."""
+
+
+def words_of(text: str) -> list[str]:
+    """The words by which a text is compared.
+
+    >>> words_of("The Two red cubes."), words_of("红色的车")
+    (['2', 'red', 'cubes'], ['红', '色', '的', '车'])
+    """
+    return _UNSPACED.sub(r" \1 ", normalise(text)).split()

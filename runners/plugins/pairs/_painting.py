@@ -1,0 +1,188 @@
+"""From targets to painted pictures: proofs, masks, dilation, controls, inpainting; every step that fails is counted.
+
+Masks are made batch by batch in one thread, since a model may make them; pictures are painted on threads, in order. What
+comes out is the same for any number of either.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from registry.scenes.contrast import possible_answers, prove, understand
+from registry.scenes.removal import silhouette, without
+from registry.scenes.render import render
+from runners.contracts.inpainters import Inpainter, Job
+from runners.contracts.masks import Mask, Masker, Wanted, dilated
+from runners.contracts.pairs import PairContext
+from runners.contracts.saliency import Target, Thing
+from runners.data.dataset import BrokenSample, Dataset
+from runners.data.removal_quality import Removal, measure
+from runners.runtime.prefetch import ahead
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+CONTROLS = 4
+"""Other things that are tried as a control before there counts as none."""
+CHUNK = 16
+"""Pictures painted at a time by one thread."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A target with what is to be painted for it."""
+
+    target: Target
+    jobs: tuple[Job, ...]
+    """The thing itself; then, where wanted, another as a control."""
+    proofs: tuple[str, ...]
+    """One for each job, empty where there is no scene graph: why the pair is what it says; why the control changes nothing."""
+
+
+@dataclass(frozen=True)
+class Painted:
+    """The same with its pictures."""
+
+    plan: Planned
+    pictures: tuple[bytes, ...]
+    """PNG, one for each job."""
+    removal: Removal | None
+    """How well the thing is gone, where that can be told."""
+
+
+@dataclass(frozen=True)
+class Painter:
+    """The steps of the recipe `inpainted`, with its parameters."""
+
+    context: PairContext
+    source: Dataset
+    masker: Masker
+    inpainter: Inpainter
+    dilate: int
+    largest: float
+    control: bool
+
+    def paint(self, targets: Iterable[Target]) -> Iterator[Painted]:
+        """Everything that becomes a pair, in order."""
+        places = {row["sample_id"]: i for i, row in enumerate(self.source.samples)}
+        size = max(CHUNK, self.context.settings.batch_size)
+        planned = (part for batch in batches(targets, size) for part in batches(self._plan(batch, places), CHUNK))
+        for made in ahead(self._paint, planned, self.context.settings.workers):
+            yield from made
+
+    def _plan(self, targets: Iterable[Target], places: dict[str, int]) -> list[Planned]:
+        """The jobs of a batch of targets, as far as they can be proved, decoded and masked."""
+        wanted = [(item, proof) for target in targets for item, proof in self._wanted(target, places)]
+        shapes = self.masker([item for item, _ in wanted]) if wanted else []
+        found: list[tuple[Planned, np.ndarray]] = []
+        for (item, proof), shape in zip(wanted, shapes, strict=True):
+            grown = self._grown(shape)
+            if isinstance(grown, str) or isinstance(shape, str):
+                self.context.drop(str(grown))
+                continue
+            found.append((Planned(item.target, (Job(item.target, item.thing, item.picture, grown),), (proof,)), shape))
+        if not self.control:
+            return [plan for plan, _ in found]
+        made = []
+        for (plan, _), other in zip(found, self._controls(found), strict=True):
+            if other is None:
+                self.context.drop("no other thing as a control")
+            else:
+                made.append(Planned(plan.target, (*plan.jobs, other[0]), (*plan.proofs, other[1])))
+        return made
+
+    def _wanted(self, target: Target, places: dict[str, int]) -> Iterator[tuple[Wanted, str]]:
+        proof = "" if target.scene is None else proved(target)
+        if proof is None:
+            self.context.drop("cannot be proved")
+            return
+        try:
+            picture = self.source.image(places[target.row["sample_id"]])
+        except BrokenSample:
+            picture = None
+        if picture is None:
+            self.context.drop("picture cannot be decoded")
+            return
+        yield Wanted(target, target.thing, picture), proof
+
+    def _grown(self, shape: Mask) -> Mask:
+        """The dilated mask, or why it cannot be painted."""
+        if isinstance(shape, str):
+            return shape
+        grown = dilated(shape, self.dilate)
+        return "mask covers the picture" if grown.all() or grown.mean() > self.largest else grown
+
+    def _controls(self, found: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
+        """For each target another thing, drawn at random, whose dilated mask leaves the target's own pixels alone."""
+        made: list[tuple[Job, str] | None] = [None] * len(found)
+        orders = [self._order(plan.target) for plan, _ in found]
+        for turn in range(CONTROLS):
+            open_ = [i for i in range(len(found)) if made[i] is None and turn < len(orders[i])]
+            tried = [Wanted(found[i][0].target, orders[i][turn], found[i][0].jobs[0].picture) for i in open_]
+            for i, item, shape in zip(open_, tried, self.masker(tried) if tried else [], strict=True):
+                grown, proof = self._grown(shape), control_proved(item.target, item.thing)
+                if not isinstance(grown, str) and proof is not None and not (grown & found[i][1]).any():
+                    made[i] = Job(item.target, item.thing, item.picture, grown), proof
+        return made
+
+    def _order(self, target: Target) -> list[Thing]:
+        order = self.context.rng("control", target.key).permutation(len(target.others))
+        return [target.others[k] for k in order.tolist()]
+
+    def _paint(self, plans: Sequence[Planned]) -> list[Painted]:
+        made = iter(self.inpainter([job for plan in plans for job in plan.jobs]))
+        found = []
+        for plan in plans:
+            pictures = [next(made) for _ in plan.jobs]
+            found.append(Painted(plan, tuple(map(_png, pictures)), _removal(plan.jobs[0], pictures[0])))
+        return found
+
+
+def proved(target: Target) -> str | None:
+    """Why a pair of a scene is what it says: its picture allows one answer, and the scene without the thing none. Else None."""
+    assert target.scene is not None
+    reduced = without(target.scene, target.thing.objects)
+    try:
+        if possible_answers(understand(target.question), reduced):
+            return None
+        why = prove(target.scene, target.question, target.answer, target.question, reduced)
+    except ValueError:
+        return None
+    return f"the first picture allows {target.answer!r} alone; in the second {why}"
+
+
+def control_proved(target: Target, other: Thing) -> str | None:
+    """Why the answer stays what it was without another thing; None if it does not. Empty where there is no scene graph to tell."""
+    if target.scene is None:
+        return ""
+    left = possible_answers(understand(target.question), without(target.scene, other.objects))
+    return f"without the {other.name} the picture still allows {target.answer!r} alone" if left == (target.answer,) else None
+
+
+def _removal(job: Job, painted: PIL.Image.Image) -> Removal | None:
+    scene = job.target.scene
+    if scene is None:
+        return None
+    truth = render(without(scene, job.thing.objects))
+    return measure(np.asarray(painted), np.asarray(job.picture), truth, job.mask, silhouette(scene, job.thing.objects))
+
+
+def batches(items: Iterable[T], n: int) -> Iterator[list[T]]:
+    """Lists of n items, the last one perhaps shorter."""
+    source = iter(items)
+    while batch := list(islice(source, n)):
+        yield batch
+
+
+def _png(picture: PIL.Image.Image) -> bytes:
+    with io.BytesIO() as out:
+        picture.save(out, "PNG", compress_level=4)
+        return out.getvalue()

@@ -1,0 +1,129 @@
+"""A question for two pictures, by a model that sees both: what the first answers and the second does not.
+
+After CertainlyUncertain's appendix F.2; the words of the prompt, in specs/prompts/extraneous.md, are our own. A reply is read
+strictly, and of scenes only what can be proved is kept.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runners.contracts.generators import GeneratorError, Unusable, chat
+from runners.contracts.pairs import PairContext, PairError
+from runners.inference.generator import Generator, open_generator
+from runners.plugins.generators._rounds import in_rounds
+from runners.plugins.judges._refusals import is_refusal
+from runners.plugins.pairs._painting import Painted, batches, control_proved, proved
+from runners.plugins.pairs._written import gives_away, sections, value
+from runners.prompts.bare import lines
+from runners.prompts.templates import PromptError, read_prompt, with_sections
+from runners.scoring.answer_text import normalise
+
+ASSETS = ["../../../specs/prompts/extraneous.md"]
+BATCH = 64
+"""Pairs of pictures asked about at a time."""
+
+_LINE = re.compile(r"^(?:[-*] *)?(?:\*\*)?(Q|A1|A2)(?:\*\*)?:(?:\*\*)? *(.*)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with the answer of the first picture and how the second declines it."""
+
+    question: str
+    answer: str
+    declined: str
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Which model, and how."""
+
+    generator: Any
+    prompt: str | None
+    retries: int
+    temperature: float
+    max_new_tokens: int
+
+
+def ask_both(context: PairContext, painted: Iterable[Painted], asking: Asking) -> Iterator[tuple[Painted, str]]:
+    """Pairs of pictures with their new question, and how it is declined; what no question is found for is dropped and counted.
+
+    Raises:
+        PairError: the generator fails or cannot be opened.
+    """
+    try:
+        generator = open_generator(asking.generator, context.settings)
+        prompt = with_sections(read_prompt("extraneous", asking.prompt), sections(context.about))
+        for batch in batches(painted, BATCH):
+            made = _ask_batch(context, generator, prompt, {p.plan.target.key: p for p in batch}, asking)
+            yield from made.values()
+    except (GeneratorError, PromptError) as error:
+        raise PairError(f"recipe {context.label}: {error}") from error
+
+
+def _ask_batch(
+    context: PairContext, generator: Generator, prompt: str, batch: dict[str, Painted], asking: Asking
+) -> dict[str, tuple[Painted, str]]:
+    found = in_rounds(
+        context,
+        generator,
+        {key: chat(prompt, _png(p), p.pictures[0]) for key, p in batch.items()},
+        lambda key, reply: _asked_anew(batch[key], reply),
+        retries=asking.retries,
+        temperature=asking.temperature,
+        max_new_tokens=asking.max_new_tokens,
+    )
+    return {key: found[key] for key in batch if key in found}
+
+
+def read_asked(reply: str) -> Asked:
+    """The question and answers in a reply.
+
+    Args:
+        reply: `Q: ... A1: ... A2: ...`, each on its own line, perhaps with a dash before it, and nothing else.
+
+    Raises:
+        Unusable: "malformed reply", "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
+            "answer in the question", "answer in the refusal".
+    """
+    found = [_LINE.match(line) for line in lines(reply)]
+    if [m and m[1].upper() for m in found] != ["Q", "A1", "A2"]:
+        raise Unusable("malformed reply")
+    question, answer, declined = (value(m[2]) for m in found if m)
+    if not question.endswith("?"):
+        raise Unusable("not a question")
+    if normalise(answer) in ("yes", "no"):
+        raise Unusable("yes or no")
+    if is_refusal(answer, question):
+        raise Unusable("answerable one is declined")
+    if not is_refusal(declined, question):
+        raise Unusable("unanswerable one is answered")
+    if gives_away(question, answer):
+        raise Unusable("answer in the question")
+    if f" {normalise(answer)} " in f" {normalise(declined)} ":
+        raise Unusable("answer in the refusal")
+    return Asked(question, answer, declined)
+
+
+def _asked_anew(painted: Painted, reply: str) -> tuple[Painted, str]:
+    asked = read_asked(reply)
+    plan = painted.plan
+    target = replace(plan.target, question=asked.question, answer=asked.answer)
+    proofs = plan.proofs
+    if target.scene is not None:
+        why = [proved(target), *(control_proved(target, job.thing) for job in plan.jobs[1:])]
+        if None in why:
+            raise Unusable("cannot be proved")
+        proofs = tuple(str(w) for w in why)
+    return replace(painted, plan=replace(plan, target=target, proofs=proofs)), asked.declined
+
+
+def _png(painted: Painted) -> bytes:
+    with io.BytesIO() as out:
+        painted.plan.jobs[0].picture.save(out, "PNG")
+        return out.getvalue()

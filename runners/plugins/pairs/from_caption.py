@@ -1,0 +1,237 @@
+"""Pairs about one picture, written from its caption: one question that the picture answers, one that it does not.
+
+CertainlyUncertain (Khyathi Raghavi Chandu, Linjie Li et al., 2025) prompts GPT-4 with long captions, one prompt per category, for
+an unanswerable question, an answerable one and their answers. Here any model can write them, and for drawn scenes none is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge
+
+from registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
+from registry.sample import SAMPLES, Sample
+from runners.contracts.generators import Composer, Engine, GeneratorError, Unusable, chat
+from runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
+from runners.inference.generator import Generator, open_engine
+from runners.plugins.pairs._written import questions_of, read_pair, sections
+from runners.prompts.templates import PromptError, fill, read_prompt, with_sections
+from runners.runtime.records import read_table
+from runners.scoring.answer_text import normalise
+
+CITES = ["chandu2025certainlyuncertain"]
+
+ASSETS = [
+    "../../../specs/prompts/knowledge.md",
+    "../../../specs/prompts/complexity.md",
+    "../../../specs/prompts/temporal.md",
+    "../../../specs/prompts/ambiguity.md",
+]
+PROMPTED = ("knowledge", "complexity", "temporal", "ambiguity")
+"""Categories that have a prompt here; any other needs one of the user's."""
+
+
+def from_caption(
+    context: PairContext,
+    *,
+    dataset: DatasetName,
+    category: str,
+    generator: Annotated[Chosen, Kind("generators")] = "rules",
+    captions: Literal["scene_graph", "meta"] | None = None,
+    prompt: Prompt | None = None,
+    per_image: Annotated[int, Ge(1)] = 1,
+    retries: Annotated[int, Ge(0)] = 3,
+    temperature: Annotated[float, Ge(0)] = 0.7,
+    max_new_tokens: Annotated[int, Ge(1)] = 200,
+) -> Iterator[Sample]:
+    """Two questions about one picture, from its caption: knowledge, complexity, temporal, ambiguity, or a category of your own.
+
+    Args:
+        context: datasets, seed, what the taxonomy says of the category.
+        dataset: whose pictures are asked about.
+        category: path in the taxonomy.
+        generator: `rules` for scenes, every pair proved from the scene graph; `hf` or `openai` for anything with a caption.
+        captions: `meta`: the sample's own (meta key `caption`). `scene_graph`: written from it. Whichever there is, unless given.
+        prompt: name of a file of yours in specs/prompts/, with `{caption}` in it; our own for the category unless given.
+        per_image: pairs about each picture.
+        retries: further tries, with other seeds, for a pair that cannot be used; then it is dropped and counted by its last reason.
+        temperature: of the model; retries need it above 0 to differ.
+        max_new_tokens: longest reply of the model.
+
+    Raises:
+        PairError: there are no captions or scene graphs, the category has no prompt, or the generator fails.
+    """
+    rows = {image: found[0] for image, found in by_image(_rows(context, dataset)).items()}
+    recipe = _Recipe(context, category, per_image, retries, rows)
+    try:
+        engine = open_engine(generator, context.settings)
+        if isinstance(engine, Engine):
+            asked = _prompts(recipe, dataset, captions, prompt)
+            yield from _written(recipe, Generator(engine, context.settings), asked, temperature, max_new_tokens)
+        else:
+            yield from _composed(recipe, engine, dataset)
+    except (GeneratorError, PromptError) as error:
+        raise PairError(f"recipe {context.label}: {error}") from error
+
+
+@dataclass
+class _Recipe:
+    """What every pair of the recipe shares."""
+
+    context: PairContext
+    category: str
+    per_image: int
+    retries: int
+    rows: Mapping[str, Mapping[str, Any]]
+    asked: dict[str, set[str]] = field(default_factory=dict)
+    """Questions asked of each picture, normalised."""
+
+    @property
+    def kind(self) -> str:
+        return self.category.rpartition("/")[2]
+
+    def pair(self, image: str, k: int, answerable: Member, unanswerable: Member) -> Iterator[Sample]:
+        name = f"{image}-{k}-{self.context.label}"
+        yield from pair_samples(self.rows[image], name, "from_caption", self.category, answerable, unanswerable)
+
+    def fresh(self, image: str, questions: set[str]) -> bool:
+        """Whether none of these was asked of the picture before; from then on they were."""
+        before = self.asked.setdefault(image, set())
+        if before & questions:
+            return False
+        before |= questions
+        return True
+
+
+# -- by rules, from the scene graph ---------------------------------------------------------------------------------------
+
+
+def _composed(recipe: _Recipe, composer: Composer, dataset: str) -> Iterator[Sample]:
+    from runners.data.scene_graphs import SceneGraphError, read_scenes
+
+    try:
+        scenes = read_scenes(recipe.context.dataset(dataset), recipe.rows)
+    except SceneGraphError as error:
+        raise PairError(f"recipe {recipe.context.label}: {error}; hf and openai write pairs from captions") from error
+    for image in recipe.rows:
+        if image not in scenes:
+            recipe.context.drop("no scene graph", recipe.per_image)
+            continue
+        for k in range(recipe.per_image):
+            yield from _compose(recipe, composer, scenes[image], image, k)
+
+
+def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], image: str, k: int) -> Iterator[Sample]:
+    """One proved pair; nothing, and a count, where the scene offers no new one."""
+    reason = ""
+    for attempt in range(recipe.retries + 1):
+        rng = recipe.context.rng(image, k, attempt)
+        try:
+            made = composer.compose(scene, recipe.kind, rng)
+        except ValueError as error:
+            raise PairError(f"recipe {recipe.context.label}: {error}") from error
+        reason = "scene offers none" if made is None else "asked before"
+        if made is None or not recipe.fresh(image, {normalise(made.answerable.text), normalise(made.unanswerable.text)}):
+            continue
+        told = {"level": str(scene["level"]), "objects": str(len(scene["objects"])), "proof": made.proof}
+        refusal = composer.decline(recipe.kind, made.unanswerable.text, rng)
+        yield from recipe.pair(
+            image,
+            k,
+            Member(image, made.answerable.text, made.answerable.answer, {**told, "asks": made.answerable.asks}),
+            Member(image, made.unanswerable.text, refusal, {**told, "asks": made.unanswerable.asks}),
+        )
+        return
+    recipe.context.drop(reason)
+
+
+# -- by a model, from captions --------------------------------------------------------------------------------------------
+
+
+def _written(recipe: _Recipe, generator: Generator, asked: Mapping[str, str], temperature: float, max_new_tokens: int) -> Iterator[Sample]:
+    """All pairs, asked for in rounds: first every pair of every picture, then again what could not be used."""
+    context = recipe.context
+    waiting = [(image, k) for image in asked for k in range(recipe.per_image)]
+    made: dict[tuple[str, int], Any] = {}
+    reasons: dict[tuple[str, int], str] = {}
+    for attempt in range(recipe.retries + 1):
+        seeds = [_seed(context, image, k, attempt) for image, k in waiting]
+        prompts = [chat(asked[image]) for image, _ in waiting]
+        replies = generator.complete(prompts, max_new_tokens=max_new_tokens, temperature=temperature, seeds=seeds)
+        left = []
+        for place, reply in zip(waiting, replies, strict=True):
+            try:
+                if reply.finish == "length":
+                    raise Unusable("reply cut off")
+                pair = read_pair(reply.text, recipe.asked.get(place[0], ()))
+                recipe.fresh(place[0], questions_of(pair))
+                made[place] = pair
+            except Unusable as reason:
+                reasons[place] = str(reason)
+                left.append(place)
+        waiting = left
+        if not waiting:
+            break
+    for name, n in generator.counters.items():
+        context.counters[name] += n
+    context.notes["generator"] = generator.engine.name
+    for place in waiting:
+        context.drop(reasons[place])
+    for image, k in _in_order(made, asked):
+        pair = made[image, k]
+        yield from recipe.pair(image, k, Member(image, pair.answerable, pair.answer), Member(image, pair.unanswerable, pair.refusal))
+
+
+def _in_order(made: Mapping[tuple[str, int], Any], asked: Mapping[str, str]) -> list[tuple[str, int]]:
+    place = {image: i for i, image in enumerate(asked)}
+    return sorted(made, key=lambda pair: (place[pair[0]], pair[1]))
+
+
+def _seed(context: PairContext, image: str, k: int, attempt: int) -> int:
+    """A seed that servers take: 31 bits, of this pair and try alone."""
+    material = f"{context.seed} {context.label} {image} {k} {attempt}"
+    return int.from_bytes(hashlib.sha256(material.encode()).digest()[:4]) >> 1
+
+
+def _prompts(recipe: _Recipe, dataset: str, captions: str | None, given: str | None) -> dict[str, str]:
+    """The prompt of every picture that has a caption."""
+    context, kind, rows = recipe.context, recipe.kind, recipe.rows
+    if given is None and kind not in PROMPTED:
+        raise PairError(
+            f"recipe {context.label}: category '{recipe.category}' has no prompt of its own; write specs/prompts/{kind}.md, with "
+            f"{{caption}} in it, and say `prompt: {kind}`"
+        )
+    text = with_sections(read_prompt(kind, given), sections(context.about))
+    where = given or f"specs/prompts/{kind}.md"
+    found = _captions(context, dataset, captions, rows)
+    if len(rows) > len(found):
+        context.drop("no caption", (len(rows) - len(found)) * recipe.per_image)
+    return {image: fill(text, {"caption": caption}, where) for image, caption in found.items()}
+
+
+def _captions(context: PairContext, dataset: str, wanted: str | None, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    own = {image: text for image, row in rows.items() if (text := dict(row["meta"] or ()).get("caption", "").strip())}
+    if wanted == "meta" or (wanted is None and own):
+        if not own:
+            raise PairError(
+                f"recipe {context.label}: no sample of '{dataset}' has a caption (meta key `caption`); its adapter must give it"
+            )
+        return own
+    from registry.scenes.captions import caption
+    from runners.data.scene_graphs import SceneGraphError, read_scenes
+
+    try:
+        scenes = read_scenes(context.dataset(dataset), rows)
+    except SceneGraphError as error:
+        raise PairError(f"recipe {context.label}: '{dataset}' has no captions (meta key `caption`), and {error}") from error
+    return {image: caption(scenes[image]) for image in rows if image in scenes}
+
+
+def _rows(context: PairContext, dataset: str) -> list[dict[str, Any]]:
+    columns = ["sample_id", "image_id", "split", "group", "meta"]
+    rows: list[dict[str, Any]] = read_table(context.dataset(dataset) / "samples.parquet", SAMPLES, columns).to_pylist()
+    return rows

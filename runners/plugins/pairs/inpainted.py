@@ -1,0 +1,153 @@
+"""Pairs of two pictures and one question: the picture, and the same without the thing that the question is about.
+
+The extraneous category of CertainlyUncertain (appendix F.1): which thing the question stands or falls with (saliency), where it
+is (mask, dilated), the thing painted over (inpaint), and an answer that declines. Each of these steps is a plugin of its own.
+
+On scenes every pair is proved from the scene graph: the picture allows one answer, the scene without the thing none. What was
+painted is then also held to the scene drawn again (`runners.data.removal_quality`), and recipe.json tells how well the thing was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+
+from registry.plugins.rule import Chosen, DatasetName, Kind, Prompt, load_chosen
+from registry.sample import Image, Sample
+from registry.scenes.contrast import REFUSALS
+from runners.contracts.masks import reach
+from runners.contracts.pairs import Member, PairContext, PairError, pair_samples
+from runners.contracts.saliency import Target
+from runners.data.dataset import Dataset
+from runners.data.removal_quality import Removal, summary
+from runners.plugins.pairs._painting import Painted, Painter
+from runners.plugins.pairs._two_pictures import Asking, ask_both
+
+CITES = ["chandu2025certainlyuncertain"]
+
+IDK = dict(zip(("dont_know", "dont_see", "there_is_no", "cant_see"), REFUSALS["extraneous"], strict=True))
+"""The paper's four ways to decline."""
+
+
+def inpainted(
+    context: PairContext,
+    *,
+    dataset: DatasetName,
+    saliency: Annotated[Chosen, Kind("saliency")],
+    mask: Annotated[Chosen, Kind("masks")],
+    inpaint: Annotated[Chosen, Kind("inpainters")] = "telea",
+    category: str = "epistemic/extraneous",
+    dilate: Annotated[int, Ge(0)] = 20,
+    largest: Annotated[float, Gt(0), Le(1)] = 0.8,
+    question: Literal["same", "templates", "llm"] = "same",
+    asker: Annotated[Chosen, Kind("generators")] | None = None,
+    prompt: Prompt | None = None,
+    retries: Annotated[int, Ge(0)] = 3,
+    temperature: Annotated[float, Ge(0)] = 0.7,
+    max_new_tokens: Annotated[int, Ge(1)] = 120,
+    idk: list[Literal["dont_know", "dont_see", "there_is_no", "cant_see"]] | None = None,
+    control: bool = False,
+) -> Iterator[Image | Sample]:
+    """The question of a picture, asked of it (answered) and of the picture without the thing asked about (declined).
+
+    Args:
+        context: of the stage.
+        dataset: the data set whose pictures are used; each pair keeps its split and group.
+        saliency: which thing the question is about: `scene_graph`, `question_llm`, `gqa`.
+        mask: where that thing is: `scene_graph`, `boxes`, `grounded_sam`.
+        inpaint: how it is painted over: `telea`, `navier_stokes`, `lama`, or `rerender` for the exact scene without it.
+        category: of the pairs, a path of the taxonomy.
+        dilate: side in pixels of the square by which masks grow; the paper's 20 is for photographs, 64-pixel scenes want about 5.
+            An even one grows a pixel more to the right and down than to the left and up.
+        largest: masks that cover a larger share of the picture, once dilated, are dropped: nothing is left to paint from.
+        question: `same`: the question that saliency is about. `templates`: another about the same thing, made from what is known
+            of it (scene graphs). `llm`: what `asker` writes, which is shown both pictures and puts the answer that declines too.
+        asker: for `llm`, a generator that sees: `hf` or `openai`.
+        prompt: for `llm`, name of a file of yours in specs/prompts/; our own unless given.
+        retries: for `llm`, further tries with other seeds where a reply cannot be used.
+        temperature: for `llm`; retries need it above 0 to differ.
+        max_new_tokens: for `llm`, longest reply.
+        idk: which ways to decline are drawn from, all four of the paper unless given: "I don't know.", "I don't see any ...",
+            "There is no ... in the image.", "I can't see any ...".
+        control: show the answerable member with another, random thing painted over in the same way, so that both members are
+            painted and only what is missing tells them apart. A sweep (`[false, true]`) makes both kinds.
+
+    Dropped and counted: what saliency and masks cannot do, pictures that cannot be decoded, masks that are too large, and on
+    scenes what cannot be proved.
+
+    Raises:
+        PairError: a data set, plugin or model that cannot be used.
+    """
+    kinds = [k for k in IDK if idk is None or k in idk]
+    if not kinds:
+        raise PairError("idk: expected at least one way to decline, got an empty list; leave it out for all four")
+    if question == "llm" and asker is None:
+        raise PairError("question llm: expected a generator that sees as `asker`, got none; say `asker: {hf: {artifact: ...}}`")
+    folder = context.dataset(dataset)
+    source = Dataset(dataset, folder)
+    rows = [row for row in source.table.to_pylist() if row["image_id"] is not None]
+    masker, inpainter = load_chosen("masks", mask)(context), load_chosen("inpainters", inpaint)(context)
+    painter = Painter(context, source, masker, inpainter, dilate, largest, control)
+    measured: list[Removal] = []
+    shares: list[float] = []
+    targets = load_chosen("saliency", saliency)(context, folder, rows)
+    asked = (t for target in targets for t in _ask(context, target, question))
+    made: Iterator[tuple[Painted, str]] = ((p, "") for p in painter.paint(asked))
+    if question == "llm":
+        made = ask_both(context, (p for p, _ in made), Asking(asker, prompt, retries, temperature, max_new_tokens))
+    for painted, declined in made:
+        measured += [painted.removal] if painted.removal is not None else []
+        shares.append(float(painted.plan.jobs[0].mask.mean()))
+        yield from _pair(context, painted, category, *(("llm", declined) if declined else _decline(context, painted, kinds)))
+    context.notes["inpainting"] = {
+        "dilation": {"kernel": dilate, "grows": reach(dilate), "off_centre": dilate > 1 and dilate % 2 == 0},
+        "mask_share": round(float(np.mean(shares)), 4) if shares else None,
+        "control": control,
+        "removal": summary(measured) if measured else None,
+    }
+
+
+def _ask(context: PairContext, target: Target, how: str) -> Iterator[Target]:
+    """The target with the question that is to be asked."""
+    known = list(target.asks()) if how == "templates" else [(target.question, target.answer)]
+    if not known:
+        context.drop("no template fits")
+        return
+    text, answer = known[int(context.rng("template", target.key).integers(len(known)))]
+    yield replace(target, question=text, answer=answer)
+
+
+def _decline(context: PairContext, painted: Painted, kinds: list[str]) -> tuple[str, str]:
+    """One of the ways to decline, drawn, and its words."""
+    target = painted.plan.target
+    kind = kinds[int(context.rng("idk", target.key).integers(len(kinds)))]
+    return kind, IDK[kind].format(x=target.thing.name, xs=target.thing.plural)
+
+
+def _pair(context: PairContext, painted: Painted, category: str, kind: str, declined: str) -> Iterator[Image | Sample]:
+    plan, target, thing = painted.plan, painted.plan.target, painted.plan.target.thing
+    pair_id = f"{target.key}-{context.label}"
+    names = [f"{pair_id}-{what}" for what, _ in zip(("without", "control"), painted.pictures, strict=False)]
+    for name, data in zip(names, painted.pictures, strict=True):
+        yield Image(name, data)
+    shown, first = target.row["image_id"], {"object": thing.name, "proof": plan.proofs[0]}
+    second = {**first, "removed": thing.name, "mask_share": f"{plan.jobs[0].mask.mean():.4f}"}
+    if len(names) > 1:
+        shown = names[1]
+        first |= {"control": "true", "removed": plan.jobs[1].thing.name, "control_proof": plan.proofs[1]}
+    yield from pair_samples(
+        target.row,
+        pair_id,
+        "inpainted",
+        category,
+        Member(shown, target.question, target.answer, _known(first)),
+        Member(names[0], target.question, declined, _known({**second, "idk": kind})),
+    )
+
+
+def _known(meta: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in meta.items() if value}

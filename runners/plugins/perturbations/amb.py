@@ -1,0 +1,66 @@
+"""Questions that may be about several things in the picture: which one is meant is not said.
+
+AMB of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own, the form of the reply theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
+
+from registry.plugins.rule import Chosen, Kind, Prompt
+from runners.contracts.perturbations import PerturbContext
+from runners.plugins.perturbations._rewriting import Asking, read_variants, rewritten
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "cross"
+STRENGTHS = ()
+KEEPS_ANSWER = False
+ASSETS = ["../../../specs/prompts/amb_ive.md"]
+
+
+def amb(
+    context: PerturbContext,
+    batch: list[tuple[Image, str]],
+    rngs: list[Generator],
+    *,
+    generator: Annotated[Chosen, Kind("generators")] = "rules",
+    prompt: Prompt | None = None,
+    temperature: Annotated[float, Ge(0)] = 0.7,
+    retries: Annotated[int, Ge(0)] = 3,
+    max_new_tokens: Annotated[int, Ge(1)] = 400,
+) -> list[tuple[Image, str] | None]:
+    """Rewrite every question so that several things in its picture fit it, with different answers.
+
+    Two candidates that are seen, at least, and no yes-or-no question: where the generator finds none (null), the item is left out.
+    The picture stays. What was the right answer no longer is: accuracy is undefined under this variant.
+    The candidates go into the sample's meta key `plausible_answers`.
+
+    A model is shown the picture, and answers in strict JSON for AMB and IVE at once: with the same parameters both perturbations read
+    one reply, which is asked for once. A reply that is not just so is asked for again; after the last try the item is left out and
+    counted by the reason.
+
+    Args:
+        context: settings of the run, pictures, scene graphs.
+        batch: pictures with their questions.
+        rngs: choose among what `rules` finds.
+        generator: `rules` for questions about drawn scenes: attributes are left out until several things
+            fit, as the scene graph proves; only questions for an attribute can be made so.
+            `hf` or `openai`, if they see, for any.
+        prompt: a file of yours in specs/prompts/, with `{question}` in it, instead of our amb_ive.
+        temperature: of the model; tries need it above 0 to differ.
+        retries: further tries.
+        max_new_tokens: longest reply.
+    """
+    asking = Asking("amb_ive", prompt, retries, temperature, max_new_tokens, sees=True, seeds="amb_ive")
+    questions = [question for _, question in batch]
+    made = rewritten(context, questions, rngs, generator, "amb", asking, lambda *reply: read_variants(*reply)["AMB"])
+    for facts, one in zip(context.facts, made, strict=True):
+        if one is not None:
+            facts["plausible_answers"] = " | ".join(one.candidates)
+    return [None if one is None else (image, one.question) for (image, _), one in zip(batch, made, strict=True)]

@@ -1,0 +1,29 @@
+"""A picture taken with too much light: what was light is white."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
+
+from runners.plugins.perturbations._levels import brightened
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "image"
+
+
+def bright(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(1), Le(255)] = 4.0) -> list[Image]:
+    """Brighten every image: every level times a factor above 1, at most 255.
+
+    The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which cuts what is behind the point off.
+
+    Args:
+        batch: images of 8 bits a channel.
+        rngs: not used; the result is the same every time.
+        factor: 1 changes nothing; at 255 all that is not black is at full level.
+    """
+    return brightened(batch, factor)

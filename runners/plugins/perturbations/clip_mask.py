@@ -1,0 +1,189 @@
+"""What CLIP looks at is made dark: the regions go that a model most likely needs, the rest of the picture stays.
+
+VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li), after Runpeng Yu, Weihao Yu, Xinchao Wang, "Attention Prompting on Image for Large
+Vision-Language Models", ECCV 2024, whose masks keep what is relevant and darken the rest; here it is the other way round.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Ge, Le
+
+from runners.contracts.perturbations import PerturbContext, PerturbError
+from runners.inference.devices import torch_device
+from runners.inference.hf.double import computing
+from runners.inference.hf.folder import folder_digest, folder_fault
+from runners.inference.hf.still_images import still_images_only
+from runners.runtime.code_digest import engine_digest
+from runners.runtime.precision import significant
+from runners.store.answers import pixel_digest
+from runners.store.blobs import Kept
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+    from registry.plugins.rule import Artifact
+
+CITES = ["wang_vlmuqbench", "radford2021learning"]
+MODALITY = "cross"
+STRENGTHS = ("strength",)
+
+
+def clip_mask(
+    context: PerturbContext,
+    batch: list[tuple[Image, str]],
+    rngs: list[Generator],
+    *,
+    artifact: Artifact,
+    strength: Annotated[float, Ge(0), Le(1)] = 1.0,
+    relevance: Literal["class_attention", "question"] = "class_attention",
+    layer: int = -2,
+) -> list[tuple[Image, str] | None]:
+    """Darken every image where CLIP finds it relevant: new = (1 - strength * M) * old, rounded.
+
+    M is the map of relevance over CLIP's grid of patches, brought to 0..1 by its least and greatest value, smoothed by a 3 x 3 box (edges
+    repeated) and scaled up to the image bilinearly, so that it never leaves 0..1. Where relevance is the same everywhere M is 0 and the
+    image stays. The whole image is shown to CLIP, squeezed to its square, not cropped. Images are seen one by one and in double
+    precision, so that no mask depends on its neighbours or the machine; maps are kept by content.
+
+    Args:
+        context: on which device; what lasts from batch to batch.
+        batch: images with their questions.
+        rngs: not used; the result is the same every time.
+        artifact: the entry of registry/data/ that holds a CLIP of transformers: safetensors, config, preprocessor config.
+        strength: lambda of the paper, whose value is 1; 0 changes nothing.
+        relevance: `class_attention`: how much the class token attends to each patch in one layer, averaged over heads, as the code of
+            the cited method begins. `question`: softmax over patches of v . t / sqrt(d), averaged over the question's tokens; v and t
+            projected into CLIP's shared space. The paper's formula read so: were the softmax over tokens, its mean would be constant.
+        layer: of the class token's attention, counted as in Python; -2 of 24 is the cited code's 22.
+
+    Raises:
+        PerturbError: files are missing, the model is no CLIP with a class token, or has no such layer.
+    """
+    from PIL import Image as Pictures
+
+    clip = context.once(f"clip {artifact}", lambda: Clip(Path(artifact), context.settings.device))
+    made: list[tuple[Image, str] | None] = []
+    for image, question in batch:
+        pixels = np.asarray(image)
+        kept = 1.0 - strength * mask(clip.relevance(image, question, relevance, layer), image.size)
+        made.append((Pictures.fromarray(np.rint(pixels * kept[..., None]).astype(np.uint8)), question))
+    return made
+
+
+def mask(relevance: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """M of an image: (height, width), within 0..1.
+
+    Args:
+        relevance: (rows, columns) of patches, any scale.
+        size: width and height of the image.
+    """
+    import cv2
+
+    low, high = float(relevance.min()), float(relevance.max())
+    if not high > low:
+        return np.zeros((size[1], size[0]))
+    scaled = (relevance.astype(np.float64) - low) / (high - low)
+    smooth = cv2.blur(scaled, (3, 3), borderType=cv2.BORDER_REPLICATE)
+    grown: np.ndarray = np.clip(cv2.resize(smooth, size, interpolation=cv2.INTER_LINEAR), 0.0, 1.0)
+    return grown
+
+
+class Clip:
+    """A CLIP from a folder; read when it is first needed."""
+
+    def __init__(self, folder: Path, device: str) -> None:
+        fault = folder_fault(folder)
+        if fault:
+            raise PerturbError(f"perturbation clip_mask: {fault}")
+        self.folder, self.device = folder, device
+        self.kept = Kept("clip_maps", engine_digest(__name__), folder_digest(folder))
+        self._parts: tuple[Any, Any, Any] | None = None
+        self._lock = threading.Lock()
+
+    def relevance(self, image: Image, question: str, source: str, layer: int) -> np.ndarray:
+        """(rows, columns) of patches."""
+        key = self.kept.key(pixel_digest(image), source, layer if source == "class_attention" else question)
+        raw = self.kept.get(key)
+        if raw is None:
+            with self._lock:
+                made = self._attention(image, layer) if source == "class_attention" else self._similarity(image, question)
+            raw = np.array([significant(value) for value in made.tolist()], dtype="<f4").tobytes()
+            self.kept.put(key, raw)
+        patches = np.frombuffer(raw, "<f4")
+        side = round(len(patches) ** 0.5)
+        return patches.reshape(side, side)
+
+    def _attention(self, image: Image, layer: int) -> np.ndarray:
+        import torch
+
+        model, _, _ = self._open()
+        with torch.inference_mode(), computing("float64"):
+            layers = model.vision_model(self._pixels(image), output_attentions=True).attentions
+        if not -len(layers) <= layer < len(layers):
+            raise PerturbError(
+                f"perturbation clip_mask: layer {layer}: {self.folder} has {len(layers)}: 0 to {len(layers) - 1}, or negative"
+            )
+        row: np.ndarray = layers[layer][0, :, 0, 1:].double().mean(dim=0).cpu().numpy()
+        return row
+
+    def _similarity(self, image: Image, question: str) -> np.ndarray:
+        import torch
+
+        model, _, tokenizer = self._open()
+        if tokenizer is None:
+            raise PerturbError(f"perturbation clip_mask: relevance `question` needs the tokenizer of {self.folder}, which has none")
+        most = model.config.text_config.max_position_embeddings
+        words = tokenizer(question, truncation=True, max_length=most, return_tensors="pt").to(model.device)
+        with torch.inference_mode(), computing("float64"):
+            seen = model.vision_model(self._pixels(image)).last_hidden_state[0, 1:]
+            patches = model.visual_projection(model.vision_model.post_layernorm(seen))
+            if not words["input_ids"].numel():
+                return np.zeros(len(patches))
+            tokens = model.text_projection(model.text_model(**words).last_hidden_state[0])
+            found: np.ndarray = (patches @ tokens.T / patches.shape[1] ** 0.5).softmax(dim=0).mean(dim=1).float().cpu().numpy()
+        return found
+
+    def _pixels(self, image: Image) -> Any:
+        model, processor, _ = self._open()
+        side = model.config.vision_config.image_size
+        given = {"do_center_crop": False, "size": {"height": side, "width": side}, "return_tensors": "pt"}
+        return processor(image, **given)["pixel_values"].to(model.device, model.dtype)
+
+    def _open(self) -> tuple[Any, Any, Any]:
+        """Model, image processor and tokenizer, read once."""
+        if self._parts is not None:
+            return self._parts
+        import torch
+        from transformers import AutoConfig, AutoImageProcessor, AutoTokenizer, CLIPModel
+        from transformers.utils import logging
+
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True}
+        try:
+            kind = AutoConfig.from_pretrained(**place, trust_remote_code=False).model_type
+            if kind != "clip":
+                raise PerturbError(f"perturbation clip_mask: {self.folder}: expected a model of type clip, got {kind}")
+            with still_images_only(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                processor = AutoImageProcessor.from_pretrained(**place, backend="pil")
+                with computing("float64"):
+                    model, found = CLIPModel.from_pretrained(
+                        **place, use_safetensors=True, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
+                    )
+                words = any((self.folder / name).is_file() for name in ("tokenizer.json", "vocab.json"))
+                tokenizer = AutoTokenizer.from_pretrained(**place) if words else None
+        except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
+            raise PerturbError(f"perturbation clip_mask: {self.folder} cannot be read: {error}") from error
+        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in found.get(kind_) or ()})
+        if absent:
+            raise PerturbError(f"perturbation clip_mask: {self.folder}: weights are absent or of another shape: {', '.join(absent[:5])}")
+        self._parts = model.eval().to(torch_device(self.device)), processor, tokenizer
+        return self._parts

@@ -1,0 +1,29 @@
+"""A picture taken with too little light."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
+
+from runners.plugins.perturbations._levels import brightened
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "image"
+
+
+def dark(batch: list[Image], rngs: list[Generator], *, factor: Annotated[float, Ge(0), Le(1)] = 0.2) -> list[Image]:
+    """Darken every image: every level times a factor below 1.
+
+    The same as Pillow's `ImageEnhance.Brightness(image).enhance(factor)`, which cuts what is behind the point off.
+
+    Args:
+        batch: images of 8 bits a channel.
+        rngs: not used; the result is the same every time.
+        factor: 1 changes nothing, 0 is black.
+    """
+    return brightened(batch, factor)

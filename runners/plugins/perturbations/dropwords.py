@@ -1,0 +1,43 @@
+"""Words left out, as by someone in a hurry or a poor transcript."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
+
+from runners.plugins.perturbations._wording import edited
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "text"
+_TOKEN = re.compile(r"\S+\s*")
+
+
+def dropwords(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
+    """Leave out each word with probability p.
+
+    Words are what white space separates. Where all would go, one of them stays, each being equally likely. The result ends with a
+    question mark; a question that lost nothing comes back as it was.
+
+    Args:
+        batch: questions.
+        rngs: one generator per question.
+        p: probability for each word. VLM-UQBench reports .15; its appendix lists .05 (minor) and .25 (strong). 0 changes nothing.
+    """
+    return [edited(question, _thinned(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]
+
+
+def _thinned(question: str, rng: Generator, p: float) -> str:
+    tokens = _TOKEN.findall(question)
+    if not tokens:
+        return question
+    stays = rng.random(len(tokens)) >= p
+    if stays.all():
+        return question
+    if not stays.any():
+        stays[int(rng.integers(len(tokens)))] = True
+    return "".join(token for token, kept in zip(tokens, stays.tolist(), strict=True) if kept).rstrip()

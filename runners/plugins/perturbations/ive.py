@@ -1,0 +1,67 @@
+"""Questions about what the picture does not show: hidden, cut off, or somewhere else.
+
+IVE of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own, the form of the reply theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
+
+from registry.plugins.rule import Chosen, Kind, Prompt
+from runners.contracts.perturbations import PerturbContext
+from runners.plugins.perturbations._rewriting import Asking, read_variants, rewritten
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "cross"
+STRENGTHS = ()
+KEEPS_ANSWER = False
+ASSETS = ["../../../specs/prompts/amb_ive.md"]
+
+
+def ive(
+    context: PerturbContext,
+    batch: list[tuple[Image, str]],
+    rngs: list[Generator],
+    *,
+    generator: Annotated[Chosen, Kind("generators")] = "rules",
+    prompt: Prompt | None = None,
+    temperature: Annotated[float, Ge(0)] = 0.7,
+    retries: Annotated[int, Ge(0)] = 3,
+    max_new_tokens: Annotated[int, Ge(1)] = 400,
+) -> list[tuple[Image, str] | None]:
+    """Rewrite every question so that it asks for something close by that its picture does not show.
+
+    The reason is one of three (missing interaction target, implied missing associate, out of frame); where none fits (null), the item
+    is left out.
+    The picture stays. What was the right answer no longer is: accuracy is undefined under this variant.
+    The reason goes into the sample's meta key `reason_unanswerable`.
+
+    A model is shown the picture, and answers in strict JSON for AMB and IVE at once: with the same parameters both perturbations read
+    one reply, which is asked for once. A reply that is not just so is asked for again; after the last try the item is left out and
+    counted by the reason.
+
+    Args:
+        context: settings of the run, pictures, scene graphs.
+        batch: pictures with their questions.
+        rngs: choose among what `rules` finds.
+        generator: `rules` for questions about drawn scenes: about what is outside the
+            picture or was done before it, which no scene graph fixes.
+            `hf` or `openai`, if they see, for any.
+        prompt: a file of yours in specs/prompts/, with `{question}` in it, instead of our amb_ive.
+        temperature: of the model; tries need it above 0 to differ.
+        retries: further tries.
+        max_new_tokens: longest reply.
+    """
+    asking = Asking("amb_ive", prompt, retries, temperature, max_new_tokens, sees=True, seeds="amb_ive")
+    questions = [question for _, question in batch]
+    made = rewritten(context, questions, rngs, generator, "ive", asking, lambda *reply: read_variants(*reply)["IVE"])
+    for facts, one in zip(context.facts, made, strict=True):
+        if one is not None:
+            facts["reason_unanswerable"] = one.reason
+    return [None if one is None else (image, one.question) for (image, _), one in zip(batch, made, strict=True)]

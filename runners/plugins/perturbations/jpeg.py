@@ -1,0 +1,48 @@
+"""JPEG artefacts: blocks, ringing and washed-out colour of a picture saved to be small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from registry.formats.pictures import decoded
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+MODALITY = "image"
+_LARGEST = 65_500
+"""Pixels along a side that the format can hold."""
+
+
+def jpeg(
+    batch: list[Image],
+    rngs: list[Generator],
+    *,
+    quality: Annotated[int, Ge(1), Le(100)] = 10,
+    chroma: Literal["4:2:0", "4:2:2", "4:4:4"] = "4:2:0",
+) -> list[Image | None]:
+    """Write every image as JPEG and read it again.
+
+    Not one of VLM-UQBench's eight; the default is ours. There is no strength of nothing: even 100 rounds. Levels depend on the JPEG
+    library that Pillow was built with.
+
+    Args:
+        batch: images of 8 bits a channel; one that is longer than 65,500 pixels along a side does not apply.
+        rngs: not used; the result is the same every time.
+        quality: the scale of libjpeg, 100 best.
+        chroma: at which resolution colour is kept.
+    """
+    import io
+
+    made: list[Image | None] = []
+    for image in batch:
+        if max(image.size) > _LARGEST:
+            made.append(None)
+            continue
+        file = io.BytesIO()
+        image.save(file, "JPEG", quality=quality, subsampling=chroma)
+        made.append(decoded(file.getvalue()))
+    return made

@@ -1,0 +1,49 @@
+"""Salt and pepper: single pixels lost to black or white, as by broken sensors and bad lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from annotated_types import Ge, Le
+
+from runners.plugins.perturbations._levels import raw_numbers
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "image"
+
+
+def salt_and_pepper(
+    batch: list[Image],
+    rngs: list[Generator],
+    *,
+    p: Annotated[float, Ge(0), Le(1)] = 0.2,
+    channels: Literal["shared", "each"] = "shared",
+) -> list[Image]:
+    """Set a share of all pixels to black or white, each being equally likely.
+
+    Args:
+        batch: images of 8 bits a channel.
+        rngs: one generator per image.
+        p: probability that a pixel is lost; 0 changes nothing.
+        channels: `shared`: a pixel is lost as a whole, to black or white, as VLM-UQBench's words "fraction of pixels" and "0 (black) or
+            255 (white)" have it. `each`: every channel for itself, which makes specks of colour.
+    """
+    import cv2
+    import numpy as np
+    import PIL.Image
+
+    lost, dark = round(p * 2**32), round(p * 2**31)
+    made: list[Image] = []
+    for image, rng in zip(batch, rngs, strict=True):
+        pixels = np.asarray(image)
+        shape = pixels.shape if channels == "each" else pixels.shape[:2]
+        numbers = raw_numbers(rng, int(np.prod(shape)), "<u4").reshape(shape)
+        kept, white = (-(mask.view(np.int8)).view(np.uint8) for mask in (numbers >= lost, (numbers >= dark) & (numbers < lost)))
+        if channels == "shared":
+            kept, white = cv2.merge((kept,) * 3), cv2.merge((white,) * 3)
+        made.append(PIL.Image.fromarray(pixels & kept | white))
+    return made

@@ -1,0 +1,56 @@
+"""Questions of taste: the same subject, asked as an opinion or a feeling.
+
+SBJ of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge
+
+from registry.plugins.rule import Chosen, Kind, Prompt
+from runners.contracts.perturbations import PerturbContext
+from runners.plugins.perturbations._rewriting import Asking, read_question, rewritten
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "text"
+STRENGTHS = ()
+KEEPS_ANSWER = False
+ASSETS = ["../../../specs/prompts/sbj.md"]
+
+
+def sbj(
+    context: PerturbContext,
+    batch: list[str],
+    rngs: list[Generator],
+    *,
+    generator: Annotated[Chosen, Kind("generators")] = "rules",
+    prompt: Prompt | None = None,
+    temperature: Annotated[float, Ge(0)] = 0.7,
+    retries: Annotated[int, Ge(0)] = 3,
+    max_new_tokens: Annotated[int, Ge(1)] = 64,
+) -> list[str | None]:
+    """Rewrite every question into one that is subjective: about the same subject, but asking for taste or feeling.
+
+    There is no strength; the paper asks GPT-4o at temperature .7 and tries again, without a number of tries. The question alone is sent,
+    not the picture. A reply must be one question, ending with a question mark and not the one that was sent; after the last try without
+    one the item is left out and counted by the reason. The old answer need not be right any more: accuracy is undefined under this
+    variant, unless the spec says `scored: true`, as the paper's Table 5 does.
+
+    Args:
+        context: settings of the run, and whose questions these are.
+        batch: questions.
+        rngs: choose among the forms of words of `rules`.
+        generator: `rules` for questions about drawn scenes, in fixed forms of words; `hf` or `openai` for any.
+        prompt: a file of yours in specs/prompts/, with `{question}` in it, instead of our sbj.
+        temperature: of the model; tries need it above 0 to differ.
+        retries: further tries.
+        max_new_tokens: longest reply.
+    """
+    asking = Asking("sbj", prompt, retries, temperature, max_new_tokens)
+    made = rewritten(context, batch, rngs, generator, "sbj", asking, read_question)
+    return [None if one is None else one.question for one in made]

@@ -1,0 +1,53 @@
+"""Slips of the finger: letters replaced by their neighbours on the keyboard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_types import Ge, Le
+
+from runners.plugins.perturbations._wording import edited
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+CITES = ["wang_vlmuqbench"]
+MODALITY = "text"
+
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_SHIFT = (0.0, 0.25, 0.75)
+"""How far each row of a keyboard is moved to the right, in keys."""
+
+
+def _neighbours() -> dict[str, str]:
+    places = {key: (x + _SHIFT[y], y) for y, row in enumerate(_ROWS) for x, key in enumerate(row)}
+    near = {a: "".join(b for b, (u, v) in places.items() if b != a and abs(u - x) <= 1 and abs(v - y) <= 1) for a, (x, y) in places.items()}
+    return near | {a.upper(): keys.upper() for a, keys in near.items()}
+
+
+NEIGHBOURS = _neighbours()
+"""Letter -> those that touch it on a QWERTY keyboard, in the same case."""
+
+
+def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0), Le(1)] = 0.15) -> list[str]:
+    """Replace each letter by a neighbouring one, with probability p, every neighbour being equally likely.
+
+    The letters are those of an English keyboard; case is kept, and everything else stays. The result ends with a question mark; a
+    question in which nothing was replaced comes back as it was.
+
+    Args:
+        batch: questions.
+        rngs: one generator per question.
+        p: probability for each letter; VLM-UQBench reports .15, which its appendix calls strong (minor: .03). 0 changes nothing.
+    """
+    return [edited(question, _typed(question, rng, p)) for question, rng in zip(batch, rngs, strict=True)]
+
+
+def _typed(question: str, rng: Generator, p: float) -> str:
+    letters = [i for i, letter in enumerate(question) if letter in NEIGHBOURS]
+    made = list(question)
+    for i, (chance, which) in zip(letters, rng.random((len(letters), 2)).tolist(), strict=True):
+        if chance < p:
+            near = NEIGHBOURS[question[i]]
+            made[i] = near[int(which * len(near))]
+    return "".join(made)

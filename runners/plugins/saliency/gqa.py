@@ -1,0 +1,123 @@
+"""Saliency from GQA's own annotations: the objects that a question is attached to, and all others of the same name.
+
+Drew Hudson, Christopher Manning, "GQA: A New Dataset for Real-World Visual Reasoning and Compositional Question Answering",
+CVPR 2019. CertainlyUncertain (appendix F.1) removes every object of the name, so that the question cannot be about another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from registry.formats.json_stream import JsonStreamError, members
+from runners.contracts.pairs import PairContext, PairError
+from runners.contracts.saliency import Row, Target, Thing, answer_of
+
+if TYPE_CHECKING:
+    from registry.plugins.rule import Artifact
+
+COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white", "gray", "grey", "tan", "beige"}
+"""Attributes that answer "What color is ...?"."""
+
+
+def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Artifact | None = None) -> Iterator[Target]:
+    """GQA: every object of the names that the question is attached to, as one thing with all its boxes.
+
+    Args:
+        context: of the recipe.
+        folder: the data set, whose `image_id`s are GQA's and whose `sample_id`s (or meta `question_id`) are the questions' keys.
+        rows: its samples.
+        graphs: the entry of registry/data/ with the official `*_sceneGraphs.json` and `*questions*.json`, at any depth; the
+            data set's own folder unless given.
+
+    Dropped and counted: "no scene graph", "no question annotation", "no object in the question", "asks whether it is there"
+    (without it the answer is no), "no answer".
+
+    Raises:
+        PairError: files that are missing or are not GQA's.
+    """
+    place = Path(graphs) if graphs else folder
+    ids: dict[str, str] = {row["sample_id"]: dict(row["meta"] or ()).get("question_id") or row["sample_id"] for row in rows}
+    scenes = _read(place, "*_sceneGraphs.json", {row["image_id"] for row in rows} | {_plain(row["image_id"]) for row in rows})
+    questions = _read(place, "*questions*.json", set(ids.values()))
+    for row in rows:
+        scene = scenes.get(row["image_id"]) or scenes.get(_plain(row["image_id"]))
+        question = questions.get(ids[row["sample_id"]])
+        found = _target(row, scene, question)
+        if isinstance(found, str):
+            context.drop(found)
+        else:
+            yield found
+
+
+def _plain(image_id: str) -> str:
+    """The picture's key in the scene graphs: its id without folders and suffix."""
+    return image_id.rpartition("/")[2].partition(".")[0]
+
+
+def _target(row: Row, scene: Mapping[str, Any] | None, question: Mapping[str, Any] | None) -> Target | str:
+    answer = answer_of(row)
+    if answer is None:
+        return "no answer"
+    if scene is None:
+        return "no scene graph"
+    if question is None:
+        return "no question annotation"
+    if any(str(step.get("operation", "")).startswith("exist") for step in question.get("semantic") or ()):
+        return "asks whether it is there"
+    objects: Mapping[str, Any] = scene["objects"]
+    notes = question.get("annotations") or {}
+    asked = [i for i in _in_order(notes.get("question") or {}) if i in objects]
+    if not asked:
+        return "no object in the question"
+    attached = {objects[str(i)]["name"] for part in notes.values() for i in (part or {}).values() if str(i) in objects}
+    names = list(dict.fromkeys(objects[i]["name"] for i in asked))
+    boxes = tuple(_box(o) for o in objects.values() if o["name"] in names)
+    others = tuple(_thing(o["name"], [o]) for o in objects.values() if o["name"] not in attached)
+    thing = Thing(names[0], names[0], boxes)
+    return Target(row["sample_id"], row, row["question"], answer, thing, partial(_asks, objects, names, row["question"]), others)
+
+
+def _in_order(words: Mapping[str, Any]) -> list[str]:
+    """Object ids in the order of the words they are attached to; a key is a word's number or a span such as `4:6`."""
+    return [str(i) for _, i in sorted(words.items(), key=lambda item: int(str(item[0]).partition(":")[0]))]
+
+
+def _thing(name: str, objects: Sequence[Mapping[str, Any]]) -> Thing:
+    return Thing(name, name, tuple(map(_box, objects)))
+
+
+def _box(thing: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    return float(thing["x"]), float(thing["y"]), float(thing["w"]), float(thing["h"])
+
+
+def _asks(objects: Mapping[str, Any], names: Sequence[str], question: str) -> list[tuple[str, str]]:
+    """Its colour, and what it stands in a relation to, where the graph knows one answer and the name means one object."""
+    found: list[tuple[str, str]] = []
+    for name in names:
+        named = [o for o in objects.values() if o["name"] == name]
+        if len(named) != 1:
+            continue
+        colors = [a for a in named[0].get("attributes") or () if a in COLORS]
+        if len(colors) == 1:
+            found.append((f"What color is the {name}?", colors[0]))
+        relations = [(r["name"], objects[str(r["object"])]["name"]) for r in named[0].get("relations") or () if str(r["object"]) in objects]
+        once = Counter(relation for relation, _ in relations)
+        found += [(f"What is the {name} {relation}?", other) for relation, other in relations if once[relation] == 1]
+    return [(text, answer) for text, answer in found if text != question]
+
+
+def _read(place: Path, pattern: str, wanted: Collection[str]) -> dict[str, Any]:
+    files = sorted(place.rglob(pattern))
+    if not files:
+        raise PairError(f"{place}: expected GQA's {pattern}, found none; name the entry of registry/data/ that holds them as `graphs`")
+    found: dict[str, Any] = {}
+    try:
+        for file in files:
+            found.update((key, value) for key, value in members(file) if key in wanted)
+    except JsonStreamError as error:
+        raise PairError(str(error)) from error
+    return found

@@ -1,0 +1,113 @@
+"""Saliency by scene graph: the question is understood, and the things it speaks of are looked up. No model guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+from annotated_types import Ge
+
+from registry.scenes.contrast import FORMS, Query, about_thing, possible_answers, understand, word
+from registry.scenes.questions import referents, those, words
+from registry.scenes.world import LEVELS, VALUES, Scene
+from runners.contracts.pairs import PairContext, PairError, by_image
+from runners.contracts.saliency import Row, Target, Thing
+from runners.data.scene_graphs import SceneGraphError, read_scenes
+
+TRIES = 6
+"""Draws of a question before a scene counts as offering none: each may ask for what nothing here can be told apart by."""
+
+
+def scene_graph(
+    context: PairContext,
+    folder: Path,
+    rows: Sequence[Row],
+    *,
+    ask: Literal["drawn", "source"] = "drawn",
+    each: Annotated[int, Ge(1)] = 1,
+    alone: bool = False,
+) -> Iterator[Target]:
+    """Scenes: the object that a question means is the one its words fit in the scene graph.
+
+    Args:
+        context: of the recipe.
+        folder: a data set of scenes, with its graphs beside the pictures.
+        rows: samples; of each picture the first stands for all where questions are drawn.
+        ask: `drawn`: new questions about one object of each picture ("What color is the cube?"). `source`: the data set's own,
+            as far as they ask for an attribute of something; others are dropped and counted.
+        each: questions drawn for each picture, about different objects.
+        alone: ask about all that a picture shows, too. Without it every such picture is the same empty table, on every split, and
+            a model need but know that table; so these are dropped and counted unless asked for.
+
+    Raises:
+        PairError: the data set has no scene graphs.
+    """
+    try:
+        scenes = read_scenes(folder, {row["image_id"] for row in rows})
+    except SceneGraphError as error:
+        raise PairError(str(error)) from error
+    for image_id, asked in by_image(rows).items():
+        scene = scenes.get(image_id)
+        if scene is None:
+            context.drop("no scene graph")
+        else:
+            for target in _drawn(context, scene, asked[0], each) if ask == "drawn" else _own(context, scene, asked):
+                if target.others or alone:
+                    yield target
+                else:
+                    context.drop("nothing else in the picture")
+
+
+def _drawn(context: PairContext, scene: Scene, row: Row, each: int) -> Iterator[Target]:
+    rng = context.rng("question", row["image_id"])
+    taken: list[int] = []
+    for k in range(each):
+        made = (about_thing(rng, scene, taken) for _ in range(TRIES))
+        asked = next((q for q in made if q is not None and q.answer is not None), None)
+        if asked is None:
+            context.drop("nothing that can be told apart")
+            return
+        taken += asked.about[0]
+        yield _target(f"{row['image_id']}-{k}", row, scene, asked.text, str(asked.answer))
+
+
+def _own(context: PairContext, scene: Scene, rows: Sequence[Row]) -> Iterator[Target]:
+    for row in rows:
+        try:
+            query = understand(row["question"])
+        except ValueError:
+            context.drop("asks for no attribute of a thing")
+            continue
+        answers = possible_answers(query, scene)
+        if query.ask not in VALUES or query.when != "now":
+            context.drop("asks for no attribute of a thing")
+        elif len(answers) != 1:
+            context.drop("not answered by its picture")
+        else:
+            yield _target(row["sample_id"], row, scene, row["question"], answers[0])
+
+
+def _target(key: str, row: Row, scene: Scene, question: str, answer: str) -> Target:
+    phrase = understand(question).of
+    meant = those(scene, phrase)
+    others = tuple(_thing(scene, i) for i in range(len(scene["objects"])) if i not in meant)
+    thing = Thing(words(phrase), words(phrase, plural=True), objects=meant)
+    return Target(key, row, question, answer, thing, partial(_asks, scene, meant, question), others, scene)
+
+
+def _thing(scene: Scene, i: int) -> Thing:
+    phrase = {a: scene["objects"][i][a] for a in LEVELS[scene["level"]].attributes}
+    return Thing(words(phrase), words(phrase, plural=True), objects=(i,))
+
+
+def _asks(scene: Scene, meant: Sequence[int], question: str) -> list[tuple[str, str]]:
+    """Every question for an attribute of these objects but the one at hand."""
+    forms = [text for ask, when, text in FORMS if (ask, when) == ("attribute", "now")]
+    found: dict[str, str] = {}
+    for attribute in LEVELS[scene["level"]].attributes:
+        for i, phrase in referents(scene, attribute):
+            if i in meant:
+                found.update({word(Query(attribute, phrase), text): scene["objects"][i][attribute] for text in forms})
+    return [(text, answer) for text, answer in found.items() if text != question]

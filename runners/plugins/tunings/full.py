@@ -1,0 +1,52 @@
+"""Full fine-tuning: every weight is trained, or every weight but those of the vision tower."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.tunings import Tuning
+
+if TYPE_CHECKING:
+    from runners.inference.hf.model import HfVlm
+
+
+def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
+    """Train the weights themselves. They are held in float32 while they are trained, and saved in the model's dtype.
+
+    Args:
+        vision: whether the vision tower is trained too.
+        frozen: pattern (a regular expression) of further modules that stay as they are: of the whole dotted name or of its end.
+    """
+    import torch
+
+    from runners.training.weights import copy_processor, matching, vision_tower
+
+    network: Any = model.load(dtype="float32")
+    network.requires_grad_(True)
+    if not vision and (tower := vision_tower(network)) is not None:
+        tower.requires_grad_(False)
+    for name in matching(network, frozen, vision=True, linear=False) if frozen else ():
+        network.get_submodule(name).requires_grad_(False)
+
+    def save(folder: Path, state: Mapping[str, Any]) -> None:
+        kept = getattr(torch, model.dtype)
+        weights = {name: value.to(kept) if value.is_floating_point() else value for name, value in state.items()}
+        network.config.dtype = kept
+        network.save_pretrained(str(folder), state_dict=weights, safe_serialization=True)
+        copy_processor(model, folder)
+
+    def reference() -> Callable[[], AbstractContextManager[Any]]:
+        frozen_copy: Any = copy.deepcopy(network).requires_grad_(False).eval()
+
+        @contextmanager
+        def original() -> Iterator[Any]:
+            with torch.no_grad():
+                yield frozen_copy.to(network.device)
+
+        return original
+
+    return Tuning(network, save, reference)

@@ -1,0 +1,71 @@
+"""Prompts that are files: Markdown under specs/prompts/, with places in braces to fill in.
+
+They shape results, so a stage depends on those it uses: a plugin names its own in `ASSETS`, and a user's by a parameter of type
+`Prompt`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from registry.formats import textfiles
+from registry.plugins.rule import PROMPTS, ROOT
+
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+_HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
+_COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
+
+
+class PromptError(Exception):
+    """A prompt file that is missing or lacks a place. The message says which file, what was expected, what to do."""
+
+
+def read_prompt(name: str, given: str | None = None) -> str:
+    """The text of a prompt, comments left out.
+
+    Args:
+        name: of our own prompt, a file of specs/prompts/ without `.md`.
+        given: path of the user's, from the project's root, in its stead.
+
+    Raises:
+        PromptError: there is no such file.
+    """
+    path = Path(given) if given else ROOT / PROMPTS / f"{name}.md"
+    try:
+        return _COMMENT.sub("", textfiles.read_text(path, 1 << 20)).strip()
+    except textfiles.TextFileError as error:
+        raise PromptError(f"{path}: expected a prompt as a text file: {error}") from error
+
+
+def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
+    """A prompt with every place filled in.
+
+    Args:
+        prompt: text with places such as `{caption}`.
+        values: place -> what stands there; every one must occur.
+        where: names the prompt in errors.
+
+    Raises:
+        PromptError: a place without a value, or a value without a place.
+    """
+    there = set(_PLACE.findall(prompt))
+    for name in sorted(there - set(values)):
+        raise PromptError(f"{where}: {{{name}}}: no such place; there are: {', '.join(sorted(values))}")
+    for name in sorted(set(values) - there):
+        raise PromptError(f"{where}: expected the place {{{name}}} in it, found none")
+    return _PLACE.sub(lambda found: values[found[1]], prompt)
+
+
+def with_sections(prompt: str, sections: Mapping[str, str]) -> str:
+    """A prompt with the text under some of its `## ` headings replaced; a section that it lacks is put before all others."""
+    for title, body in sections.items():
+        headings = list(_HEADING.finditer(prompt))
+        place = next((i for i, m in enumerate(headings) if m[1].casefold() == title.casefold()), None)
+        if place is None:
+            start = end = headings[0].start() if headings else 0
+        else:
+            start, end = headings[place].start(), headings[place + 1].start() if place + 1 < len(headings) else len(prompt)
+        prompt = f"{prompt[:start]}## {title}\n\n{body}\n\n{prompt[end:]}".rstrip()
+    return prompt

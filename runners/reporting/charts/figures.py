@@ -1,0 +1,313 @@
+"""The figures of one dataset: which rows go into which drawing, and what is said where there is nothing to draw."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from registry import MODALITIES
+from registry.sample import CLEAN
+from runners.reporting.charts import charts
+from runners.reporting.charts.svg import SERIES
+from runners.reporting.load import Results
+from runners.reporting.text import Label, aside, between, natural, number, visible, words
+from runners.scoring.cells import NO_REFERENCE
+
+MOST_PANELS = 60
+"""Panels of one figure; beyond them the page would grow without being read."""
+MOST_ROWS = 40
+"""Values of a slice, or variants, that a figure has rows for."""
+
+
+@dataclass
+class Panel:
+    """One drawing with its heading."""
+
+    title: str
+    svg: str
+    note: str = ""
+
+
+@dataclass
+class Figure:
+    """Panels side by side under one caption; `missing` says why there are none."""
+
+    title: str
+    caption: str = ""
+    panels: list[Panel] = field(default_factory=list)
+    legend: list[tuple[str, str]] = field(default_factory=list)
+    """(colour, text); colour is a CSS value of ours."""
+    missing: str = ""
+    wide: bool = False
+    table: tuple[list[str], list[list[str]]] | None = None
+    folded: bool = False
+    """Behind its title until that is pressed: one of many of its kind."""
+
+    def trimmed(self) -> Figure:
+        if len(self.panels) > MOST_PANELS:
+            self.caption += f" The first {MOST_PANELS} of {len(self.panels)} panels are shown."
+            self.panels = self.panels[:MOST_PANELS]
+        return self
+
+
+def name(*parts: str) -> str:
+    """An id for a drawing: the same for the same figure, safe whatever the parts hold."""
+    return "f" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:10]
+
+
+def shown(text: str, longest: int = 40) -> str:
+    return visible(text, longest)
+
+
+def model_legend(models: list[str]) -> list[tuple[str, str]]:
+    if len(models) > len(SERIES):
+        return [("var(--accent)", f"one tick or line per model ({len(models)})"), ("var(--ink)", "their mean")]
+    return [(SERIES[i], shown(m)) for i, m in enumerate(models)] if len(models) > 1 else []
+
+
+def _of(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
+    return frame.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
+
+
+def reliability(results: Results, dataset: str) -> Figure:
+    """Reliability diagrams, one per model."""
+    figure = Figure(
+        "Reliability",
+        "Accuracy of the answers in each bin of confidence, against their mean confidence. Dashed: perfect calibration. "
+        "Below: how many answers each bin holds.",
+        legend=[("var(--accent)", "accuracy"), ("var(--wrong)", "surer than right"), ("var(--c5)", "righter than sure")],
+    )
+    frame = results.plots.get("reliability", pl.DataFrame(schema=["model", "dataset"]))
+    if "setting" in frame.columns and frame["setting"].drop_nulls().n_unique() > 1:
+        frame = frame.filter(pl.col("setting").is_null() | (pl.col("setting") == results.main_setting))
+    for model in results.models:
+        rows = _of(frame, model, dataset)
+        if rows.is_empty() or (rows := rows.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())).is_empty():
+            continue
+        ece = _printed(results, model, dataset, "ece", "ECE")
+        columns = rows.select("bin_low", "bin_high", "accuracy", "confidence", "n").to_dicts()
+        figure.panels.append(Panel(shown(model), charts.reliability(columns, name("reliability", model, dataset)), ece))
+    figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
+    return figure.trimmed()
+
+
+def _printed(results: Results, model: str, dataset: str, plugin: str, called: str) -> str:
+    """`ECE 0.031` where the main setting measured it by confidence as drawn, on test rows if there is a choice."""
+    for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
+        value = results.value(model, dataset, label.text)
+        if label.plugin == plugin and not label.estimator and value is not None and math.isfinite(value):
+            return f"{called} {number(value)}"
+    return ""
+
+
+def risk_coverage(results: Results, dataset: str) -> Figure:
+    """Risk-coverage curves, one panel per model, with the random and the oracle order."""
+    figure = Figure(
+        "Risk and coverage",
+        "How often the model errs when it answers only the share of questions it is surest of.",
+        legend=[("var(--accent)", "by confidence"), ("var(--right)", "oracle: all right answers first"), ("var(--muted)", "random order")],
+    )
+    frame = results.plots.get("risk_coverage", pl.DataFrame(schema=["model", "dataset"]))
+    for model in results.models:
+        rows = _of(frame, model, dataset)
+        if rows.is_empty() or (rows := rows.filter(pl.col("risk").is_finite()).sort("coverage")).is_empty():
+            continue
+        right = _of(results.answers, model, dataset)["correct"].drop_nulls().drop_nans().to_numpy()
+        total = float(rows["risk"][-1]) if rows["coverage"][-1] > 0.999 else None
+        thin = rows.gather_every(max(1, rows.height // 120)).select("coverage", "risk").to_dicts()
+        svg = charts.risk_coverage(thin, _oracle(right), total, name("risk", model, dataset))
+        figure.panels.append(Panel(shown(model), svg, _printed(results, model, dataset, "risk_coverage", "AURC")))
+    figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
+    return figure.trimmed()
+
+
+def _oracle(correct: np.ndarray) -> list[dict[str, float]]:
+    if not len(correct):
+        return []
+    risk = 1 - np.cumsum(np.sort(correct)[::-1]) / np.arange(1, len(correct) + 1)
+    places = np.unique(np.linspace(0, len(correct) - 1, 60).round().astype(int))
+    return [{"coverage": (i + 1) / len(correct), "risk": float(risk[i])} for i in places.tolist()]
+
+
+def set_sizes(results: Results, dataset: str) -> Figure:
+    """Histograms of set sizes in the main setting, a bar per conformal score."""
+    figure = Figure(
+        "Sizes of the prediction sets", f"Setting {shown(results.main_setting)}, test questions." if results.main_setting else ""
+    )
+    frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
+    frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
+    scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)] if not frame.is_empty() else []
+    found = frame["size"].to_numpy() if scores else np.zeros(1)
+    sizes = range(int(found.min()), int(found.max()) + 1)
+    for model in results.models:
+        rows = frame.filter((pl.col("model") == model) & pl.col("score").is_in(scores)) if scores else pl.DataFrame()
+        if rows.is_empty() or not rows["count"].sum():
+            continue
+        rows = rows.with_columns(share=pl.col("count") / pl.col("count").sum().over("score"), size=pl.col("size").cast(pl.Int64))
+        svg = charts.set_sizes(rows.select("size", "score", "share").to_dicts(), scores, sizes, name("sizes", model, dataset))
+        figure.panels.append(Panel(shown(model), svg))
+    figure.legend = [(SERIES[i], shown(s).upper()) for i, s in enumerate(scores)]
+    figure.missing = "" if figure.panels else "no prediction sets: the dataset is open-ended or the spec has no conformal setting"
+    return figure.trimmed()
+
+
+def right_and_wrong(results: Results, dataset: str) -> Figure:
+    """How the uncertainty of right answers differs from that of wrong ones, per model and estimator."""
+    figure = Figure(
+        "Uncertainty of right and of wrong answers",
+        "A good estimator sets the two apart. Each side is in shares of its own.",
+        legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")],
+    )
+    verdicts = results.answers.filter((pl.col("dataset") == dataset) & pl.col("correct").is_finite())
+    frame = results.uncertainties.filter(pl.col("dataset") == dataset)
+    if frame.is_empty():  # no estimators: what the model's own confidence leaves
+        frame = verdicts.select("model", "dataset", "sample_id", estimator=pl.lit("1 − confidence"), value=1 - pl.col("confidence"))
+    joined = frame.join(verdicts.select("model", "sample_id", "correct"), on=["model", "sample_id"], maintain_order="left")
+    joined = joined.filter(pl.col("value").is_finite()).with_columns(
+        verdict=pl.when(pl.col("correct") >= 0.5).then(pl.lit("right")).otherwise(pl.lit("wrong"))
+    )
+    estimators = joined["estimator"].unique(maintain_order=True).to_list()
+    models = [m for m in results.models if m in set(joined["model"])]
+    if len(models) * len(estimators) > 12:
+        for estimator in estimators:
+            figure.panels.append(_quartiles(joined.filter(pl.col("estimator") == estimator), models, estimator, dataset))
+        figure.caption += " Dot: median; thick: middle half; thin: middle 80%."
+        figure.wide = True
+        return figure.trimmed()
+    for estimator in estimators:
+        for model in models:
+            rows = _histogram(joined.filter((pl.col("model") == model) & (pl.col("estimator") == estimator)))
+            if rows:
+                svg = charts.right_and_wrong(rows, "uncertainty", name("uncertainty", model, estimator, dataset))
+                figure.panels.append(Panel(words(estimator), svg, shown(model) if len(models) > 1 else ""))
+    figure.missing = "" if figure.panels else "no answer on this dataset has both an uncertainty and a verdict"
+    return figure.trimmed()
+
+
+def _quartiles(frame: pl.DataFrame, models: list[str], estimator: str, dataset: str) -> Panel:
+    rows = frame.group_by("model", "verdict", maintain_order=True).agg(
+        *(pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90))
+    )
+    named = rows.with_columns(pl.col("model").map_elements(shown, return_dtype=pl.String)).sort("model", "verdict").to_dicts()
+    svg = charts.quartiles(named, [shown(m) for m in models], name("quartiles", estimator, dataset))
+    return Panel(words(estimator), svg)
+
+
+def _histogram(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    values = frame["value"].to_numpy()
+    if not len(values):
+        return []
+    low, high = np.quantile(values, [0.0, 0.99])
+    if high <= low:
+        high = low + max(abs(low) * 1e-3, 1e-6)
+    bins = int(np.clip(np.sqrt(len(values)), 8, 24))
+    edges = np.linspace(low, high, bins + 1)
+    rows = []
+    for verdict, sign in (("right", 1), ("wrong", -1)):
+        chosen = frame.filter(pl.col("verdict") == verdict)["value"].to_numpy()
+        if not len(chosen):
+            continue
+        counts = np.histogram(np.clip(chosen, low, high), edges)[0] / len(chosen)
+        rows += [
+            {"low": float(a), "high": float(b), "share": sign * float(c), "verdict": verdict}
+            for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)
+            if c > 0
+        ]
+    return rows
+
+
+def slices(results: Results, dataset: str) -> list[Figure]:
+    """One figure per slice field: the headline metrics for each of its values."""
+    frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") != "all"))
+    fields = frame["slice"].str.split("=").list.first().unique(maintain_order=True).to_list()
+    figures = []
+    for field_name in fields:
+        rows = frame.filter(pl.col("slice").str.starts_with(f"{field_name}="))
+        rows = rows.with_columns(row=pl.col("slice").str.slice(len(field_name) + 1))
+        order = sorted(rows["row"].unique().to_list(), key=natural)
+        figures.append(_dots(results, dataset, rows, order, f"By {words(field_name)}", references=True))
+    return figures
+
+
+def variants(results: Results, dataset: str) -> Figure:
+    """The headline metrics for each perturbation, the clean variant first and as a dashed line, then by modality."""
+    frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).with_columns(row=pl.col("variant"))
+    modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
+    order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))
+    if len(order) < 2:
+        return Figure("By variant", missing="only the clean variant was run on this dataset")
+    figure = _dots(results, dataset, frame, order, "By variant", references=True)
+    unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
+    if unscored:
+        figure.caption += f" Nothing is right or wrong under {', '.join(map(shown, unscored))}: {NO_REFERENCE}."
+    return figure
+
+
+def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str], title: str, *, references: bool) -> Figure:
+    labels = [a for a in results.headline(dataset) if a.text in set(frame["metric"])]
+    models = [m for m in results.models if m in set(frame["model"])]
+    figure = Figure(title, "Dot: value; line: its interval.", legend=model_legend(models), wide=True)
+    cut = f"The first {MOST_ROWS} of {len(order):,} rows are shown; all are in {results.stage.inputs['scores']}."
+    also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
+    if any(a.plugin == "auroc" and a.estimator for a in labels) and len(_estimators(results, dataset)) > 1:
+        also.insert(0, "AUROC: of the estimator that has the highest on clean inputs.")
+    figure.caption = " ".join([figure.caption, *also])
+    for label in labels:
+        rows = frame.filter((pl.col("metric") == label.text) & pl.col("value").is_finite() & pl.col("row").is_in(order))
+        if rows.is_empty():
+            continue
+        plain = [
+            {"row": shown(r["row"]), "model": shown(r["model"]), "value": r["value"], "low": end(r["low"], r), "high": end(r["high"], r)}
+            for r in rows.iter_rows(named=True)
+        ]
+        if len(models) > len(SERIES):
+            told = "One tick per model; diamond: their mean. Intervals are in the table below."
+            figure.caption = " ".join([told, *also])
+        reference = results.value(models[0], dataset, label.text) if references and len(models) == 1 else None
+        panel = name("dots", title, label.text, dataset)
+        svg = charts.dots(plain, [shown(o) for o in order], [shown(m) for m in models], panel, reference)
+        figure.panels.append(Panel(heading(label), svg))
+    figure.table = _numbers(frame, order, labels)
+    figure.missing = "" if figure.panels else "every value of these slices is undefined"
+    return figure
+
+
+def _estimators(results: Results, dataset: str) -> list[Label]:
+    return [a for a in results.main_labels(dataset) if a.plugin == "auroc" and a.estimator]
+
+
+def heading(label: Label) -> str:
+    inside = label.score or label.estimator
+    return f"{label.title}{f' ({words(inside)})' if inside else ''} {label.arrow}".strip()
+
+
+def end(value: float | None, row: Mapping[str, Any]) -> float:
+    """An end of an interval, or the value itself where there is none."""
+    return float(row["value"]) if value is None or not math.isfinite(value) else value
+
+
+def _numbers(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
+    """The same numbers as a table, for those who want to read them off."""
+    found = {(r["row"], r["model"], r["metric"]): r for r in frame.iter_rows(named=True)}
+    models = frame["model"].unique(maintain_order=True).to_list()
+    rows = []
+    for row in order:
+        for model in models:
+            cells = [found.get((row, model, a.text)) for a in labels]
+            counts = next((f"{c['n']:,}" + (f" (+{c['n_unscored']:,})" if c["n_unscored"] else "") for c in cells if c), "–")
+            rows.append([shown(row), shown(model), *(_text(c) for c in cells), counts])
+    return ["", "model", *(heading(a) for a in labels), "n (+ unscored)"], rows
+
+
+def _text(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return "–"
+    if cell["value"] is None or math.isnan(cell["value"]):
+        return f"undefined ({'no scored rows' if not cell['n'] else 'no value for these rows'})"
+    return number(cell["value"]) + aside(between(cell))

@@ -1,0 +1,64 @@
+"""One printed number of a table, with what a paired test says of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runners.reporting.text import number, signed, visible
+
+CALIBRATION = ("ece_idk", "ece")
+SURE, LIKELY = 0.01, 0.05
+
+
+@dataclass
+class Mark:
+    """One value of the table as it is printed."""
+
+    value: str
+    interval: str = ""
+    rank: str = ""
+    """`best` or `lead` as in leaderboards, or empty."""
+    sign: str = ""
+    """▲ △ ▽ ▼: better or worse than the baseline, filled where surely."""
+    tone: str = ""
+    title: str = ""
+
+
+def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
+    """▲ △ ▽ ▼ and its tone, from the corrected p-value and the direction; empty where there is no significant difference."""
+    p, change, higher = test["p_adjusted"], test["difference"], test["higher_is_better"]
+    if not (finite(p) and finite(change)) or p >= LIKELY or higher is None or change == 0:
+        return "", ""
+    if (change > 0) == higher:
+        return ("▲" if p < SURE else "△"), "better"
+    return ("▼" if p < SURE else "▽"), "worse"
+
+
+def told(test: Mapping[str, Any]) -> str:
+    """A test in words."""
+    interval = ""
+    if finite(test["low"]) and finite(test["high"]):
+        interval = f" ({signed(test['low'])} to {signed(test['high'])})"
+    p = f", p = {number(test['p_adjusted'], 4)} corrected" if finite(test["p_adjusted"]) else ", p undefined"
+    change = signed(test["difference"]) if finite(test["difference"]) else "undefined"
+    return f"{change}{interval} against {visible(test['a'], 60)}{p}"
+
+
+def difference(test: Mapping[str, Any] | None) -> Mark:
+    """A difference with its interval."""
+    if test is None:
+        return Mark("–", title="not measured for both")
+    if not finite(test["difference"]):
+        return Mark("undefined", title=f"n = {test['n']:,}")
+    known = finite(test["low"]) and finite(test["high"])
+    interval = f"{signed(test['low'])} to {signed(test['high'])}" if known else ""
+    sign, tone = verdict(test)
+    return Mark(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {told(test)}")
+
+
+def finite(value: float | None) -> bool:
+    """Whether there is a value at all."""
+    return value is not None and math.isfinite(value)

@@ -1,0 +1,117 @@
+"""VLM-UQBench's three questions and one more, each answered in a few sentences from the tables that stand below them.
+
+Wang, Chen, Ahmad, Batmanghelich, Li. A question that a spec's metrics cannot answer says what is missing; where that is all of them,
+the block is left out, and a sentence says what would answer them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from registry import MODALITIES
+from runners.reporting.charts.heat import SURE
+from runners.reporting.load import Results
+from runners.reporting.sections.by_modality import captured, hallucinated, leaning
+from runners.reporting.text import aside, between, number, percent, visible, words
+from runners.scoring.cells import NO_REFERENCE
+from runners.studies.attribution import UNDECIDED
+from runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION
+
+CAPTURE = "How well do estimators capture the uncertainty of each modality?"
+REACT = "How consistently do they react, and more to one modality than to others?"
+WARN = "Does it make models hallucinate, and do estimators warn of it?"
+BLAME = "Where does the uncertainty come from?"
+UNASKED = (
+    f"Name the metrics {PERTURBED}, {REFLECTION} and {CONSISTENCY} in the spec, beside estimators, and this section answers which "
+    "modality’s uncertainty is captured, how consistently estimators react, and whether they warn of hallucination."
+)
+
+
+def answers(
+    results: Results, means: pl.DataFrame, urr: pl.DataFrame, hcc: pl.DataFrame, attributions: pl.DataFrame, blames: pl.DataFrame
+) -> list[tuple[str, str]]:
+    """Each question with its answer, or with what it takes; nothing where none is answered.
+
+    Args:
+        results: of the spec.
+        means: metrics by modality.
+        urr: the grid of reflection rates, empty where the spec names none.
+        hcc: that of hallucination change correlations, without perturbations under which nothing is right or wrong.
+        attributions: what is to blame for each sample's uncertainty.
+        blames: how often that is right.
+    """
+    wrong, warned = hallucinated(results, means), "" if hcc.is_empty() else _told(hcc, "hallucination_rate", "warns")
+    if wrong and not warned:
+        warned = f"Whether estimators warn of it is not answered: {_unwarned(results)}"
+    found = {
+        CAPTURE: captured(results, means),
+        REACT: "" if urr.is_empty() else f"{_told(urr, 'tie_rate', 'rises')} {leaning(means)}",
+        WARN: wrong + warned,
+        BLAME: _told_blame(attributions, blames),
+    }
+    if not any(found.values()):
+        return []
+    takes = {
+        CAPTURE: f"no data set says which questions are uncertain, and the spec does not name {PERTURBED}.",
+        REACT: f"the spec does not name {REFLECTION}.",
+        WARN: _unwarned(results),
+        BLAME: "it takes perturbations of at least two modalities and an estimator.",
+    }
+    return [(question, text.strip() or f"Not answered: {takes[question]}") for question, text in found.items()]
+
+
+def _unwarned(results: Results) -> str:
+    """Why there is no grid of HCC."""
+    if results.plots.get("hcc", pl.DataFrame()).is_empty():
+        return f"the spec does not name {CONSISTENCY}."
+    return f"under all of these perturbations right and wrong are undefined ({NO_REFERENCE})."
+
+
+def _told(frame: pl.DataFrame, beside: str, what: str) -> str:
+    """Sentences about a grid that has cells: in how many it is clear of chance, and the most extreme ones."""
+    known = [r for r in frame.iter_rows(named=True) if r["value"] is not None]
+    if not known:
+        return "Every cell is undefined, with its reason below."
+
+    def middle(row: dict[str, Any]) -> float:
+        return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
+
+    clear = [r for r in known if r["p_adjusted"] is not None and r["p_adjusted"] < SURE]
+    up = sum(r["value"] > middle(r) for r in clear)
+    top, last = max(known, key=lambda r: r["value"]), min(known, key=lambda r: r["value"])
+    side = (
+        ("more samples rise in uncertainty than fall", "more fall than rise")
+        if what == "rises"
+        else ("uncertainty rises where answers become wrong", "it falls there instead")
+    )
+    text = f"In {up:,} of {len(known):,} cells {side[0]} (p < .05, corrected), in {len(clear) - up:,} {side[1]}"
+    text += f"; {frame.height - len(known):,} are undefined. " if frame.height > len(known) else ". "
+    measure = "URR" if what == "rises" else "HCC"
+    note = f", ties {number(last[beside])}" if what == "rises" and last[beside] is not None else ""
+    text += f"Most: {_named(top)}, {measure} {number(top['value'])}. Least: {_named(last)}, {number(last['value'])}{note}."
+    return text
+
+
+def _named(row: dict[str, Any]) -> str:
+    where = f"{visible(row['model'], 40)} on {visible(row['dataset'], 40)}"
+    return f"{words(row['estimator'])} under {visible(row['variant'], 60)} ({where})"
+
+
+def _told_blame(attributions: pl.DataFrame, blames: pl.DataFrame) -> str:
+    """What is blamed, and how often that is right where it is known; nothing without attributions."""
+    if attributions.is_empty():
+        return ""
+    found = attributions.drop_nulls("blamed")["blamed"].to_list()
+    shares = [f"{name} {percent(found.count(name) / len(found), 0)}" for name in (*MODALITIES, UNDECIDED) if found.count(name)]
+    text = f"Blamed, over all samples, estimators and models: {', '.join(shares)}. " if found else "No sample has an attribution. "
+    scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True).to_dicts()
+    if not scored:
+        return text + "No sample says which modality is right, so these shares cannot be checked."
+    best = scored[0]
+    interval = aside(between(best))
+    text += f"Where it is known, {words(best['estimator'])} of {visible(best['model'], 40)} names it best: "
+    return text + (
+        f"{number(best['accuracy'])}{interval}, n = {best['n']:,}. Always naming the most frequent gives {number(best['floor'])}."
+    )

@@ -1,0 +1,231 @@
+"""The data behind the numbers: the taxonomy, what each pair set holds, what was dropped, how well pictures were changed, and what
+people said of it. Only what is on record is shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runners.data.statistics import ALL, FILE, VERIFICATION
+from runners.reporting.load import Results
+from runners.reporting.text import aside, between, number, percent, visible
+from runners.runtime.stage import StageError
+
+
+@dataclass
+class Sheet:
+    """A plain table: a heading row, grouped where `groups` says so, and rows whose first cell names them."""
+
+    caption: str
+    header: list[str]
+    rows: list[list[str]]
+    groups: list[tuple[str, int]] = field(default_factory=list)
+    note: str = ""
+    wordy: bool = False
+    """Cells hold words rather than numbers."""
+
+
+@dataclass
+class DataSet:
+    """What is on record about one data set."""
+
+    name: str
+    id: str
+    sheets: list[Sheet] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Category:
+    """One row of the taxonomy."""
+
+    main: str
+    name: str
+    definition: str
+    answer: str
+    examples: list[str]
+    first: int = 0
+    """Rows that the main kind spans, on its first row; else 0."""
+
+
+def taxonomy(results: Results) -> list[Category]:
+    """The spec's categories in its order."""
+    found = []
+    for main, categories in (results.stage.params.get("taxonomy") or {}).items():
+        for i, (name, about) in enumerate(categories.items()):
+            texts = [visible(about.get(k) or "", 600) for k in ("definition", "answer")]
+            examples = [visible(e, 160) for e in (about.get("examples") or [])[:2]]
+            found.append(Category(visible(main, 60), visible(name, 60), texts[0], texts[1], examples, 0 if i else len(categories)))
+    return found
+
+
+def data_sets(results: Results) -> list[DataSet]:
+    """A block per data set that was assembled from pairs, or that people decided about."""
+    found = []
+    order = [f"{main}/{name}" for main, below in (results.stage.params.get("taxonomy") or {}).items() for name in below]
+    for place, (name, folder) in enumerate(results.stage.inputs.get("datasets", {}).items()):
+        statistics, verification = (read_record(Path(folder) / file) for file in (FILE, VERIFICATION))
+        if statistics is None and verification is None:
+            continue
+        block = DataSet(visible(name, 80), f"data-{place}")
+        if statistics is not None:
+            block.sheets.append(counts(statistics, order))
+            block.sheets += [s for s in (_recipes(statistics),) if s.rows]
+            block.sentences += _twins(statistics)
+            block.sheets += [s for s in (_removal(statistics, Path(folder)),) if s.rows]
+        if verification is not None:
+            block.sheets.append(_valid(verification))
+            block.sentences += _agreement(verification)
+        found.append(block)
+    return found
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """A JSON object, None where there is no such file.
+
+    Raises:
+        StageError: it is not JSON.
+    """
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StageError(f"{path}: not JSON ({error}); run `dvc repro`") from error
+    return found if isinstance(found, dict) else None
+
+
+def counts(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
+    """The paper's Table 1: pictures and questions by split and category, categories in the taxonomy's order."""
+    known = sorted(statistics["categories"], key=lambda c: (order.index(c) if c in order else len(order), c))
+    categories = [*known, *([ALL] if len(known) > 1 else [])]
+    splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
+    rows = []
+    for split in splits:
+        cells = [statistics["cells"][split][c] for c in categories]
+        kinds = {
+            "pictures (changed / clean)": [f"{c['perturbed']:,} / {c['clean']:,}" for c in cells],
+            "questions (IDK / answerable)": [f"{c['idk']:,} / {c['answerable']:,}" for c in cells],
+        }
+        rows += [[f"{'all splits' if split == ALL else visible(split, 40)}: {kind}", *values] for kind, values in kinds.items()]
+    mains = [c.rpartition("/")[0] for c in categories]
+    groups = [(visible(m, 60), mains.count(m)) for m in dict.fromkeys(mains)] if any(mains) else []
+    note = "How to read it: every pair has one question that its picture answers and one that it does not (IDK); pictures count once."
+    header = ["", *(visible(c.rpartition("/")[2] or "no category", 60) for c in categories)]
+    return Sheet("Pictures and questions", header, rows, groups, note)
+
+
+def _recipes(statistics: Mapping[str, Any]) -> Sheet:
+    """What each recipe made, and what it could not make, by reason."""
+    rows = []
+    for recipe in statistics.get("recipes", []):
+        dropped = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(recipe["dropped"].items(), key=lambda d: (-d[1], d[0])))
+        rows.append([visible(recipe["label"], 90), visible(", ".join(recipe["parents"]), 90), f"{recipe['pairs']:,}", dropped or "nothing"])
+    later = statistics.get("dropped") or {}
+    if later:
+        told = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(later.items(), key=lambda d: (-d[1], d[0])))
+        rows.append(["when the set was put together", "all recipes", "–", told])
+    return Sheet(
+        "Recipes",
+        ["recipe", "made from", "pairs made", "dropped"],
+        rows,
+        note="How to read it: what could not be made into a pair is counted under its reason; nothing is left out in silence.",
+        wordy=True,
+    )
+
+
+def _twins(statistics: Mapping[str, Any]) -> list[str]:
+    found = statistics.get("near_duplicates")
+    if not found:
+        return []
+    between = ", ".join(f"{n:,} between {' and '.join(visible(s, 40).split('/'))}" for s, n in found.get("between", {}).items())
+    fate = "; the pairs on one side of them were dropped" if found.get("dropped") and found["pairs"] else ""
+    return [
+        f"Near-duplicates: {found['pairs']:,} pairs of pictures of different splits look alike (perceptual hashes within "
+        f"{found.get('distance', '?')} of 64 bits){f': {between}' if between else ''}{fate}."
+    ]
+
+
+REMOVAL = ("psnr_inside", "psnr_outside", "ssim_inside", "ssim_outside", "detected", "pictures")
+
+
+def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
+    """How well recipes took things out of pictures, where the truth is known."""
+    rows = []
+    for recipe in statistics.get("recipes", []):
+        record = read_record(folder / recipe["record"]) or {}
+        for value in _within(record):
+            if set(REMOVAL) <= set(value):
+                alike = {k: "the same" for k in REMOVAL[:2] if value[k] is None and value["pictures"]}  # no pixel differs
+                numbers = [alike.get(k) or number(value[k], 1 if k.startswith("psnr") else 3) for k in REMOVAL[:4]]
+                detected = "undefined" if value["detected"] is None else percent(value["detected"])
+                rows.append([visible(recipe["label"], 90), *numbers, detected, f"{value['pictures']:,}"])
+    return Sheet(
+        "How well things were removed",
+        ["recipe", "PSNR inside, dB ↑", "PSNR outside ↑", "SSIM inside ↑", "SSIM outside ↑", "still detected ↓", "pictures"],
+        rows,
+        note="How to read it: painted pictures against the same scene drawn without the thing, inside and outside the painted mask. "
+        "Still detected: the share of pictures nearer to one that shows the thing than to one that does not.",
+    )
+
+
+def _within(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A record and all records within it."""
+    yield record
+    for value in record.values():
+        if isinstance(value, Mapping):
+            yield from _within(value)
+
+
+WORDS = {"misplaced": "wrong subset", "unresolved": "tied"}
+"""How verdicts are called in tables."""
+
+
+def _valid(verification: Mapping[str, Any]) -> Sheet:
+    """The paper's Table 7: how many questions people found valid."""
+    parts = [(c["category"] or "no category", c) for c in verification["categories"]]
+    parts += [(f"subset {c['category']}", c) for c in verification["subsets"]]
+    kinds = ["valid", "invalid", *(["misplaced"] if verification["subsets"] else []), "unresolved", "unreviewed"]
+    rows = []
+    for name, c in parts:
+        share = "undefined: none decided" if c["share"] is None else percent(c["share"]) + aside(between(c, 1, form=percent))
+        rows.append([visible(name, 90), share, *(f"{c[k]:,}" for k in kinds)])
+    units, unit, splits = verification["units"], verification["unit"], " and ".join(verification["splits"])
+    lost = ", ".join(f"{n:,} {WORDS.get(reason, reason)}" for reason, n in units["dropped"].items())
+    together = "; a pair goes when either member does" if unit == "pair" else ""
+    stale = verification["decisions"]["stale"] + verification["decisions"]["gone"]
+    old = f" {stale:,} decisions were about questions that have changed since or are gone; they count nowhere." if stale else ""
+    return Sheet(
+        "What people found valid",
+        ["category", "valid (Wilson 95%)", *(WORDS.get(k, k) for k in kinds)],
+        rows,
+        note=f"How to read it: the share of decided {visible(splits, 40)} questions, by majority, before "
+        f"filtering; ties count against it. Of {units['all']:,} {unit}s {units['kept']:,} stay"
+        f"{lost and f' (dropped: {lost})'}{together}.{old}",
+    )
+
+
+def _agreement(verification: Mapping[str, Any]) -> list[str]:
+    found = verification["agreement"]
+    people = found["reviewers"]
+    if len(people) < 2:
+        who = f"One reviewer ({visible(people[0]['reviewer'], 40)})" if people else "Nobody"
+        return [f"{who} has decided; agreement needs two."]
+    if not found["shared"]:
+        return [f"{len(people)} reviewers, but no question that two of them decided: their agreement is undefined."]
+
+    def shown(value: float | None) -> str:
+        return "undefined (chance explains everything)" if value is None else number(value, 2)
+
+    told = [f"raw {percent(found['raw'])}"]
+    told.append(f"Cohen’s κ {shown(found['cohen_kappa'])}" if len(people) == 2 else f"Fleiss’ κ {shown(found['fleiss_kappa'])}")
+    told.append(f"Krippendorff’s α {shown(found['krippendorff_alpha'])}")
+    names = ", ".join(visible(p["reviewer"], 40) for p in people)
+    return [
+        f"Agreement of {len(people)} reviewers ({names}) on the {found['shared']:,} questions that several of them decided: "
+        f"{'; '.join(told)}. 1 is perfect, 0 what chance gives."
+    ]

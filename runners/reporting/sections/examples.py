@@ -1,0 +1,180 @@
+"""A sample of questions to look at: typical right and wrong answers, the surest wrong ones, the least sure right ones."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from registry.sample import IMAGES
+from runners.reporting.load import Results
+from runners.reporting.shown import decoded, small
+from runners.reporting.text import number, visible
+from runners.runtime.records import iterate
+
+SIDE = 208
+"""Longest side of a thumbnail in pixels."""
+BUDGET = 2_300_000
+"""Bytes of all thumbnails together, so that the page stays easy to mail."""
+KINDS = ("surest wrong", "wrong", "least sure right", "right", "unscored")
+
+
+@dataclass
+class Answer:
+    """What one model said."""
+
+    model: str
+    text: str
+    verdict: str
+    confidence: str
+    width: int
+    """Confidence in percent, for a bar."""
+    why: str = ""
+    """For which of `KINDS` this answer was picked, if it was."""
+
+
+@dataclass
+class Example:
+    """One question with every model's answer."""
+
+    dataset: str
+    sample_id: str
+    question: str
+    references: list[str]
+    choices: list[tuple[str, bool]]
+    category: str
+    answerable: bool
+    thumbnail: str = ""
+    no_image: str = ""
+    answers: list[Answer] = field(default_factory=list)
+
+
+def examples(results: Results, how_many: int, datasets: list[str]) -> list[Example]:
+    """`how_many` questions, shared out among these datasets, the same for the same seed."""
+    found: list[Example] = []
+    spent = 0
+    for place, dataset in enumerate(datasets):
+        share = how_many // len(datasets) + (place < how_many % len(datasets))
+        picks = _pick(results, dataset, share)
+        samples = {r["sample_id"]: r for r in results.samples[dataset].filter(pl.col("sample_id").is_in(list(picks))).to_dicts()}
+        wanted = {samples[s]["image_id"] for s in picks if samples[s]["image_id"]}
+        images = images_of(Path(results.stage.inputs["datasets"][dataset]) / "images", wanted)
+        said = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(list(picks)))
+        for sample_id, why in picks.items():
+            example = _example(dataset, samples[sample_id], said.filter(pl.col("sample_id") == sample_id), why, results.models)
+            image_id = samples[sample_id]["image_id"]
+            if image_id:
+                example.thumbnail, example.no_image = thumbnail(images.get(image_id), BUDGET - spent)
+                spent += len(example.thumbnail)
+            found.append(example)
+    return found
+
+
+def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
+    """sample_id -> {model: why}, taking turns among models and kinds until there are enough."""
+    queues = []
+    frame = results.answers.filter(pl.col("dataset") == dataset)
+    for model in results.models:
+        rows = frame.filter(pl.col("model") == model)
+        salt = hashlib.sha256(f"{results.stage.seed}\x00{model}\x00{dataset}".encode()).digest()
+        shuffled = rows[np.random.default_rng(int.from_bytes(salt[:8], "big")).permutation(rows.height)]
+        scored = shuffled.filter(pl.col("correct").is_finite())
+        sure = pl.col("confidence").is_finite()
+        wrong, right = scored.filter(pl.col("correct") < 0.5), scored.filter(pl.col("correct") >= 0.5)
+        queues += [
+            (model, "surest wrong", wrong.filter(sure).sort("confidence", descending=True, maintain_order=True)),
+            (model, "wrong", wrong),
+            (model, "least sure right", right.filter(sure).sort("confidence", maintain_order=True)),
+            (model, "right", right),
+            (model, "unscored", shuffled.filter(~pl.col("correct").is_finite() | pl.col("correct").is_null())),
+        ]
+    queues.sort(key=lambda q: KINDS.index(q[1]))
+    lists = [(model, kind, iter(rows["sample_id"].to_list())) for model, kind, rows in queues]
+    picks: dict[str, dict[str, str]] = {}
+    while lists and len(picks) < how_many:
+        going = []
+        for model, kind, rest in lists:
+            fresh = next((s for s in rest if s not in picks), None) if len(picks) < how_many else None
+            if fresh is not None:
+                picks[fresh] = {model: kind}
+                going.append((model, kind, rest))
+        lists = going
+    return picks
+
+
+def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: dict[str, str], models: list[str]) -> Example:
+    options = options_of(sample)
+    right = sample["answer_index"]
+    example = Example(
+        visible(dataset, 80),
+        visible(sample["sample_id"], 80),
+        visible(sample["question"] or ""),
+        [visible(r, 200) for r in (sample["references"] or [])[:6]],
+        [(f"{letter(i)}  {visible(c, 200)}", i == right) for i, c in enumerate(options)],
+        visible(sample["category"] or "", 80),
+        sample["answerable"] is not False,
+    )
+    rows = {r["model"]: r for r in answers.iter_rows(named=True)}
+    for model in models:
+        if model in rows:
+            example.answers.append(_answer(rows[model], options, why.get(model, "")))
+    return example
+
+
+def _answer(row: dict[str, Any], options: list[str], why: str) -> Answer:
+    sure = row["confidence"]
+    text = worded(row["text"], row["picked"], options)
+    known = sure is not None and math.isfinite(sure)
+    width = round(100 * min(max(sure, 0.0), 1.0)) if known else 0
+    return Answer(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), number(sure, 2) if known else "–", width, why)
+
+
+def options_of(sample: dict[str, Any]) -> list[str]:
+    """The options of a multiple-choice question; none of an open one."""
+    return [c or "" for c in sample["choices"] or []]
+
+
+def worded(text: str, picked: int | None, options: list[str]) -> str:
+    """An answer in words: of a multiple-choice question the option that was picked."""
+    if not options or picked is None:
+        return text
+    return f"{letter(picked)}  {options[picked]}" if picked < len(options) else letter(picked)
+
+
+def verdict(correct: float | None) -> str:
+    if correct is None or math.isnan(correct):
+        return "unscored"
+    if correct in (0.0, 1.0):
+        return "right" if correct else "wrong"
+    return "partly"
+
+
+def letter(place: int) -> str:
+    return chr(ord("A") + place) if place < 26 else str(place + 1)
+
+
+def images_of(folder: Path, wanted: set[str]) -> dict[str, bytes]:
+    """The bytes of the wanted pictures, read a batch at a time."""
+    found: dict[str, bytes] = {}
+    if not wanted or not folder.is_dir():
+        return found
+    for row in iterate(folder, IMAGES, batch_size=256):
+        if row["image_id"] in wanted and row["image"] is not None and row["image"]["bytes"]:
+            found[row["image_id"]] = row["image"]["bytes"]
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def thumbnail(data: bytes | None, budget: int) -> tuple[str, str]:
+    """(data URI, "") or ("", why there is none). Pictures are decoded and drawn anew, never passed through."""
+    picture, why = decoded(data)
+    if picture is None:
+        return "", why
+    uri = small(picture, SIDE)
+    return (uri, "") if len(uri) <= budget else ("", "image left out: the page has reached its size limit")

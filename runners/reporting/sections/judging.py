@@ -1,0 +1,43 @@
+"""How far the judges can be trusted, held to answers that people judged: CertainlyUncertain's tables 8 and 9."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from runners.reporting.load import Results
+from runners.reporting.sections.data_sets import Sheet, read_record
+from runners.reporting.text import aside, between, number, percent, small, visible
+
+
+def judging(results: Results) -> Sheet | None:
+    """A row per judge; None where the spec names no labelled answers."""
+    path = results.stage.inputs.get("judging")
+    found = read_record(Path(path)) if path else None
+    if not found:
+        return None
+    return Sheet(
+        "Judges against people",
+        ["judge", "right on refusals ↑ (Wilson 95%)", "missed", "imagined", "Kendall’s τ-b ↑", "p", "rated alike", "answers", "unread"],
+        [_row(name, of) for name, of in found.items()],
+        note="How to read it: of labelled answers, how often the judge knows a refusal when it sees one, which it missed or imagined; and "
+        "how its ratings rank answers beside people’s, from −1 to 1. Scores use the first judge. An unread reply rates nothing.",
+    )
+
+
+def _row(name: str, of: dict[str, Any]) -> list[str]:
+    refusals, ratings = of["refusals"], of["ratings"]
+    share = "undefined"
+    if refusals["accuracy"] is not None:
+        share = percent(refusals["accuracy"]) + aside(between(refusals, 1, form=percent))
+    return [
+        visible(name, 80),
+        share,
+        f"{refusals['missed']:,}",
+        f"{refusals['imagined']:,}",
+        number(ratings["tau_b"]),
+        "undefined" if ratings["p"] is None else small(ratings["p"]),
+        "undefined" if ratings["equal"] is None else f"{percent(ratings['equal'])} of {ratings['n']:,}",
+        f"{of['n']:,}",
+        f"{of['unread']:,}",
+    ]

@@ -1,0 +1,215 @@
+"""Leaderboards: one table per dataset and kind of metric, every value with its interval, the best told apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import polars as pl
+
+from runners.reporting.load import Results
+from runners.reporting.text import Label, between, counted, number, titled, visible, why_undefined, words
+
+
+@dataclass
+class Cell:
+    """One number of a table as it is printed."""
+
+    value: str = ""
+    interval: str = ""
+    rank: str = ""
+    """`best`: ahead of every other interval; `lead`: the best value, but an interval reaches it; else empty."""
+    why: str = ""
+    """Why the value is undefined."""
+    title: str = ""
+
+
+@dataclass
+class Column:
+    """One metric, under the heading of its group."""
+
+    title: str
+    arrow: str = ""
+    note: str = ""
+    summary: str = ""
+
+
+@dataclass
+class Table:
+    """A table with grouped columns."""
+
+    caption: str
+    groups: list[tuple[str, int]]
+    columns: list[Column]
+    rows: list[tuple[str, list[Cell]]] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
+    """Per row: n, and n_unscored in brackets."""
+    first: str = "Model"
+    """What the rows are."""
+
+
+def leaderboards(results: Results, dataset: str) -> list[Table]:
+    """Tables of one dataset: the answers themselves, then the conformal sets, then the estimators."""
+    labels = results.main_labels(dataset)
+    kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), ("Prediction sets", [a for a in labels if a.score])]
+    tables = [_table(results, dataset, _part(title, labels, chosen), chosen) for title, chosen in kinds if chosen]
+    estimated = [a for a in labels if a.estimator]
+    if len({a.estimator for a in estimated}) > len(results.models):
+        tables.append(_by_estimator(results, dataset, _part("Uncertainty estimators", labels, estimated), estimated))
+    elif estimated:
+        tables.append(_table(results, dataset, _part("Uncertainty estimators", labels, estimated), estimated))
+    return tables
+
+
+def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
+    """A row for each estimator, the best first: where there are more of them than models, the other way round is too wide to read."""
+    models = ranked(results, dataset, results.headline(dataset, 1)[:1])
+    metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
+    columns = [(m, a) for m in models for a in metrics]
+    same = {(m, a.text): [(m, b) for b in labels if (b.plugin, b.sweep) == (a.plugin, a.sweep)] for m, a in columns}
+    over = _over(results, dataset, same)
+    heads = [Column(f"{a.title} {visible(a.sweep, 60)}".strip(), a.arrow, over[m, a.text], visible(a.summary, 300)) for m, a in columns]
+    table = Table(title, [(visible(m, 60), len(metrics)) for m in models], heads, first="Estimator")
+    text = {(a.plugin, a.sweep, a.estimator): a.text for a in labels}
+    found = {
+        a.estimator: [
+            results.cells.get((m, dataset, text[k.plugin, k.sweep, a.estimator])) if (k.plugin, k.sweep, a.estimator) in text else None
+            for m, k in columns
+        ]
+        for a in labels
+    }
+    best = [_leaders({e: row for e, cells in found.items() if (row := cells[i])}, k.higher_is_better) for i, (_, k) in enumerate(columns)]
+    for estimator in sorted(found, key=lambda e: _order(found[e][0], columns[0][1])):
+        cells = found[estimator]
+        table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
+        table.counts.append(_counts([c for c in cells if c is not None]))
+    return table
+
+
+def parts(results: Results, dataset: str) -> str:
+    """Which rows columns of one data set are over, where a conformal setting has some of them calibrate; else nothing."""
+    setting = next((a.setting for a in results.main_labels(dataset) if of_test_part(a)), "")
+    if not setting:
+        return ""
+    sizes = results.thresholds.filter((pl.col("dataset") == dataset) & (pl.col("setting") == setting))
+    counts = [_span(sizes[name].to_list()) for name in ("n_calibration", "n_test")] if sizes.height else []
+    told = f": {counts[0]} rows calibrate, {counts[1]} are left to test on" if counts else ""
+    of = f"the rows on which conformal setting {visible(setting, 60)} does not calibrate{told}"
+    return f"Columns of the test part are over {of}. Others are over all."
+
+
+def _part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
+    """A caption; with the part that all of a table is over, where a data set has columns over different ones."""
+    if len(set(map(of_test_part, labels))) < 2 or len(set(map(of_test_part, chosen))) > 1:
+        return title
+    return f"{title}: {'test part' if of_test_part(chosen[0]) else 'all rows'}"
+
+
+def of_test_part(label: Label) -> bool:
+    """Whether rows that calibrate a conformal setting are left out of a metric."""
+    return bool(label.setting) and "rows=all" not in label.sweep
+
+
+K = TypeVar("K")
+
+
+def _over(results: Results, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
+    """How many rows each column is over and of which part, where columns of one table are not all over the same."""
+    counts = {
+        key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
+        for key, of in columns.items()
+    }
+    if len({(*sorted(set(c)), of_test_part(columns[key][0][1])) for key, c in counts.items() if c}) < 2:
+        return dict.fromkeys(columns, "")
+    part = {key: ", test part" if of_test_part(of[0][1]) else "" for key, of in columns.items()}
+    return {key: f"n = {_span(c)}{part[key]}" if c else "" for key, c in counts.items()}
+
+
+def _order(row: dict[str, Any] | None, by: Label) -> float:
+    """Where a row stands among others: the best first, undefined ones last."""
+    if row is None or _missing(row["value"]):
+        return math.inf
+    return float(row["value"]) * (1 if by.higher_is_better is False else -1)
+
+
+def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
+    plugins = list(dict.fromkeys((a.plugin, a.sweep) for a in labels))
+    labels = sorted(labels, key=lambda a: plugins.index((a.plugin, a.sweep)))
+    models = ranked(results, dataset, results.headline(dataset, 1)[:1] or labels[:1])
+    grouped = any(a.score or a.estimator for a in labels)
+    over = _over(results, dataset, {a.text: [(m, a) for m in models] for a in labels})
+    columns = [
+        Column(
+            words(a.score or a.estimator) if grouped and (a.score or a.estimator) else a.title,
+            "" if grouped else a.arrow,
+            ", ".join(filter(None, ("" if grouped else visible(a.sweep, 60), over[a.text]))),
+            visible(a.summary, 300),
+        )
+        for a in labels
+    ]
+    groups: list[tuple[str, int]] = []
+    if grouped:
+        for plugin, sweep in plugins:
+            same = [a for a in labels if (a.plugin, a.sweep) == (plugin, sweep)]
+            head = f"{titled(plugin)} {visible(sweep, 60)}".strip()
+            groups.append((f"{head} {same[0].arrow}".strip(), len(same)))
+    table = Table(title, groups, columns)
+    best = {a.text: _best(results, dataset, a) for a in labels}
+    for model in models:
+        found = [results.cells.get((model, dataset, a.text)) for a in labels]
+        table.rows.append((model, [_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, found, strict=True)]))
+        table.counts.append(_counts([c for c in found if c is not None]))
+    return table
+
+
+def ranked(results: Results, dataset: str, by: list[Label]) -> list[str]:
+    """Models of a dataset, the best by one metric first; undefined values last, in the order of the spec."""
+    models = [m for m in results.models if any(d == dataset and m == n for n, d, _ in results.cells)]
+    if not by:
+        return models
+    return sorted(models, key=lambda m: _order(results.cells.get((m, dataset, by[0].text)), by[0]))
+
+
+def _missing(value: float | None) -> bool:
+    return value is None or math.isnan(value)
+
+
+def _best(results: Results, dataset: str, label: Label) -> dict[str, str]:
+    rows = {m: c for m in results.models if (c := results.cells.get((m, dataset, label.text)))}
+    return _leaders(rows, label.higher_is_better)
+
+
+def _leaders(found: dict[str, dict[str, Any]], higher_is_better: bool | None) -> dict[str, str]:
+    """Who leads, where there is a direction and somebody to lead; `best` only if no other interval reaches it."""
+    rows = {name: row for name, row in found.items() if not _missing(row["value"])}
+    if higher_is_better is None or len(rows) < 2:
+        return {}
+    sign = 1.0 if higher_is_better else -1.0
+    top = max(sign * r["value"] for r in rows.values())
+    leaders = [m for m, r in rows.items() if sign * r["value"] == top]
+    if len(leaders) > 1:
+        return {} if len(leaders) == len(rows) else dict.fromkeys(leaders, "lead")
+    leader = leaders[0]
+    near, far = ("low", "high") if higher_is_better else ("high", "low")
+    edge = rows[leader][near]
+    others = [rows[m][far] for m in rows if m != leader]
+    clear = not _missing(edge) and all(not _missing(o) and sign * o < sign * edge for o in others)
+    return {leader: "best" if clear else "lead"}
+
+
+def _cell(row: dict[str, Any] | None, rank: str) -> Cell:
+    if row is None:
+        return Cell("–", title="not measured for this model")
+    if _missing(row["value"]):
+        return Cell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+    return Cell(number(row["value"]), between(row) or "no interval", rank, title=counted(row))
+
+
+def _counts(cells: list[dict[str, Any]]) -> str:
+    return f"{_span([c['n'] for c in cells])} ({_span([c['n_unscored'] for c in cells])})" if cells else "–"
+
+
+def _span(values: Sequence[int]) -> str:
+    return f"{min(values):,}" if min(values) == max(values) else f"{min(values):,}–{max(values):,}"

@@ -1,0 +1,105 @@
+"""CertainlyUncertain's figures 4 and 5: how metrics go together over models, and how models differ by category."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import polars as pl
+
+from runners.reporting.charts import charts
+from runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
+from runners.reporting.charts.svg import SERIES
+from runners.reporting.load import Results
+from runners.reporting.sections.strategies import answerable_only, categories
+from runners.reporting.text import number, titled, visible
+from runners.studies.confidence_weighted_accuracy import STUDIED
+
+BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
+
+
+def metric_study(results: Results) -> list[Figure]:
+    """A scatter per data set, over all its questions: confidence-weighted accuracy against accuracy and against calibration error."""
+    frame = results.plots.get("metric_study")
+    if frame is None or frame.is_empty():
+        return []
+    figures = []
+    for dataset in results.datasets:
+        rows = frame.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
+        if rows.is_empty() or answerable_only(results, dataset):
+            continue
+        models = [m for m in results.models if m in set(rows["model"])]
+        figure = Figure(
+            f"Confidence-weighted accuracy against other metrics: {shown(dataset)}",
+            "How to read it: a dot per model. Where dots lie on a line, both metrics order models alike; the paper finds a rising line "
+            "against accuracy and a falling one against calibration error. Correlations over few models, most of them made from one "
+            "another, are rough guides.",
+            legend=model_legend(models) if len(models) <= len(SERIES) else [],
+            wide=True,
+        )
+        for metric in sorted(rows["metric"].unique().to_list(), key=lambda m: ("accuracy" not in m, m)):
+            part = rows.filter(pl.col("metric") == metric)
+            points = [
+                {"model": shown(r["model"]), "x": r["value"], "y": r[STUDIED]}
+                for r in part.iter_rows(named=True)
+                if math.isfinite(r["value"] or math.nan) and math.isfinite(r[STUDIED] or math.nan)
+            ]
+            if points:
+                label = results.labels.get(metric)
+                title = heading(label) if label else titled(metric)
+                svg = charts.scatter(points, [shown(m) for m in models], title, "conf.-weighted accuracy ↑", name("study", dataset, metric))
+                figure.panels.append(Panel(title, svg, _correlation(results, dataset, metric)))
+        if figure.panels:
+            figures.append(figure)
+    return figures
+
+
+def _correlation(results: Results, dataset: str, metric: str) -> str:
+    found = results.correlations.filter(
+        (pl.col("dataset") == dataset) & (pl.col("slice") == "all") & (pl.col("metric") == metric) & (pl.col("studied") == STUDIED)
+    ).to_dicts()
+    if not found:
+        return ""
+    row: dict[str, Any] = found[0]
+    if row["pearson"] is None:
+        return f"correlation undefined ({row['n_models']} models)"
+    limits = f" ({number(row['pearson_low'], 2)} to {number(row['pearson_high'], 2)})" if row["pearson_low"] is not None else ""
+    return f"r = {number(row['pearson'], 2)}{limits}, ρ = {number(row['spearman'], 2)}"
+
+
+def by_category(results: Results) -> list[Figure]:
+    """Bars per category, a bar per model; data sets with at least two categories of the taxonomy."""
+    figures = []
+    for dataset in results.datasets:
+        _, leaves = categories(results, dataset)
+        models = [m for m in results.models if any(k[0] == m and k[1] == dataset for k in results.clean)]
+        labels = [a for p in BARS for a in results.main_labels(dataset) if a.plugin == p]
+        if answerable_only(results, dataset) or len(leaves) < 2 or not labels:
+            continue
+        if len(models) > len(SERIES):
+            why = f"bars of {len(models)} models would not be read; they stand under Slices and variants"
+            figures.append(Figure(f"By category: {shown(dataset)}", missing=why))
+            continue
+        figure = Figure(
+            f"By category: {shown(dataset)}",
+            "How to read it: a bar per model, its interval as a line; answerable and unanswerable questions of a category together.",
+            legend=model_legend(models),
+            wide=True,
+        )
+        for label in labels:
+            rows = []
+            for leaf in leaves:
+                for model in models:
+                    row = results.clean.get((model, dataset, f"category={leaf}", label.text))
+                    if row is None or row["value"] is None or not math.isfinite(row["value"]):
+                        continue
+                    low, high = (row["value"] if row[k] is None else row[k] for k in ("low", "high"))
+                    group = visible(leaf.rpartition("/")[2], 24)
+                    rows.append({"group": group, "model": shown(model), "value": row["value"], "low": low, "high": high})
+            if rows:
+                order = [visible(leaf.rpartition("/")[2], 24) for leaf in leaves]
+                svg = charts.bars(rows, order, [shown(m) for m in models], name("bars", dataset, label.text))
+                figure.panels.append(Panel(heading(label), svg))
+        if figure.panels:
+            figures.append(figure)
+    return figures

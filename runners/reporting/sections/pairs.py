@@ -1,0 +1,167 @@
+"""Contrastive pairs to look at, both members side by side with what every model said: the paper's figure 11, for any spec."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from runners.reporting.load import Results
+from runners.reporting.sections.examples import images_of, thumbnail, verdict
+from runners.reporting.text import number, visible
+
+BUDGET = 900_000
+"""Bytes of all thumbnails together."""
+
+
+@dataclass
+class Said:
+    """What one model said to one member."""
+
+    model: str
+    text: str
+    verdict: str
+    declined: bool
+    confidence: str
+    width: int
+    worth: str
+    """What the answer adds to confidence-weighted accuracy, in [-1, 1]."""
+
+
+@dataclass
+class Member:
+    """One question of a pair."""
+
+    claim: str
+    question: str
+    answer: list[str]
+    thumbnail: str = ""
+    no_image: str = ""
+    said: list[Said] = field(default_factory=list)
+
+
+@dataclass
+class Shown:
+    """One pair."""
+
+    dataset: str
+    category: str
+    proof: list[tuple[str, str]]
+    members: list[Member]
+    shared: str = ""
+    """The picture, where both members have the same one."""
+    no_image: str = ""
+
+
+def pairs(results: Results, how_many: int) -> list[Shown]:
+    """`how_many` pairs, shared out among the data sets and their categories; first those over which models differ most."""
+    datasets = [d for d in results.datasets if paired(results, d)]
+    found: list[Shown] = []
+    spent = 0
+    for place, dataset in enumerate(datasets):
+        share = how_many // len(datasets) + (place < how_many % len(datasets))
+        chosen = _choose(results, dataset, share)
+        folder = Path(results.stage.inputs["datasets"][dataset]) / "images"
+        images = images_of(folder, {m["image_id"] for members in chosen for m in members if m["image_id"]})
+        ids = [m["sample_id"] for members in chosen for m in members]
+        rows = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids)).to_dicts()
+        said = {(r["model"], r["sample_id"]): r for r in rows}
+        for members in chosen:
+            shown = _shown(dataset, members, said, results.models)
+            pictures = [m["image_id"] for m in members]
+            if pictures[0] and pictures[0] == pictures[1]:
+                shown.shared, shown.no_image = thumbnail(images.get(pictures[0]), BUDGET - spent)
+                spent += len(shown.shared)
+            else:
+                for member, picture in zip(shown.members, pictures, strict=True):
+                    if picture:
+                        member.thumbnail, member.no_image = thumbnail(images.get(picture), BUDGET - spent)
+                        spent += len(member.thumbnail)
+            found.append(shown)
+    return found
+
+
+def paired(results: Results, dataset: str) -> bool:
+    """Whether a data set is made of pairs."""
+    samples = results.samples.get(dataset)
+    return samples is not None and bool(samples["pair_id"].is_not_null().any())
+
+
+def _choose(results: Results, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
+    """Pairs of every category in turn, by how differently models fare on them, then by a draw that follows the seed."""
+    members: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in results.samples[dataset].filter(pl.col("pair_id").is_not_null()).sort("answerable", descending=True).iter_rows(named=True):
+        members[row["pair_id"]].append(row)
+    fared: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    owner = {m["sample_id"]: pair for pair, rows in members.items() for m in rows}
+    for r in results.answers.filter(pl.col("dataset") == dataset).select("model", "sample_id", "correct").iter_rows(named=True):
+        if r["sample_id"] in owner and r["correct"] is not None:
+            fared[owner[r["sample_id"]]][r["model"]].append(r["correct"])
+    queues: dict[str, list[str]] = defaultdict(list)
+    for pair in sorted(members, key=lambda p: (-_spread(fared[p]), _draw(results.stage.seed, dataset, p))):
+        queues[members[pair][0]["category"] or ""].append(pair)
+    chosen: list[str] = []
+    turns = [iter(queues[c]) for c in sorted(queues)]
+    while turns and len(chosen) < how_many:
+        turns = [t for t in turns if len(chosen) >= how_many or _next(t, chosen)]
+    return [members[p] for p in chosen if len(members[p]) == 2]
+
+
+def _next(turn: Any, chosen: list[str]) -> bool:
+    pair = next(turn, None)
+    chosen += [pair] if pair is not None else []
+    return pair is not None
+
+
+def _spread(fared: Mapping[str, list[float]]) -> int:
+    """How many different outcomes a pair had: right on both, on one, on none."""
+    return len({tuple(sorted(v)) for v in fared.values()})
+
+
+def _draw(seed: int, dataset: str, pair: str) -> bytes:
+    return hashlib.sha256(f"{seed}\x00{dataset}\x00{pair}".encode()).digest()
+
+
+def _shown(dataset: str, members: list[dict[str, Any]], said: Mapping[tuple[str, str], dict[str, Any]], models: list[str]) -> Shown:
+    first = members[0]
+    proof = [(visible(k, 40), visible(v, 400)) for m in members for k, v in _meta(m).items()]
+    shown = Shown(visible(dataset, 80), visible(first["category"] or "", 80), list(dict.fromkeys(proof)), [])
+    for row in members:
+        member = Member(
+            "answerable" if row["answerable"] is not False else "unanswerable",
+            visible(row["question"] or ""),
+            [visible(r, 200) for r in (row["references"] or [])[:4]],
+        )
+        member.said = [_said(r) for m in models if (r := said.get((m, row["sample_id"]))) is not None]
+        shown.members.append(member)
+    return shown
+
+
+def _meta(row: Mapping[str, Any]) -> dict[str, str]:
+    """A map column, which some versions of polars give as a list of keys and values."""
+    meta = row["meta"] or {}
+    entries = meta.items() if isinstance(meta, Mapping) else ((e["key"], e["value"]) for e in meta)
+    return {str(key): str(value) for key, value in entries}
+
+
+def _said(row: Mapping[str, Any]) -> Said:
+    sure, correct = row["confidence"], row["correct"]
+    known = sure is not None and math.isfinite(sure)
+    scored = known and correct is not None and math.isfinite(correct)
+    worth = number(correct * sure if correct > 0 else -sure, 2) if scored else "–"
+    width = round(100 * min(max(sure, 0.0), 1.0)) if known else 0
+    return Said(
+        visible(row["model"], 80),
+        visible(row["text"], 240),
+        verdict(correct),
+        row["declined"] is True,
+        number(sure, 2) if known else "–",
+        width,
+        worth,
+    )

@@ -1,0 +1,316 @@
+"""Published tables beside ours: every cell, the largest difference, and what each choice of ours changes.
+
+Reads the layout of VLM-Uncertainty-Bench's `tables/` (Kostumov et al., 2024): one CSV per metric, `model_name` and a
+column per dataset. The setting labelled `published` repeats the authors' choices; `ours` makes our own.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runners.reporting.load import SHARE, Results
+from runners.reporting.text import Label, number, signed, small, titled, visible, words
+from runners.runtime.stage import StageError
+
+PUBLISHED, OURS = "published", "ours"
+EQUAL = 1e-6
+"""Differences up to this count as equality: the tables are printed from float32 in places."""
+
+TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
+    "acc": ("accuracy", "", {}),
+    "coverage_all_LAC": ("coverage", "lac", {}),
+    "coverage_all_APS": ("coverage", "aps", {}),
+    "coverage": ("coverage", "mean", {}),
+    "set_sizes_LAC": ("set_size", "lac", {}),
+    "set_sizes_APS": ("set_size", "aps", {}),
+    "set_sizes": ("set_size", "mean", {}),
+    "uacc_LAC": ("uncertainty_aware_accuracy", "lac", {}),
+    "uacc_APS": ("uncertainty_aware_accuracy", "aps", {}),
+    "uacc": ("uncertainty_aware_accuracy", "mean", {}),
+    "ece": ("ece", "", {"rows": "all"}),
+    "mce": ("mce", "", {"rows": "all"}),
+    "E_ratio": ("option_rate", "", {"option": "E"}),
+    "F_ratio": ("option_rate", "", {"option": "F"}),
+}
+"""File name without .csv -> our metric, conformal score, and the arguments that the authors used."""
+
+
+@dataclass
+class Pair:
+    """Two numbers in one cell: the upper is what is measured against, the lower the other or the difference."""
+
+    upper: str
+    lower: str
+    kind: str = ""
+    """`same`, `differs`, `absent` where a side is missing, or empty where nothing is judged."""
+    title: str = ""
+
+
+@dataclass
+class Pairs:
+    """A table of such cells."""
+
+    caption: str
+    tables: list[str]
+    rows: list[tuple[str, list[Pair]]] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[str]:
+        return [title(t) for t in self.tables]
+
+    @property
+    def shorts(self) -> list[str]:
+        """Headings below their group's: the score where there is one."""
+        return [words(TABLES[t][1]) if TABLES[t][1] else title(t) for t in self.tables]
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """Neighbouring columns of one metric under one heading."""
+        runs = itertools.groupby(self.tables, key=lambda t: titled(TABLES[t][0]) if TABLES[t][1] else "")
+        return [(name, len(list(run))) for name, run in runs]
+
+
+@dataclass
+class Comparison:
+    """The whole section; `missing` says why there is none."""
+
+    missing: str = ""
+    verdict: str = ""
+    agrees: bool = False
+    recomputed: list[Pairs] = field(default_factory=list)
+    ours: list[Pairs] = field(default_factory=list)
+    sources: list[Pairs] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def compare(results: Results) -> Comparison | None:
+    """Everything the section on published results shows; None for a spec that names none."""
+    folder = results.stage.inputs.get("published") or results.stage.params.get("published")
+    if not folder:
+        return None
+    if PUBLISHED not in results.settings:
+        return Comparison(f"no conformal setting of this spec is called '{PUBLISHED}', so nothing repeats the authors' choices")
+    tables = read_tables(Path(folder))
+    if not tables:
+        return Comparison(f"{visible(folder)} holds none of {', '.join(f'{t}.csv' for t in TABLES)}")
+    found = Comparison()
+    differences: list[tuple[float, str]] = []
+    for dataset in results.datasets:
+        pairs = Pairs(visible(dataset, 80), [t for t in TABLES if t in tables])
+        for model in results.models:
+            row = [_cell(results, tables[t], t, model, dataset, differences) for t in TABLES if t in tables]
+            if any(p.kind for p in row):
+                pairs.rows.append((model, row))
+        if pairs.rows:
+            found.recomputed.append(pairs)
+    if not differences:
+        return Comparison("the published tables name none of this spec's models and datasets")
+    _judge(found, results, tables, differences)
+    _explain(found, results)
+    return found
+
+
+def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
+    """File name -> (model, dataset) -> value, both names as `key` writes them.
+
+    Raises:
+        StageError: a table without `model_name`, or with a cell that is no number.
+    """
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    for name in TABLES:
+        path = folder / f"{name}.csv"
+        if not path.is_file():
+            continue
+        with path.open(newline="", encoding="utf-8") as handle:
+            reader = csv.DictReader(handle)
+            if "model_name" not in (reader.fieldnames or ()):
+                raise StageError(f"{path}: expected a column 'model_name', found {', '.join(reader.fieldnames or ()) or 'nothing'}")
+            found[name] = {}
+            for row in reader:
+                for dataset, text in row.items():
+                    if dataset not in ("", "model_name", "avg") and dataset is not None and text:
+                        found[name][key(row["model_name"]), key(dataset)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
+    return found
+
+
+def _float(text: str, where: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise StageError(f"{where}: expected a number, got {text[:40]!r}") from None
+
+
+def key(name: str) -> str:
+    """Names that differ in case and punctuation only are the same model or dataset."""
+    return re.sub(r"[^a-z0-9]+", "", name.lower())
+
+
+def title(table: str) -> str:
+    plugin, score, arguments = TABLES[table]
+    if plugin == "option_rate":
+        return f"{arguments['option']} rate"
+    return f"{titled(plugin)} {words(score)}".strip()
+
+
+def label(results: Results, table: str, setting: str, **instead: str) -> Label | None:
+    """Our metric behind a published table, in one setting; None where the spec does not measure it."""
+    plugin, score, arguments = TABLES[table]
+    wanted = {**arguments, **{k: v for k, v in instead.items() if k in arguments}}
+    found = [a for a in results.labels.values() if (a.plugin, a.setting, a.score) == (plugin, setting, score)]
+    refs = {r["label"]: r.get("args", {}) for r in results.stage.params.get("metrics", [])}
+
+    def fits(candidate: Label) -> bool:
+        name = f"{candidate.plugin}@{candidate.sweep}" if candidate.sweep else candidate.plugin
+        told = dict(part.split("=", 1) for part in candidate.sweep.split(",") if "=" in part) | {
+            k: str(v) for k, v in refs.get(name, {}).items()
+        }
+        return all(told.get(k, v) == v for k, v in wanted.items())
+
+    return next((a for a in found if fits(a)), None)
+
+
+def _value(results: Results, model: str, dataset: str, metric: Label | None) -> float | None:
+    value = results.value(model, dataset, metric.text) if metric else None
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _cell(
+    results: Results, table: dict[tuple[str, str], float], name: str, model: str, dataset: str, differences: list[tuple[float, str]]
+) -> Pair:
+    theirs = table.get((key(model), key(dataset)))
+    metric = label(results, name, PUBLISHED)
+    mine = _value(results, model, dataset, metric)
+    if theirs is None:
+        return Pair("–", number(mine, 4) if mine is not None else "–", title="not among the published values")
+    if mine is None:
+        return Pair(number(theirs, 4), "not measured" if metric is None else "undefined", "absent")
+    difference = abs(theirs - mine)
+    differences.append((difference, f"{visible(model, 60)}, {visible(dataset, 60)}, {title(name)}"))
+    kind = "same" if difference <= EQUAL else "differs"
+    return Pair(number(theirs, 4), number(mine, 4), kind, f"published {theirs!r}, recomputed {mine!r}, difference {difference:.3g}")
+
+
+def _judge(found: Comparison, results: Results, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
+    equal = sum(d <= EQUAL for d, _ in differences)
+    most, where = max(differences)
+    found.agrees = equal == len(differences)
+    found.verdict = f"{equal:,} of {len(differences):,} published cells agree to 1e−6; the largest absolute difference is {small(most)}" + (
+        f" ({where})." if most else "."
+    )
+    unmeasured = [title(t) for t in TABLES if t in tables and label(results, t, PUBLISHED) is None]
+    if unmeasured:
+        found.notes.append(f"Published but not measured by this spec: {', '.join(unmeasured)}.")
+    cells = {c for t in tables.values() for c in t}
+    models, datasets = {m for m, _ in cells}, {d for _, d in cells}
+    here = sum(key(m) in models for m in results.models), sum(key(d) in datasets for d in results.datasets)
+    found.notes.append(
+        f"The published tables hold {len(models)} models and {len(datasets)} datasets; {here[0]} and {here[1]} of them are in this run."
+    )
+
+
+def _explain(found: Comparison, results: Results) -> None:
+    """Our own setting beside the published one, and the difference step by step."""
+    if OURS not in results.settings:
+        found.notes.append(f"No setting is called '{OURS}', so there is nothing to set beside it.")
+        return
+    measured = [t for t in TABLES if label(results, t, PUBLISHED) and label(results, t, OURS, rows="test")]
+    steps = _steps(results)
+    for dataset in results.datasets:
+        beside = Pairs(visible(dataset, 80), measured)
+        for model in results.models:
+            row = []
+            for t in measured:
+                new, old = (
+                    _value(results, model, dataset, x) for x in (label(results, t, OURS, rows="test"), label(results, t, PUBLISHED))
+                )
+                change = Pair("–", "–") if new is None or old is None else Pair(number(new, 4), _change(new - old))
+                row.append(change)
+            if any(p.upper != "–" for p in row):
+                beside.rows.append((model, row))
+        if not beside.rows:
+            continue
+        found.ours.append(beside)
+        source = Pairs(visible(dataset, 80), measured)
+        for text, before, after in steps:
+            source.rows.append((text, [_mean_change(results, dataset, t, before, after) for t in measured]))
+        total = [_mean_change(results, dataset, t, (PUBLISHED, "all"), (OURS, "test")) for t in measured]
+        source.rows.append(("in all: published to ours", total))
+        found.sources.append(source)
+    if not steps:
+        found.notes.append("No settings lie between the two that change one factor at a time, so only the total is shown.")
+
+
+def _change(difference: float) -> str:
+    return "0" if abs(difference) <= EQUAL else signed(difference, 4)
+
+
+Place = tuple[str, str]
+"""A setting, and the rows that calibration error is computed on."""
+
+
+def _steps(results: Results) -> list[tuple[str, Place, Place]]:
+    """From `published` to `ours`, one factor at a time where the spec has settings in between; last, the rows of ECE."""
+    path = _path(results)
+    steps: list[tuple[str, Place, Place]] = []
+    for (a, b), what in path:
+        steps.append((what, (a, "all"), (b, "all")))
+    tests, alls = (label(results, "ece", OURS, rows=r) for r in ("test", "all"))
+    if tests and alls and tests != alls:
+        steps.append(("calibration error on: all → test rows", (OURS, "all"), (OURS, "test")))
+    return steps
+
+
+def _path(results: Results) -> list[tuple[tuple[str, str], str]]:
+    """Pairs of settings on the way from one to the other and what changes; without their definitions, by name."""
+    given = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
+    names = [s for s in results.settings if not s.startswith(SHARE)]
+    if PUBLISHED not in given or OURS not in given:
+        between = [s for s in names if s not in (PUBLISHED, OURS)]
+        return [((PUBLISHED, s), f"{words(PUBLISHED)} → {words(s)}") for s in between]
+    chain = _chain([n for n in names if n in given], given)
+    return [((a, b), "; ".join(_changed(given[a], given[b])) or "nothing") for a, b in itertools.pairwise(chain)]
+
+
+def _chain(names: list[str], given: dict[str, dict[str, Any]]) -> list[str]:
+    """From `published` to `ours` in the smallest steps: the least sum of squared numbers of changed factors."""
+    best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
+    for _ in names:  # Bellman and Ford: settings are few
+        for here in list(best):
+            for there in names:
+                cost = best[here][0] + len(_changed(given[here], given[there])) ** 2
+                if here != there and (there not in best or cost < best[there][0]):
+                    best[there] = (cost, [*best[here][1], there])
+    return best[OURS][1]
+
+
+def _factors(setting: dict[str, Any]) -> dict[str, Any]:
+    calibration = {f"calibration {k}": v for k, v in setting.get("calibration", {}).items()}
+    scores = {f"{s['label']} {k}": v for s in setting.get("scores", []) for k, v in s.get("args", {}).items()}
+    return {k: v for k, v in setting.items() if k not in ("label", "scores", "calibration")} | calibration | scores
+
+
+def _changed(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    keys = [*a, *(k for k in b if k not in a)]
+    return [f"{words(k)}: {words(str(a.get(k)))} → {words(str(b.get(k)))}" for k in keys if a.get(k) != b.get(k)]
+
+
+def _mean_change(results: Results, dataset: str, table: str, before: Place, after: Place) -> Pair:
+    """Mean over the models of the change, and below it the largest."""
+    changes = []
+    for model in results.models:
+        old = _value(results, model, dataset, label(results, table, before[0], rows=before[1]))
+        new = _value(results, model, dataset, label(results, table, after[0], rows=after[1]))
+        if old is not None and new is not None:
+            changes.append(new - old)
+    if not changes:
+        return Pair("–", "")
+    largest = max(changes, key=abs)
+    if abs(largest) <= EQUAL:
+        return Pair("0", "", "absent")
+    return Pair(signed(sum(changes) / len(changes), 4), signed(largest, 4))

@@ -1,0 +1,130 @@
+"""Curves against a perturbation's strength, and conformal coverage on inputs that it was not calibrated on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import polars as pl
+
+from registry import CLEAN
+from runners.reporting.charts import charts
+from runners.reporting.charts.figures import Figure, Panel, end, model_legend, name, shown
+from runners.reporting.charts.svg import SERIES
+from runners.reporting.load import Results
+from runners.reporting.text import aside, between, number, titled, visible, words
+from runners.studies.perturbation import REFLECTION
+
+UNCERTAINTY = "mean_uncertainty"
+
+
+def sweeps(results: Results) -> list[Figure]:
+    """Per dataset: accuracy (a line per model), URR (a line per estimator), mean uncertainty (a figure per estimator, folded)."""
+    frame = results.plots.get("sweeps", pl.DataFrame())
+    if frame.is_empty():
+        return []
+    figures = []
+    for dataset in results.datasets:
+        here = frame.filter((pl.col("dataset") == dataset) & pl.col("value").is_finite())
+        models = [m for m in results.models if m in set(here["model"])]
+        plain = here.filter(pl.col("estimator").is_null() | ~pl.col("metric").str.contains(f"{REFLECTION}|{UNCERTAINTY}"))
+        figures += _figures(f"Accuracy against strength: {shown(dataset)}", plain, "model", models)
+        for model in models:
+            of = here.filter((pl.col("model") == model) & pl.col("metric").str.starts_with(REFLECTION))
+            parts = _parts(of["estimator"].unique(maintain_order=True).to_list(), len(SERIES))
+            for place, some in enumerate(parts, 1):
+                which = f" ({place} of {len(parts)})" if len(parts) > 1 else ""
+                title = f"URR against strength: {shown(model)} on {shown(dataset)}{which}"
+                figures += _figures(title, of.filter(pl.col("estimator").is_in(some)), "estimator", some)
+        of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
+        for estimator in of["estimator"].unique(maintain_order=True).to_list():
+            title = f"Mean uncertainty against strength: {words(estimator)} on {shown(dataset)}"
+            made = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
+            figures += [replace(figure, folded=True) for figure in made]
+    return figures
+
+
+def _parts(names: list[str], most: int) -> list[list[str]]:
+    """As few parts as hold at most so many each, about equally large.
+
+    >>> _parts(list("abcdefghi"), 8)
+    [['a', 'b', 'c', 'd', 'e'], ['f', 'g', 'h', 'i']]
+    """
+    many = -(-len(names) // most)
+    each = -(-len(names) // many) if many else 1
+    return [names[start : start + each] for start in range(0, len(names), each)]
+
+
+def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> list[Figure]:
+    """A panel per sweep, none where there is nothing to draw."""
+    if frame.is_empty():
+        return []
+    figure = Figure(title, "Bands, where lines are few, and the table: intervals.")
+    text = words if series == "estimator" else shown
+    names = [text(o) for o in order]
+    figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order)
+    body = []
+    for (perturbation, parameter, metric), part in frame.group_by("perturbation", "parameter", "metric", maintain_order=True):
+        rows = [
+            {"model": text(r[series]), "x": r["strength"], "value": r["value"], "low": end(r["low"], r), "high": end(r["high"], r)}
+            for r in part.sort(series, "strength").iter_rows(named=True)
+        ]
+        heading = visible(f"{words(str(perturbation))}: {parameter}", 60)
+        clean = part["clean"].drop_nulls().unique().to_list()
+        note = f"clean {number(clean[0], 2)}" if len(clean) == 1 else ""
+        svg = charts.lines(
+            rows, names, visible(str(parameter), 40), _axis(str(metric)), name(title, str(perturbation), str(parameter), str(metric))
+        )
+        figure.panels.append(Panel(heading, svg, note))
+        body += [[heading, r["model"], f"{r['x']:g}", number(r["value"]) + aside(between(r))] for r in rows]
+    figure.table = (["sweep", series, "strength", "value (interval)"], body)
+    return [figure.trimmed()]
+
+
+def _axis(metric: str) -> str:
+    plugin = metric.partition("@")[0]
+    return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, titled(plugin))
+
+
+def coverage(results: Results, order: list[str]) -> list[Figure]:
+    """Coverage of each conformal score on every variant, calibrated on clean inputs, against what was asked for."""
+    found = []
+    alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
+    for dataset in results.datasets:
+        labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.setting and a.score]
+        figure = Figure(f"Conformal coverage under perturbation: {shown(dataset)}", wide=True)
+        rows = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
+        variants = [CLEAN, *(v for v in order if v in set(rows["variant"]))]
+        body: dict[tuple[str, str], list[str]] = {}
+        short, measured, models = 0, 0, [m for m in results.models if m in set(rows["model"])]
+        for label in labels:
+            goal = 1 - alpha.get(label.setting, math.nan)
+            part = rows.filter((pl.col("metric") == label.text) & pl.col("value").is_finite()).to_dicts()
+            plain = [
+                {
+                    "row": shown(r["variant"]),
+                    "model": shown(r["model"]),
+                    "value": r["value"],
+                    "low": end(r["low"], r),
+                    "high": end(r["high"], r),
+                }
+                for r in part
+            ]
+            if not plain:
+                continue
+            short += sum(r["variant"] != CLEAN and end(r["high"], r) < goal for r in part)
+            measured += sum(r["variant"] != CLEAN for r in part)
+            svg = charts.dots(plain, [shown(v) for v in variants], [shown(m) for m in models], name("shift", dataset, label.text), goal)
+            figure.panels.append(Panel(f"coverage ({words(label.score)}), asked for {number(goal, 2)}", svg))
+            for r in part:
+                body.setdefault((r["model"], r["variant"]), []).append(number(r["value"]) + aside(between(r)))
+        if figure.panels:
+            figure.legend = model_legend(models)
+            figure.caption = (
+                "Calibrated on clean inputs, so nothing is promised for the others. Dashed: the coverage asked for. "
+                f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."
+            )
+            header = ["model", "variant", *(words(a.score) for a in labels)]
+            figure.table = (header, [[shown(m), shown(v), *cells] for (m, v), cells in body.items()])
+            found.append(figure)
+    return found

@@ -1,0 +1,210 @@
+"""The studies of VLM-Uncertainty-Bench, drawn wherever a spec's own results allow: how much calibration data is needed,
+whether accuracy and certainty rank models alike, and what size and chat tuning change.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from runners.reporting.charts import charts
+from runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
+from runners.reporting.charts.svg import SERIES
+from runners.reporting.load import SHARE, Results
+from runners.reporting.text import Label, number
+
+
+def studies(results: Results) -> list[Figure]:
+    """All of them, each drawn or with the reason why not."""
+    return [*calibration_share(results), *ranks(results), *scale(results), *chat_tuning(results)]
+
+
+def _quality(results: Results, dataset: str) -> list[Label]:
+    """Accuracy, set size and uncertainty-aware accuracy in the main setting, as far as they are measured."""
+    labels = results.main_labels(dataset)
+    wanted = (("accuracy", ("",)), ("set_size", ("mean", "lac", "aps")), ("uncertainty_aware_accuracy", ("mean", "lac", "aps")))
+    found = []
+    for plugin, scores in wanted:
+        fits = [a for s in scores for a in labels if a.plugin == plugin and a.score == s]
+        found += fits[:1]
+    return found
+
+
+def _finite(results: Results, model: str, dataset: str, label: Label) -> float | None:
+    value = results.value(model, dataset, label.text)
+    return value if value is not None and math.isfinite(value) else None
+
+
+def calibration_share(results: Results) -> list[Figure]:
+    """Coverage and set size against the share of questions that calibrate."""
+    fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
+    title = "How much calibration data is needed"
+    if len(set(fractions.values())) < 2:
+        return [Figure(title, missing=f"fewer than two conformal settings are called {SHARE}fraction=…")]
+    figures = []
+    goals = results.thresholds.group_by("setting").first()
+    alpha = dict(zip(goals["setting"], goals["alpha"], strict=True))
+    for dataset in results.datasets:
+        figure = Figure(f"{title}: {shown(dataset)}", "Dashed: the coverage asked for.", legend=model_legend(results.models))
+        for plugin in ("coverage", "set_size"):
+            for score in ("lac", "aps"):
+                rows = _share_rows(results, dataset, plugin, score, fractions)
+                if rows:
+                    goal = 1 - alpha[next(iter(fractions))] if plugin == "coverage" else None
+                    what = f"{plugin.replace('_', ' ')} ({score.upper()})"
+                    order = [shown(m) for m in results.models]
+                    svg = charts.lines(rows, order, "share used to calibrate", what, name("share", dataset, plugin, score), goal=goal)
+                    figure.panels.append(Panel(what, svg))
+        figures += [figure] if figure.panels else []
+    return figures or [Figure(title, missing="neither coverage nor set size is measured in those settings")]
+
+
+def _share_rows(results: Results, dataset: str, plugin: str, score: str, fractions: dict[str, float]) -> list[dict[str, Any]]:
+    rows = []
+    for label in results.labels.values():
+        if label.plugin != plugin or label.score != score or label.setting not in fractions:
+            continue
+        for model in results.models:
+            cell = results.cells.get((model, dataset, label.text))
+            if cell and cell["value"] is not None and math.isfinite(cell["value"]):
+                low, high = (cell["value"] if cell[k] is None else cell[k] for k in ("low", "high"))
+                row = {"model": shown(model), "x": fractions[label.setting], "value": cell["value"], "low": low, "high": high}
+                rows.append(row)
+    return sorted(rows, key=lambda r: (r["model"], r["x"]))
+
+
+def ranks(results: Results) -> list[Figure]:
+    """Do accuracy and certainty rank models alike? A line per model from its rank by one to its rank by the next."""
+    title = "Ranks by accuracy and by uncertainty"
+    figures = []
+    for dataset in [*results.datasets, ""]:
+        labels = _quality(results, dataset or results.datasets[0])
+        values = _table(results, dataset, labels)
+        if len(labels) < 2 or len(values) < 3 or (not dataset and len(results.datasets) < 2):
+            continue
+        figures.append(_ranked(title, dataset, labels, values))
+    return figures or [Figure(title, missing="it takes at least three models with both an accuracy and a set size on one dataset")]
+
+
+def _table(results: Results, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
+    """Values per model; over all datasets (dataset = "") their unweighted mean, for models measured on each."""
+    datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
+    found: dict[str, list[float]] = {}
+    for model in results.models:
+        rows = [[_finite(results, model, d, a) for a in labels] for d in datasets]
+        if rows and len(datasets) > (0 if dataset else 1) and all(v is not None for r in rows for v in r):
+            found[model] = [float(v) for v in np.mean(np.array(rows, dtype=float), axis=0)]
+    return found
+
+
+def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, list[float]]) -> Figure:
+    from scipy.stats import kendalltau, rankdata, spearmanr
+
+    array = np.array(list(values.values()))
+    signs = np.array([-1.0 if a.higher_is_better is not False else 1.0 for a in labels])
+    places = np.column_stack([rankdata(s * array[:, j], method="min") for j, s in enumerate(signs)])
+    slots = np.column_stack([rankdata(s * array[:, j], method="ordinal") for j, s in enumerate(signs)])
+    order = np.lexsort((np.arange(len(array)), places[:, 0]))
+    models = list(values)
+    edge = max(2.0, len(models) / 5)
+    rise = places[:, 0] - places[:, 1]
+    moved = np.where(rise >= edge, "up", np.where(rise <= -edge, "down", "level")).tolist()
+    rows = [
+        {
+            "model": shown(models[i], 80),
+            "metric": heading(a),
+            "place": float(slots[i, j]),
+            "moved": moved[i],
+            "before": f"{shown(models[i], 28)}   {places[i, j]:.0f}",
+            "after": f"{places[i, j]:.0f}   {shown(models[i], 28)}",
+        }
+        for i in order
+        for j, a in enumerate(labels)
+    ]
+    figure = Figure(f"{title}: {shown(dataset) if dataset else 'mean of all datasets'}", wide=True)
+    figure.legend = [
+        ("var(--right)", f"ranks higher by {plain(labels[1])} than by {plain(labels[0])}"),
+        ("var(--wrong)", "ranks lower"),
+        ("var(--muted)", "about the same"),
+    ]
+    figure.panels = [Panel("", charts.bumps(rows, [heading(a) for a in labels], name("ranks", dataset)))]
+    told = []
+    for j, label in enumerate(labels[1:], 1):
+        rho, tau = spearmanr(places[:, 0], places[:, j]).statistic, kendalltau(places[:, 0], places[:, j]).statistic
+        told.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(float(rho), 2)}, Kendall τ-b {number(float(tau), 2)}")
+    figure.caption = f"Rank correlation over {len(models)} models: {'; '.join(told)}."
+    header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
+    body = [[shown(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
+    figure.table = (header, body)
+    return figure
+
+
+def plain(label: Label) -> str:
+    """A heading without its arrow."""
+    return heading(label).rstrip(" ↑↓")
+
+
+def _about(results: Results) -> dict[str, dict[str, Any]]:
+    return {m: a for m, a in (results.stage.params.get("about") or {}).items() if m in results.models}
+
+
+def scale(results: Results) -> list[Figure]:
+    """Accuracy and set size against the number of parameters, within a family of models."""
+    title = "Size of the language model"
+    families: dict[str, list[tuple[float, str]]] = {}
+    for model, facts in _about(results).items():
+        if facts.get("family") and facts.get("billions"):
+            families.setdefault(str(facts["family"]), []).append((float(facts["billions"]), model))
+    families = {f: sorted(ms) for f, ms in sorted(families.items()) if len({b for b, _ in ms}) > 1}
+    if not families:
+        return [Figure(title, missing="no family of models comes in two sizes (in the spec: about: {family, billions} of each model)")]
+    order = [shown(f) for f in list(families)[: len(SERIES)]]
+    figures = []
+    for dataset in results.datasets:
+        figure = Figure(f"{title}: {shown(dataset)}", "Models of one family; parameters in billions, on a logarithmic axis.")
+        figure.legend = [(SERIES[i], f) for i, f in enumerate(order)]
+        for label in _quality(results, dataset):
+            rows = [
+                {"model": shown(f), "x": billions, "value": value}
+                for f in list(families)[: len(SERIES)]
+                for billions, model in families[f]
+                if (value := _finite(results, model, dataset, label)) is not None
+            ]
+            if rows:
+                svg = charts.lines(rows, order, "billions of parameters", heading(label), name("scale", dataset, label.text), log=True)
+                figure.panels.append(Panel(heading(label), svg))
+        figures += [figure] if figure.panels else []
+    return figures or [Figure(title, missing="no model of those families has a defined accuracy or set size")]
+
+
+def chat_tuning(results: Results) -> list[Figure]:
+    """From a base model to its chat-tuned form."""
+    title = "Chat tuning"
+    about = _about(results)
+    pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
+    if not pairs:
+        return [Figure(title, missing="no model names its base among this spec's models (in the spec: about: {chat: true, base: MODEL})")]
+    figures = []
+    for dataset in results.datasets:
+        figure = Figure(f"{title}: {shown(dataset)}", "Ring: the base model; dot: its chat-tuned form.", wide=True)
+        figure.legend = [("var(--right)", "better"), ("var(--wrong)", "worse")]
+        for label in _quality(results, dataset):
+            rows = []
+            for base, tuned in pairs:
+                before, after = _finite(results, base, dataset, label), _finite(results, tuned, dataset, label)
+                if before is not None and after is not None:
+                    rows.append({"row": shown(tuned), "before": before, "after": after, "change": _change(label, after - before)})
+            if rows:
+                svg = charts.dumbbells(rows, [shown(t) for _, t in pairs], name("chat", dataset, label.text))
+                figure.panels.append(Panel(heading(label), svg))
+        figures += [figure] if figure.panels else []
+    return figures or [Figure(title, missing="no such pair has a defined accuracy or set size")]
+
+
+def _change(label: Label, difference: float) -> str:
+    if label.higher_is_better is None or difference == 0:
+        return "no direction"
+    return "better" if (difference > 0) == label.higher_is_better else "worse"

@@ -1,0 +1,103 @@
+"""The tests of the grid of perturbations: which effects are clear of chance, after correction for their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from registry.sample import EFFECTS
+from runners.reporting.charts.heat import SURE, stars
+from runners.reporting.load import Results
+from runners.reporting.sections.answers import read_frame
+from runners.reporting.sections.data_sets import Sheet
+from runners.reporting.text import number, visible
+from runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
+
+TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: "hallucination rate"}
+CORRECTIONS = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg", "none": "nobody: no correction was asked for"}
+
+
+@dataclass
+class Tested:
+    """Corrected p-values of a spec's grid."""
+
+    effects: pl.DataFrame
+    plugins: dict[str, str]
+    """Label of a metric -> its plugin."""
+    how: str
+    """How they were corrected, in a sentence; empty where nothing was tested."""
+    path: str = ""
+    _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
+
+    def of(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
+        """(slice, variant) -> corrected p-value of one label."""
+        if not self._found:
+            for r in self.effects.iter_rows(named=True):
+                self._found.setdefault((r["model"], r["dataset"], r["metric"]), {})[r["slice"], r["variant"]] = r["p_adjusted"]
+        return self._found.get((model, dataset, metric), {})
+
+    def sheet(self, order: list[str], about: dict[str, Any]) -> Sheet | None:
+        """A row per perturbation: how many tests over all models, data sets and estimators are clear of chance, and the surest."""
+        rows = self.effects.filter(pl.col("slice") == "all").to_dicts()
+        plugins = [p for p in TITLES if any(self.plugins.get(r["metric"]) == p for r in rows)]
+        body = []
+        for variant in [v for v in order if any(r["variant"] == v for r in rows)]:
+            of = {p: [r for r in rows if r["variant"] == variant and self.plugins.get(r["metric"]) == p] for p in plugins}
+            body.append([visible(variant, 80), str(about[variant]["modality"]), *(text for p in plugins for text in _counted(of[p]))])
+        if not body:
+            return None
+        groups = [("", 1), *((TITLES[p], 2) for p in plugins)]
+        header = ["perturbation", "modality", *(text for _ in plugins for text in ("clear of chance", "least p"))]
+        note = (
+            "How to read it: of the tests over all models, data sets and estimators under this perturbation, how many have a corrected "
+            f"p below .05, up (more uncertain, or more hallucination, than by chance) and down. {self.how}"
+        )
+        note += f" Every p-value, of slices too, is in {visible(self.path, 200)}." if self.path else ""
+        return Sheet("What is clear of chance", header, body, groups, note)
+
+
+def read_tested(results: Results) -> Tested:
+    """The tests of a spec; without any, of nothing."""
+    path = results.stage.inputs.get("effects")
+    frame = read_frame(path, EFFECTS)
+    tests = results.stage.params.get("tests")
+    how = ""
+    if tests and not frame.is_empty():
+        family = "each metric" if tests["family"] == "metric" else "all metrics"
+        how = (
+            f"Two-sided, from {tests['permutations']:,} random exchanges or deals of whole groups, corrected for the number of tests of "
+            f"{family} on a data set by {CORRECTIONS[tests['correction']]}."
+        )
+        how += _too_few(frame, tests)
+    return Tested(frame, {label: about.plugin for label, about in results.labels.items()}, how, str(path or ""))
+
+
+def _too_few(frame: pl.DataFrame, tests: Mapping[str, Any]) -> str:
+    """A warning where so few exchanges were drawn that no p-value can survive its correction."""
+    metric = pl.col("metric").str.split("[").list.first()
+    family = ["dataset", "slice", *([metric] if tests["family"] == "metric" else [])]
+    largest = frame.drop_nulls("p").group_by(family).len()["len"].max()
+    if tests["correction"] != "holm" or not isinstance(largest, int) or largest / (1 + tests["permutations"]) < SURE:
+        return ""
+    enough = math.ceil(largest / SURE)
+    return (
+        f" With {largest:,} tests together and {tests['permutations']:,} exchanges the smallest possible p is "
+        f"{number(largest / (1 + tests['permutations']), 2)}: to find anything, `compare: {{permutations}}` must be above {enough:,}."
+    )
+
+
+def _counted(rows: list[dict[str, Any]]) -> tuple[str, str]:
+    """Clear effects among the tests, by direction, and the smallest corrected p-value."""
+    known = [r for r in rows if r["p_adjusted"] is not None]
+    if not known:
+        return ("undefined" if rows else "–"), "–"
+    clear = [r for r in known if r["p_adjusted"] < SURE]
+    up = sum(r["value"] > r["reference"] for r in clear)
+    least = min(r["p_adjusted"] for r in known)
+    sides = [text for n, text in ((up, f"{up:,} ↑"), (len(clear) - up, f"{len(clear) - up:,} ↓")) if n]
+    missing = f", {len(rows) - len(known):,} undefined" if len(rows) > len(known) else ""
+    return f"{' '.join(sides) or '0'} of {len(known):,}{missing}", number(least, 4) + stars(least)

@@ -1,0 +1,50 @@
+"""Is what a stage is about to read what its maker wrote? One hash of every input, before anything is computed from it.
+
+DVC has answered that by sizes, times and modes, which damage leaves as they were: a lock would record a hash that no input had.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.dvc.damage import believed, content, recorded, set_aside
+from runners.runtime import status
+from runners.runtime.stage import Stage, StageError
+
+STARTED_BY_DVC = "DVC_STAGE"
+"""DVC sets it for the commands that it runs. What a person runs by hand reads what lies there."""
+
+
+def check_inputs(stage: Stage, root: Path) -> None:
+    """Compare every input with the lock or `.dvc` file that records it; set damaged ones aside.
+
+    Raises:
+        StageError: some were damaged; which, and where they are now.
+    """
+    if STARTED_BY_DVC not in os.environ:
+        return
+    damaged = []
+    for record in recorded(root, _paths(stage.inputs)):
+        actual = content(root, record.path)
+        if actual in (None, record.md5) or actual == believed(root, record.path):
+            continue  # not there, whole, or changed by hand: DVC knows, and records what is read
+        folder = set_aside(root, record).relative_to(root)
+        status.tell("damaged")
+        damaged.append(f"{record.path} (recorded {record.md5}, read {actual}; now in {folder})")
+    if damaged:
+        when = "now" if status.is_read() else "when this is run again"
+        raise StageError(f"damaged input: {'; '.join(damaged)}. What was set aside is restored, fetched or made anew {when}")
+
+
+def _paths(inputs: Any) -> Iterator[str]:
+    if isinstance(inputs, Mapping):
+        for value in inputs.values():
+            yield from _paths(value)
+    elif isinstance(inputs, list):
+        for value in inputs:
+            yield from _paths(value)
+    else:
+        yield str(inputs)

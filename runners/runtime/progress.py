@@ -1,0 +1,61 @@
+"""How far a stage is: told to `qualm run` where that started it, else a bar on standard error, or nothing where nobody looks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from runners.runtime import status
+from runners.runtime.settings import Settings, is_first
+
+INTERVAL = 0.5
+"""Seconds between two events of one label."""
+
+
+class Advance(Protocol):
+    def __call__(self, n: int = 1) -> None: ...
+
+
+@contextmanager
+def progress(settings: Settings, label: str, total: int | None = None) -> Iterator[Advance]:
+    """Show `label` with a bar (or a running count without `total`); call what it gives for every step done."""
+    if status.is_read():
+        steps = _Steps(label, total, heard=settings.progress and is_first())
+        yield steps
+        steps.tell()
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from registry.terminal.console import Console
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not (settings.progress and console.is_terminal)) as bar:
+        task = bar.add_task(label, total=total)
+
+        def advance(n: int = 1) -> None:
+            bar.advance(task, n)
+
+        yield advance
+
+
+class _Steps:
+    """Counts steps and tells how many, not more often than anybody reads."""
+
+    def __init__(self, label: str, total: int | None, heard: bool) -> None:
+        self._label, self._total, self._heard = label, total, heard
+        self._done, self._next = 0, 0.0
+        self(0)
+
+    def __call__(self, n: int = 1) -> None:
+        self._done += n
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + INTERVAL
+            self.tell()
+
+    def tell(self) -> None:
+        if self._heard:
+            status.tell("progress", label=self._label, done=self._done, total=self._total)

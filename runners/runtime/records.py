@@ -1,0 +1,190 @@
+"""Tables between stages: Parquet with a declared schema, written whole or not at all, checked on read.
+
+Lost without it: two runs of one stage that differ in bytes, half-written tables, and columns that mean different
+things in different files.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from registry.sample import AS_GIVEN
+from runners.runtime.precision import FINEST, result
+
+
+class RecordError(Exception):
+    """A table that is not what its reader expected. The message names the file, what was expected and what came."""
+
+
+def write_table(
+    path: Path, rows: pa.Table | Sequence[Mapping[str, Any]], schema: pa.Schema, provenance: Mapping[str, Any] | None = None
+) -> None:
+    """Write a table with exactly `schema`, atomically, with the same bytes for the same rows.
+
+    Columns of doubles are rounded as results are (`runners.runtime.precision`), but for those that the schema marks as `AS_GIVEN`.
+
+    Args:
+        path: where; folders are made. An existing file is replaced only when the new one is complete.
+        rows: a table or row dicts; missing keys become null.
+        schema: from `registry.sample`.
+        provenance: small JSON-able facts that are the same in every run of the same stage (never times or hosts).
+    """
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=schema)
+    table = _rounded(_conform(table, schema, str(path)), schema)
+    metadata = dict(schema.metadata or {})
+    if provenance:
+        metadata[b"qualm"] = json.dumps(provenance, sort_keys=True).encode()
+    table = table.replace_schema_metadata(metadata or None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        pq.write_table(table, partial, compression="zstd", row_group_size=64 * 1024)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a Parquet file, or every `*.parquet` of a folder in name order, and check it against `schema`."""
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files or not all(f.is_file() for f in files):
+        raise RecordError(f"{path}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it")
+    wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+    tables = []
+    for file in files:
+        try:
+            tables.append(_conform(pq.read_table(file, columns=columns), wanted, str(file)))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
+    return pa.concat_tables(tables)
+
+
+def read_provenance(path: Path) -> dict[str, Any]:
+    """What `write_table` was told about the run that made a table; empty for a foreign file."""
+    raw = (pq.read_schema(path).metadata or {}).get(b"qualm")
+    return json.loads(raw) if raw else {}
+
+
+def iterate(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None, batch_size: int = 4096) -> Iterator[dict[str, Any]]:
+    """Rows of a table or folder of tables, a batch in memory at a time."""
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    for file in files:
+        reader = pq.ParquetFile(file)
+        _check_names(reader.schema_arrow, schema, str(file))
+        for batch in reader.iter_batches(batch_size, columns=list(columns or schema.names)):
+            yield from batch.to_pylist()
+
+
+def write_csv(path: Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write the points of a plot, numbers as results are kept."""
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, fields, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows)
+
+
+class ShardWriter:
+    """Writes rows as numbered Parquet files of bounded size, so that no folder holds thousands of files.
+
+    Used as a context manager; shards lie in `folder` as `00000.parquet`, `00001.parquet`... Where one ends follows from the rows
+    alone, so the same rows give the same bytes however they were made. Shards of pictures have 64 to 80 MiB and at most one more
+    picture, the last one less.
+    """
+
+    GROUP_BYTES = 16 * 2**20
+    """A row group ends where its pictures come to so many bytes: no more of them are in memory at once."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, shard_bytes: int = 64 * 2**20, row_group: int = 512) -> None:
+        self.folder, self.schema, self.shard_bytes, self.row_group = folder, schema, shard_bytes, row_group
+        self.rows = 0
+        self._shard = 0
+        self._written = 0
+        self._pending: list[Mapping[str, Any]] = []
+        self._pending_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def extend(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            self.write(row)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        self._pending.append(row)
+        self.rows += 1
+        if (image := row.get("image")) is not None:
+            self._pending_bytes += len(image["bytes"] or b"")
+        if len(self._pending) >= self.row_group or self._pending_bytes >= self.GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        if self._writer is None and self._shard == 0:  # an empty table is a table too
+            self._open()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _open(self) -> pq.ParquetWriter:
+        self._writer = pq.ParquetWriter(self.folder / f"{self._shard:05d}.parquet", self.schema, compression="zstd")
+        self._shard += 1
+        self._written = 0
+        return self._writer
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        writer = self._writer or self._open()
+        table = pa.Table.from_pylist([dict(r) for r in self._pending], schema=self.schema)
+        self._pending, self._pending_bytes = [], 0
+        writer.write_table(table)
+        self._written += table.nbytes
+        if self._written >= self.shard_bytes:
+            writer.close()
+            self._writer = None
+
+
+def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    for place, field in enumerate(schema):
+        if pa.types.is_float64(field.type) and field.metadata != AS_GIVEN:
+            column = table.column(place)
+            numbers = np.round(column.to_numpy(), FINEST) + 0.0
+            table = table.set_column(place, field, pa.array(numbers, field.type, mask=column.is_null().to_numpy()))
+    return table
+
+
+def _check_names(found: pa.Schema, wanted: pa.Schema, where: str) -> None:
+    missing = [f.name for f in wanted if f.name not in found.names and not _added_later(f)]
+    if missing:
+        raise RecordError(f"{where}: expected columns {', '.join(wanted.names)}; missing {', '.join(missing)}")
+
+
+def _added_later(field: pa.Field) -> bool:
+    return b"added" in (field.metadata or {})
+
+
+def _conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+    _check_names(table.schema, schema, where)
+    for field in (f for f in schema if f.name not in table.column_names):
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    extra = [n for n in table.column_names if n not in schema.names]
+    if extra:
+        raise RecordError(f"{where}: columns that the schema does not know: {', '.join(extra)}")
+    try:
+        return table.select(schema.names).cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        raise RecordError(f"{where}: does not fit its schema: {error}") from error

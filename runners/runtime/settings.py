@@ -1,0 +1,137 @@
+"""Execution settings: what changes speed and never content. They live in a git-ignored `qualm.toml` and in
+environment variables (`QUALM_BATCH_SIZE=64`), so that no result depends on them and editing them runs nothing again.
+Tables `[servers....]` of the file say how servers of models are reached (`runners.servers.config`).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from registry.formats import textfiles
+from runners.servers import config as servers
+from runners.servers.config import Server, ServerSettingError
+
+FILE = Path("qualm.toml")
+BATCH = 32
+"""Prompts in one forward pass on a CPU, where more gain nothing."""
+
+
+class SettingsError(Exception):
+    """A setting that does not exist or has the wrong type."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Local settings; the environment wins over the file, the file over these defaults."""
+
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, `mps`: as Lightning's accelerator."""
+    batch_size: int = 0
+    """Prompts in one forward pass; 0 = 32 on a CPU, and on a GPU what its memory holds."""
+    gpu: str = ""
+    """The card that `qualm plan` reckons with: `h200`, `a100`..., or "TFLOPS GB/S GIB". Changes no run."""
+    workers: int = 0
+    """Processes that make data; 0 = one per core."""
+    devices: int = 1
+    """How many devices inference and fine-tunes run on, on each machine."""
+    nodes: int = 1
+    """How many machines they run on; torchrun or SLURM starts one process per device there."""
+    strategy: str = "auto"
+    """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy. For inference `auto` and `ddp`
+    have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/scale.md);
+    the last two say nothing about fine-tunes, which then run with `auto`."""
+    launcher: str = ""
+    """What starts the processes of inference and fine-tunes where this machine alone cannot: `srun --ntasks-per-node 8 ...`."""
+    store: str = ".qualm/store"
+    """Where answers are kept; machines that work together name a folder they share."""
+    micro_batch: int = 0
+    """Examples of a fine-tune's step that go through a device at once, gradients adding up; 0 = all at once."""
+    gradient_checkpointing: bool = False
+    """Compute activations twice instead of keeping them: less memory, more time, the same numbers."""
+    checkpoint_every: int = 100
+    """Steps of a fine-tune after which it can go on if it is killed."""
+    progress: bool = True
+    """Progress bars on standard error."""
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    """Tables of servers, by the `base_url` that specs name, and `default`; the file only."""
+
+    def server(self, base_url: str, model: str) -> Server:
+        """How one model of a server is reached.
+
+        Raises:
+            SettingsError: a cap on spending without a price.
+        """
+        try:
+            return servers.server(self.servers, base_url, model)
+        except ServerSettingError as error:
+            raise SettingsError(f"{FILE}: {error}") from None
+
+    @property
+    def training_strategy(self) -> str:
+        """`strategy`, where it is one that fine-tunes have."""
+        return "auto" if self.strategy in ("tensor_parallel", "device_map") else self.strategy
+
+    @property
+    def batch(self) -> int:
+        """`batch_size`, or what it is where nothing better is known."""
+        return self.batch_size or BATCH
+
+
+def read_settings(file: Path = FILE) -> Settings:
+    """Settings from `qualm.toml` (`key = value`, and tables of servers) and `QUALM_*` variables.
+
+    Raises:
+        SettingsError: an unknown key, or a value of the wrong type.
+    """
+    values: dict[str, Any] = {}
+    known: dict[str, type[Any]] = {f.name: type(getattr(Settings(), f.name)) for f in fields(Settings) if f.name != "servers"}
+    if file.exists() or file.is_symlink():
+        try:
+            raw = tomllib.loads(textfiles.read_text(file, 1 << 20))
+        except textfiles.TextFileError as error:
+            raise SettingsError(str(error)) from None
+        except (ValueError, RecursionError) as error:
+            raise SettingsError(f"{file}: not TOML: {error}") from error
+        for key, value in raw.items():
+            if key == "servers":
+                try:
+                    values[key] = servers.checked(value, "servers")
+                except ServerSettingError as error:
+                    raise SettingsError(f"{file}: {error}") from None
+                continue
+            if key not in known:
+                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(known)}, servers")
+            if type(value) is not known[key]:
+                raise SettingsError(f"{file}: {key}: expected {known[key].__name__}, got {value!r}")
+            values[key] = value
+    for key, kind in known.items():
+        text = os.environ.get(f"QUALM_{key.upper()}")
+        if text is None:
+            continue
+        try:
+            values[key] = text.lower() in ("1", "true", "yes") if kind is bool else kind(text)
+        except ValueError:
+            raise SettingsError(f"QUALM_{key.upper()}: expected {kind.__name__}, got '{text}'") from None
+    settings = Settings(**values)
+    for name in ("devices", "nodes", "checkpoint_every"):
+        if getattr(settings, name) < 1:
+            raise SettingsError(f"{name} must be at least 1, got {getattr(settings, name)}")
+    if settings.micro_batch < 0:
+        raise SettingsError(f"micro_batch must be at least 0, got {settings.micro_batch}")
+    if settings.batch_size < 0 or settings.workers < 0:
+        raise SettingsError(f"batch_size and workers must be at least 0, got {settings.batch_size} and {settings.workers}")
+    return settings
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes outputs: the only one, or the first of those that torchrun, SLURM or Lightning started."""
+    for names in (("RANK",), ("SLURM_PROCID",), ("LOCAL_RANK", "NODE_RANK")):
+        ranks = [os.environ[name] for name in names if name in os.environ]
+        if ranks:
+            return set(ranks) == {"0"}
+    return True

@@ -1,0 +1,178 @@
+"""One stage at run time: its resolved parameters, its input and output paths, its scratch, its lock, its record.
+
+A runner module is `def run(stage: Stage) -> None`. It reads `stage.inputs`, writes beneath `stage.scratch` and hands
+every finished output to `stage.publish`, so that an output exists whole or not at all, whatever is killed and when.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from registry.formats import textfiles
+from runners.runtime.parameters import to_lists
+from runners.runtime.settings import Settings
+from runners.runtime.stamp import here, write_stamp
+
+LOCAL = Path(".qualm")
+"""Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
+
+
+_HELD: set[int] = set()
+"""File descriptors of the locks this process holds."""
+
+
+def _release_in_child() -> None:
+    for lock in _HELD:  # a forked worker that outlives us must not keep our lock
+        os.close(lock)
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_release_in_child)
+
+
+class StageError(Exception):
+    """A stage that cannot go on: what was expected, what came, what to do. Printed as one message, exit 1."""
+
+
+@dataclass
+class Stage:
+    """What `specs/SPEC/stages/NAME.json` says, plus this run's settings and counters."""
+
+    key: str
+    """SPEC/NAME, the argument of `python -m runners`."""
+    spec: str
+    name: str
+    kind: str
+    """The runner module: data, finetune, infer, judge, estimate, conformal, score, report."""
+    params: dict[str, Any]
+    inputs: dict[str, Any]
+    """Paths (or nested mappings of paths) from the project's root."""
+    outputs: dict[str, Any]
+    seed: int
+    settings: Settings
+    counters: dict[str, int] = field(default_factory=dict)
+    """What was computed, taken from the store, dropped...: printed at the end and kept in the run record."""
+
+    @property
+    def scratch(self) -> Path:
+        """A folder of this stage's own; what a killed run left there is the next run's to use or delete."""
+        path = LOCAL / "scratch" / self.spec / self.name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def count(self, **numbers: int) -> None:
+        for name, n in numbers.items():
+            self.counters[name] = self.counters.get(name, 0) + n
+
+    def publish(self, made: Path, target: str | Path) -> None:
+        """Move a finished file or folder from scratch to its place in one rename."""
+        target = Path(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = self._beside(made, target)
+        if target.is_dir() and not target.is_symlink():
+            trash = made.with_name(f".old-{os.getpid()}-{target.name}")
+            target.replace(trash)
+            made.replace(target)
+            shutil.rmtree(trash)
+        else:
+            made.replace(target)
+
+    def _beside(self, made: Path, target: Path) -> Path:
+        """`made` itself, or a copy on the target's file system where that is another one: only there is a rename whole or nothing."""
+        if made.stat().st_dev == target.parent.stat().st_dev:
+            return made
+        near = target.parent / f".{target.name}.{os.getpid()}.partial"
+        try:
+            shutil.copytree(made, near) if made.is_dir() else shutil.copy2(made, near)
+        except BaseException:
+            shutil.rmtree(near, ignore_errors=True) if near.is_dir() else near.unlink(missing_ok=True)
+            raise
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
+        return near
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The facts every run of this very stage shares; they go into the tables. Times and hosts do not."""
+        return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": libraries()}
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()
+
+
+def libraries() -> dict[str, str]:
+    """Versions of the libraries that shape content, read without importing them."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {"python": platform.python_version()}
+    models = ("torch", "transformers", "peft", "torchao", "bitsandbytes")
+    for name in (*models, "numpy", "pyarrow", "pillow", "opencv-python-headless", "scikit-learn", "rouge-score"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def read_stage(key: str, settings: Settings) -> Stage:
+    """The stage whose resolved parameters lie in `specs/SPEC/stages/NAME.json`."""
+    spec, _, name = key.partition("/")
+    path = Path("specs") / spec / "stages" / f"{name}.json"
+    try:
+        raw = json.loads(textfiles.read_text(path))
+    except textfiles.NoFileError:
+        raise StageError(f"{path}: not found; run `qualm compile` in the project's root and try again") from None
+    except textfiles.TextFileError as error:
+        raise StageError(f"{error}; `qualm compile` writes it anew") from None
+    except (ValueError, RecursionError) as error:
+        raise StageError(f"{path}: not JSON ({error}); `qualm compile` writes it anew") from None
+    return Stage(key, spec, name, raw["kind"], to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], settings)
+
+
+@contextmanager
+def only_writer(stage: Stage) -> Iterator[None]:
+    """Hold the stage's lock: a second run of it waits for the first to end or die. Never two writers.
+
+    The kernel lets go of the lock when its holder dies, however it dies; no stale lock can remain.
+    """
+    path = LOCAL / "locks" / f"{stage.spec}.{stage.name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
+            print(f"{stage.key}: another run (process {holder}) is at this stage; waiting for it to end", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        _HELD.add(lock)
+        for left in stage.scratch.glob(".old-*"):  # of a run that was killed while publishing
+            shutil.rmtree(left)
+        yield
+    finally:
+        _HELD.discard(lock)
+        os.close(lock)
+
+
+def write_record(stage: Stage, seconds: float) -> None:
+    """What this run did and where: git revision, hardware, wall time, counters. Local, never an input of anything."""
+    record: Mapping[str, Any] = {**stage.provenance, **here(), "seconds": round(seconds, 3), "counters": stage.counters}
+    path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    if stage.kind == "report":
+        write_stamp(stage.spec)

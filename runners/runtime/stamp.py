@@ -1,0 +1,87 @@
+"""What is no content of a report and yet belongs to it: commit, machine and time, as JSON and as a picture that the report shows.
+
+Both lie beside the records of runs, `.qualm/runs/SPEC/`, local and never an input of anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+FILE = "made.json"
+_STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
+_WIDTH, _LINE = 360, 42  # as narrow as a telephone, so that it is not made smaller there
+
+
+def here(root: Path = Path()) -> dict[str, Any]:
+    """The commit of the checkout, whether it has changes besides, the machine, and the time."""
+    return {
+        "git": _git(root, "rev-parse", "HEAD"),
+        "git_dirty": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
+        "machine": platform.machine(),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "ended": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+    }
+
+
+def write_stamp(spec: str, root: Path = Path()) -> None:
+    """Leave both files for a spec whose results have just been made, or brought up to date."""
+    folder = root / ".qualm" / "runs" / spec
+    folder.mkdir(parents=True, exist_ok=True)
+    facts = here(root)
+    (folder / FILE).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    (folder / "made.svg").write_text(picture(facts), encoding="utf-8")
+
+
+def read_stamp(spec: str, root: Path) -> dict[str, Any] | None:
+    """The facts that were left; None where there are none."""
+    try:
+        found = json.loads((root / ".qualm" / "runs" / spec / FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def told(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The facts in words."""
+    commit = f"{facts['git']}{' with uncommitted changes' if facts['git_dirty'] else ''}" if facts["git"] else "no git repository"
+    return [
+        ("Git commit", commit),
+        ("Machine", f"{facts['processor']} ({facts['machine']}, {facts['cores']} cores)"),
+        ("Ended", facts["ended"]),
+    ]
+
+
+def picture(facts: Mapping[str, Any]) -> str:
+    """The facts as an SVG of plain text."""
+    lines = "".join(
+        f'<text><tspan class="k" x="0" y="{14 + _LINE * i}">{escape(key)}</tspan><tspan x="0" dy="17">{escape(value)}</tspan></text>'
+        for i, (key, value) in enumerate(told(facts))
+    )
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{3 * _LINE}"><style>{_STYLE}</style>{lines}</svg>\n'
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        return platform.processor()
+    return platform.processor()
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

@@ -1,0 +1,48 @@
+"""What a stage tells the command that started it: lines of JSON in the file that an environment variable names.
+
+`qualm run` makes the file and shows what comes; where nobody reads, nothing is written. Appending to a file never waits for the
+reader and loses nothing when either side is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+FILE = "QUALM_STATUS_FILE"
+
+
+def is_read() -> bool:
+    """Whether somebody reads what is told."""
+    return FILE in os.environ
+
+
+def tell(event: str, **facts: Any) -> None:
+    """Append one event; a place that cannot be written is as good as no reader, such as on another machine of a launcher's."""
+    if not is_read():
+        return
+    line = json.dumps({"event": event, **facts}) + "\n"
+    try:
+        descriptor = os.open(os.environ[FILE], os.O_WRONLY | os.O_APPEND)
+    except OSError:
+        return
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def position() -> int:
+    """Where the next event will stand."""
+    return Path(os.environ[FILE]).stat().st_size if is_read() else 0
+
+
+def told_since(position: int, event: str) -> bool:
+    """Whether such an event was told after a position."""
+    if not is_read():
+        return False
+    with Path(os.environ[FILE]).open("rb") as file:
+        file.seek(position)
+        return any(json.loads(line)["event"] == event for line in file)

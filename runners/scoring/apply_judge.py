@@ -1,0 +1,86 @@
+"""Give answers to a judge: equal ones once, whatever model and variant they are from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from registry import EVIDENCE
+from registry.plugins import rule
+from registry.plugins.column_names import CHOICES
+from registry.plugins.columns import reads_choices, reads_open
+from runners.contracts.judges import JudgeContext, JudgeError, Judgement
+from runners.contracts.returned import called, listed
+from runners.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer to one question."""
+
+    question: str
+    references: tuple[str, ...]
+    """Empty where declining is right."""
+    prediction: str
+    people: tuple[str, ...] = ()
+    """The question's references where declining is right: what people answered, or how declining may be put."""
+    evidence: str = ""
+    """What is known of the picture, for judges that ask for it."""
+    choices: tuple[str, ...] = ()
+    """Options of a multiple-choice question, for judges that take them."""
+
+
+def takes_choices(ref: Mapping[str, Any]) -> bool:
+    """Whether a judge of the spec is for multiple-choice questions that were answered in words."""
+    return reads_choices(rule.get("judges", ref["plugin"]))
+
+
+def takes_open(ref: Mapping[str, Any]) -> bool:
+    """Whether a judge of the spec is for open questions."""
+    return reads_open(rule.get("judges", ref["plugin"]))
+
+
+def ref_of(chosen: rule.Chosen, label: str = "") -> dict[str, Any]:
+    """A judge that a parameter of another plugin names, as `judge` takes it: by its label, or else by its own name."""
+    ref = {"plugin": chosen, "args": {}} if isinstance(chosen, str) else dict(chosen)
+    return {"label": label or ref["plugin"], **ref}
+
+
+def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
+    """Judgements in order, by one judge of the spec.
+
+    Args:
+        ref: `label`, `plugin` and `args` of the judge.
+        answers: what to judge.
+        settings: of this run.
+        counters: where the judge counts what it did.
+
+    Raises:
+        JudgeError: the judge cannot be opened, or fails as judges may.
+        StageError: it fails otherwise, or gives anything else than a judgement for each.
+    """
+    plugin = rule.get("judges", ref["plugin"])
+    function = rule.load("judges", plugin.name)
+    told, enough = EVIDENCE in plugin.reads, plugin.declares.get("PEOPLE")
+    keys = [_for_judge(answer, told, enough) for answer in answers]
+    unique = list(dict.fromkeys(keys))
+    columns = [[a.question for a in unique], [list(a.references or a.people) for a in unique], [a.prediction for a in unique]]
+    columns += [[a.evidence for a in unique]] if told else []
+    columns += [[list(a.choices) for a in unique]] if CHOICES in plugin.reads else []
+    context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
+    where = f"judge '{ref['label']}'"
+    made = called(plugin, where, lambda: function(*context, *columns, **ref["args"]), JudgeError)
+    judged = listed(plugin, where, made, len(unique), Judgement)
+    found = dict(zip(unique, judged, strict=True))
+    if len(unique) < len(answers):
+        counters["same as another"] += len(answers) - len(unique)
+    return [found[key] for key in keys]
+
+
+def _for_judge(answer: Answered, told: bool, enough: int | None) -> Answered:
+    """An answer without what this judge is not told, so that those are equal which are equal to it."""
+    people = answer.people if enough is not None and len(answer.people) >= enough else ()
+    evidence = answer.evidence if told else ""
+    return answer if (people, evidence) == (answer.people, answer.evidence) else replace(answer, people=people, evidence=evidence)

@@ -1,0 +1,112 @@
+"""Grouped bootstrap: weights of rows in many resamples, kept as counts of groups.
+
+A metric over B resamples of n rows asks for sums `weights @ column`. Rows of one group enter and leave together, so
+those sums need only each group's own sum and a (B, groups) matrix: thousands of resamples for the price of a few.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runners.contracts.grouped_weights import Floats, Weights
+
+BLOCK = 4_000_000
+"""Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""
+
+
+class Recorder(Weights):
+    """The one 'resample' that is the sample itself: its metric is the point estimate.
+
+    It notes which columns a metric sums. A metric sums the same ones for every resample, so the sums of many metrics can
+    then be made in one matrix product and handed out by `Replay`.
+    """
+
+    def __init__(self, n: int) -> None:
+        super().__init__(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
+        object.__setattr__(self, "columns", [])
+        object.__setattr__(self, "only_sums", True)
+
+    columns: list[Floats]
+    only_sums: bool
+    """False once the metric has looked at single rows' weights."""
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        self.columns.append(columns if columns.ndim == 2 else columns[:, None])
+        return np.asarray(columns.sum(axis=0, dtype=np.float64)).reshape(1, *columns.shape[1:])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        object.__setattr__(self, "only_sums", False)
+        return super().__array__(dtype, copy)
+
+    def rows(self, chosen: NDArray[Any]) -> Weights:
+        object.__setattr__(self, "only_sums", False)
+        return super().rows(chosen)
+
+
+class Replay(Weights):
+    """Hands a metric the sums it will ask for, in its order."""
+
+    def __init__(self, weights: Weights, sums: list[Floats]) -> None:
+        super().__init__(weights.counts, weights.group)
+        object.__setattr__(self, "_sums", iter(sums))
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        sums: Floats = next(self._sums)  # type: ignore[attr-defined]
+        if columns.shape[1:] != sums.shape[1:] and not (columns.ndim == 1 and sums.shape[1] == 1):
+            raise ValueError("a metric must sum the same columns for every resample; see runners/contracts/metrics.py")
+        return sums if columns.ndim == 2 else sums[:, 0]
+
+
+class Resamples(Protocol):
+    """Some resamples of the rows of a slice, in blocks."""
+
+    groups: int
+    times: int
+
+    def seen_on(self, rows: NDArray[Any]) -> Weights:
+        """The groups of some rows, without any resample."""
+        ...
+
+    def blocks(self) -> Iterator[Weights]:
+        """The resamples, as many at a time as memory allows."""
+        ...
+
+
+class Bootstrap:
+    """`times` resamples of whole groups with replacement. The same names give the same draws, in any order of asking."""
+
+    keep = True
+    """Draw once and keep, or draw anew each time to save memory; the draws are the same."""
+
+    def __init__(self, group: NDArray[np.int64], times: int, seed: int, *names: str) -> None:
+        codes, self.group = np.unique(group, return_inverse=True)
+        self.groups, self.times = len(codes), times
+        text = json.dumps([seed, *names], ensure_ascii=False)
+        self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
+        self._kept: list[Floats] | None = None
+
+    def seen_on(self, rows: NDArray[Any]) -> Weights:
+        """The groups of some rows, without any resample."""
+        return Weights(np.empty((0, self.groups)), self.group[rows])
+
+    def blocks(self) -> Iterator[Weights]:
+        """The resamples, at most BLOCK / n of them at a time."""
+        if self._kept is None and self.keep:
+            self._kept = list(self._draw())
+        for counts in self._kept if self._kept is not None else self._draw():
+            yield Weights(counts, self.group)
+
+    def _draw(self) -> Iterator[Floats]:
+        rng = np.random.default_rng(self._entropy)
+        size = max(1, min(self.times, BLOCK // max(1, len(self.group))))
+        for start in range(0, self.times, size):
+            b = min(size, self.times - start)
+            drawn = rng.integers(0, self.groups, size=(b, self.groups))
+            drawn += np.arange(b)[:, None] * self.groups
+            yield np.bincount(drawn.ravel(), minlength=b * self.groups).reshape(b, self.groups).astype(np.float64)

@@ -1,0 +1,59 @@
+"""Split conformal prediction: which rows calibrate, what threshold they give, which options it lets in.
+
+Every decision that moves a published number is a named choice here; none is implied by a library's default.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from runners.data.calibration_split import Bools, Floats, Precision
+
+SLACK = {"double": 1e-12, "single": 0.0}
+"""Scores within this of the threshold are in the set: sums of a softmax miss equality. None in single precision, as published."""
+
+
+def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy_higher"]) -> float:
+    """The largest nonconformity that a set admits, from the calibration rows' scores of their right options.
+
+    With k = ceil((n + 1)(1 - alpha)): `standard` is the k-th smallest score, which guarantees coverage of at least
+    1 - alpha; `numpy_higher` is `np.quantile(scores, k / n, method="higher")`, what most released code uses: numpy
+    counts the level from 0 to n - 1, so it is one order statistic too large for all but small n. +inf where k > n.
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha}")
+    n = len(scores)
+    k = math.ceil((n + 1) * (1 - alpha))
+    if k > n:
+        return math.inf
+    if quantile == "numpy_higher":
+        return float(np.quantile(scores, k / n, method="higher"))
+    return float(np.partition(scores, k - 1)[k - 1])
+
+
+def prediction_sets(
+    scores: Floats, probs: Floats, limit: float, empty_set: Literal["argmax", "empty"], precision: Precision = "double"
+) -> tuple[Bools, Bools]:
+    """The options whose score is at most `limit`.
+
+    Args:
+        scores: (n, K) nonconformity of every option, NaN where there is no such option.
+        probs: (n, K) probabilities, NaN likewise.
+        limit: threshold; +inf lets every option in.
+        empty_set: what becomes of a set that no option entered: `argmax` puts the best-scored option in it, which is the likeliest;
+            of equals the first.
+        precision: what the probabilities are in.
+
+    Returns:
+        (n, K) membership, and (n,) which sets were empty before that rule.
+    """
+    inside = scores <= limit + SLACK[precision]
+    empty: Bools = np.asarray(~inside.any(axis=1) & ~np.isnan(probs).all(axis=1))
+    if empty_set == "argmax" and empty.any():
+        rows = np.flatnonzero(empty)
+        best = scores[rows] == np.nanmin(scores[rows], axis=1, keepdims=True)
+        inside[rows, np.where(best, probs[rows], -1.0).argmax(axis=1)] = True
+    return inside, empty

@@ -1,0 +1,76 @@
+"""What the plots are drawn from: reliability diagrams, risk-coverage curves, histograms of set sizes. Clean variant only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from registry.sample import CLEAN
+from runners.data.aligned import Floats
+from runners.runtime.records import write_csv
+from runners.scoring.binning import bin_of
+from runners.scoring.cells import Cell
+
+BINS = 15
+POINTS = 200
+
+FIELDS = {
+    "reliability": ["model", "dataset", "setting", "bin_low", "bin_high", "confidence", "accuracy", "n"],
+    "risk_coverage": ["model", "dataset", "coverage", "risk"],
+    "set_sizes": ["model", "dataset", "setting", "score", "size", "count"],
+}
+
+
+class Curves:
+    """Collects the points of every cell, then writes them."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[list[Any]]] = {name: [] for name in FIELDS}
+
+    def add(self, cell: Cell) -> None:
+        if cell.variant != CLEAN:
+            return
+        names = [cell.model, cell.samples.name]
+        confidence, correct = cell.columns["confidence"], cell.columns["correct"]
+        scored = ~np.isnan(confidence) & ~np.isnan(correct)
+        tests = {name: setting.is_calibration == 0 for name, setting in cell.settings.items()} or {"": np.ones(len(correct), dtype=bool)}
+        for setting, test in tests.items():
+            chosen = scored & test
+            self.rows["reliability"].extend([*names, setting, *row] for row in reliability(confidence[chosen], correct[chosen]))
+        self.rows["risk_coverage"].extend([*names, *row] for row in risk_coverage(confidence[scored], correct[scored]))
+        for setting, of in cell.settings.items():
+            for score, columns in of.scores.items():
+                sizes = columns["set_size"][tests[setting] & ~np.isnan(columns["set_size"])].astype(np.int64)
+                counts = np.bincount(sizes)
+                self.rows["set_sizes"].extend([*names, setting, score, k, int(counts[k])] for k in np.flatnonzero(counts))
+
+    def write(self, name: str, path: Path) -> None:
+        write_csv(path, FIELDS[name], [dict(zip(FIELDS[name], row, strict=True)) for row in self.rows[name]])
+
+
+def reliability(confidence: Floats, correct: Floats) -> Iterator[tuple[float, float, float, float, int]]:
+    """Low and high edge, mean confidence, accuracy and size of every bin that is not empty."""
+    place = bin_of(confidence, BINS, "torchmetrics")
+    for k in range(BINS + 1):
+        inside = place == k
+        if inside.any():
+            low, high = k / BINS, min(1.0, (k + 1) / BINS)
+            yield low, high, float(confidence[inside].mean()), float(correct[inside].mean()), int(inside.sum())
+
+
+def risk_coverage(confidence: Floats, correct: Floats) -> Iterator[tuple[float, float]]:
+    """Share answered and error among the answered as the least confidence that is answered falls.
+
+    Equal confidences are answered together or not at all. At most POINTS points, full coverage always among them.
+    """
+    n = len(confidence)
+    if not n:
+        return
+    order = np.argsort(-confidence, kind="stable")
+    risk = 1 - np.cumsum(correct[order]) / np.arange(1, n + 1)
+    ends = np.flatnonzero(np.r_[np.diff(confidence[order]) != 0, True])
+    kept = ends[np.unique(np.linspace(0, len(ends) - 1, min(POINTS, len(ends))).round().astype(int))]
+    yield from zip(((kept + 1) / n).tolist(), risk[kept].tolist(), strict=True)

@@ -1,0 +1,284 @@
+"""Metrics on one cell and slice: their values, their bootstrap intervals, and how many rows they are over.
+
+How often a metric is evaluated follows from the columns it reads; see `runners/contracts/metrics.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.plugins import columns, rule
+from registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from runners.contracts.returned import called, numbers
+from runners.data.aligned import Floats
+from runners.runtime.precision import result
+from runners.runtime.stage import StageError
+from runners.scoring.bootstrap import Recorder, Replay, Resamples
+from runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
+from runners.scoring.unscored import MANY, absent, explain
+
+MEAN = "mean"
+"""Stands for the mean over a setting's scores in a metric's label."""
+PREFIXES = (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric as the spec asks for it."""
+
+    label: str
+    plugin: rule.Plugin
+    reads: tuple[str, ...]
+    """Its columns, `weights` left out."""
+    function: Callable[..., Floats]
+    args: dict[str, Any]
+    over: str | None = None
+    """The metric is over rows where this column is 1, or as large as its parameter `right_from`."""
+    why: Callable[..., str] | None = None
+    """Says why there is no value over some rows."""
+
+    @property
+    def of_test_rows(self) -> bool:
+        return "is_calibration" in self.reads and self.args.get("rows") != "all"
+
+
+def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
+    """Load the metric plugins of a stage and check what they read."""
+    known = (
+        {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty", "says_uncertain"}
+        | CHOICE_ONLY
+        | OPEN_ONLY
+        | PAIRED
+    )
+    found = []
+    for ref in refs:
+        plugin = rule.get("metrics", ref["plugin"])
+        reads = tuple(c for c in columns.columns(plugin, ref["args"]).values() if c is not None)
+        if not reads or reads[-1] != "weights" or not {c for c in reads[:-1] if not c.startswith(PREFIXES)} <= known:
+            raise StageError(
+                f"{plugin.path}: {plugin.name} reads {', '.join(reads) or 'nothing'}; expected columns of "
+                f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
+            )
+        function = rule.load("metrics", ref["plugin"])
+        why = getattr(sys.modules[function.__module__], "why_undefined", None)
+        found.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], _over(plugin.declares.get("OVER"), ref["args"]), why))
+    return found
+
+
+def _over(declared: Any, args: Mapping[str, Any]) -> str | None:
+    """The column of OVER, which may depend on a parameter."""
+    if not isinstance(declared, Mapping):
+        return None if declared is None else str(declared)
+    return next((column for flag, column in declared.items() if args[flag]), None)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some rows of a dataset, and their resamples."""
+
+    label: str
+    rows: NDArray[np.int64]
+    bootstrap: Resamples
+
+
+@dataclass
+class Measured:
+    """A value in the sample and in every resample."""
+
+    value: float
+    resampled: Floats
+    n: int
+    n_unscored: int
+    why: str = ""
+    """Why the value is undefined, where the metric says so."""
+    why_unscored: str = ""
+    """Why rows are left out, where they are many."""
+
+    @property
+    def undefined(self) -> int:
+        """Resamples in which the metric has no value though the sample has one."""
+        return 0 if np.isnan(self.value) else int(np.isnan(self.resampled).sum())
+
+
+@dataclass
+class Task:
+    """One evaluation of one metric on the scored rows of a slice."""
+
+    metric: Metric
+    arrays: list[Floats]
+    rows: NDArray[np.int64]
+    """Places of these rows in the slice."""
+    weights: Recorder
+    measured: Measured
+
+
+def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
+    """Every label of every metric that applies to this cell, with what was measured."""
+    tasks, labels = tasks_of(metrics, cell, part)
+    resample([task for task in tasks if task.measured.n], part.bootstrap)
+    return [(label, mean_of([task.measured for task in of])) for label, of in labels]
+
+
+def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[Task], list[tuple[str, list[Task]]]]:
+    """What there is to evaluate, not yet resampled; and every label with the tasks whose mean it is."""
+    tasks: list[Task] = []
+    labels: list[tuple[str, list[Task]]] = []
+    for metric in metrics:
+        reads = frozenset(metric.reads)
+        if not cell.applies(reads):
+            continue
+        universe = part.rows
+        if reads & CHOICE_ONLY:
+            universe = universe[cell.samples.n_options[universe] > 0]
+        if reads & OPEN_ONLY:
+            universe = universe[cell.in_words[universe]]
+        if any(columns.judge_of(c) is not None for c in reads):
+            universe = universe[cell.samples.n_options[universe] == 0]
+        coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
+        for codes in coded.values():
+            universe = universe[~np.isnan(codes[universe])]
+        for name, sets, names_of_each in _columns_for(cell, reads):
+            made = [_task(cell, metric, each | coded, universe, np.searchsorted(part.rows, universe)) for each in sets]
+            for task in made:
+                task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
+            tasks += made
+            labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, made, strict=False)]
+            labels.append((f"{metric.label}[{name}]" if name else metric.label, made))
+    return tasks, labels
+
+
+def _columns_for(cell: Cell, reads: frozenset[str]) -> Iterator[tuple[str, list[dict[str, Floats]], list[str]]]:
+    """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too."""
+    settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
+    estimators: dict[str, dict[str, Floats]] = {"": {}}
+    if reads & PAIRED_UNCERTAINTY:
+        estimators = {name: _paired(cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both}
+    elif "uncertainty" in reads:
+        estimators = {name: {"uncertainty": values} for name, values in cell.uncertainties.items()}
+    for setting in settings or [""]:
+        fixed = cell.columns | {"is_calibration": settings[setting].is_calibration if setting else np.zeros(cell.samples.n)}
+        for estimator, values in estimators.items():
+            base = fixed | values
+            name = "/".join(x for x in (setting, estimator) if x)
+            if not reads & SET_COLUMNS:
+                yield name, [base], []
+                continue
+            scores = settings[setting].scores
+            yield f"{name}/{MEAN}", [base | of for of in scores.values()], [f"{name}/{score}" for score in scores]
+
+
+def _paired(values: Floats, clean: Floats) -> dict[str, Floats]:
+    """What one estimator says of both variants of each sample."""
+    with np.errstate(invalid="ignore"):
+        change = values - clean
+    return {"uncertainty": values, "clean_uncertainty": clean, "uncertainty_change": np.where(np.isfinite(change), change, np.nan)}
+
+
+def why_absent(metric: Metric, cell: Cell) -> str:
+    """Why a metric that was asked for has no value of this cell."""
+    n_options = cell.samples.n_options
+    return cell.why_unscored or absent(
+        metric.reads, cell.known(frozenset(metric.reads)), bool((n_options > 0).all()), IN_WORDS in cell.columns
+    )
+
+
+def _task(cell: Cell, metric: Metric, given: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> Task:
+    """The point estimate, and what is needed to resample it."""
+    taken = {name: given[name][universe] for name in metric.reads}
+    scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
+    for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
+        scored &= ~np.isin(group, group[~scored])
+    counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
+    if metric.over:
+        counted &= taken[metric.over] >= metric.args.get("right_from", 1)
+    n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
+    arrays = [taken[name][scored] for name in metric.reads]
+    weights = Recorder(int(scored.sum()))
+    value = np.full(1, np.nan)
+    if n:
+        made = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
+        value = numbers(metric.plugin, f"metric '{metric.label}', one value per resample", made, (1,))
+    why = metric.why(*arrays, **metric.args) if metric.why and n and np.isnan(value[0]) else ""
+    left = ~scored & counted
+    many = unscored and unscored >= MANY * (n + unscored)
+    left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
+    return Task(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored, why, left_out))
+
+
+def resample(tasks: Sequence[Task], bootstrap: Resamples) -> None:
+    """Fill in every task's values in all resamples. Equal columns of all tasks are summed once, in one matrix product."""
+    table: dict[bytes, int] = {}
+    kept: list[Floats] = []
+    wanted: dict[int, list[list[int]]] = {}
+    for k, task in enumerate(tasks):
+        if task.weights.only_sums:
+            sums = [bootstrap.seen_on(task.rows).group_sums(each) for each in task.weights.columns]
+            wanted[k] = [[_place(row, table, kept) for row in each] for each in sums]
+    summed = np.stack(kept) if kept else np.empty((0, bootstrap.groups))
+    values: list[list[Floats]] = [[] for _ in tasks]
+    for block in bootstrap.blocks():
+        sums_of_block = summed @ block.counts.T
+        for k, task in enumerate(tasks):
+            weights = block.rows(task.rows)
+            if k in wanted:
+                weights = Replay(weights, [sums_of_block[each].T for each in wanted[k]])
+            made = task.metric.function(*task.arrays, weights, **task.metric.args)
+            values[k].append(
+                numbers(task.metric.plugin, f"metric '{task.metric.label}', one value per resample", made, (len(block.counts),))
+            )
+    for task, found in zip(tasks, values, strict=True):
+        task.measured.resampled = np.concatenate([*found, np.empty(0)])
+
+
+def _place(row: Floats, table: dict[bytes, int], kept: list[Floats]) -> int:
+    """The place of a column among the distinct ones."""
+    key = row.tobytes()
+    if key not in table:
+        table[key] = len(kept)
+        kept.append(row)
+    return table[key]
+
+
+def mean_of(parts: list[Measured]) -> Measured:
+    """The arithmetic mean over scores, resample by resample."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = {len(p.resampled) for p in parts}
+    return Measured(
+        float(np.mean([p.value for p in parts])),
+        np.mean([p.resampled for p in parts], axis=0) if len(lengths) == 1 else np.empty(0),
+        min(p.n for p in parts),
+        max(p.n_unscored for p in parts),
+        parts[0].why,
+        parts[0].why_unscored,
+    )
+
+
+def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[tuple[float, float]]:
+    """Percentile intervals over the resamples in which each metric is defined.
+
+    None (NaN) for an undefined value, for a single group, and where fewer than half of the resamples are defined.
+    """
+    found = [(np.nan, np.nan)] * len(measured)
+    levels = [(1 - level) / 2, (1 + level) / 2]
+    usual = []
+    for k, one in enumerate(measured):
+        defined = one.resampled[~np.isnan(one.resampled)]
+        if np.isnan(one.value) or groups < 2 or not len(defined) or 2 * len(defined) < len(one.resampled):
+            continue
+        if len(defined) == len(one.resampled):
+            usual.append(k)
+        else:
+            low, high = np.quantile(defined, levels)
+            found[k] = result(low), result(high)
+    if usual:
+        lows, highs = np.quantile(np.stack([measured[k].resampled for k in usual]), levels, axis=1)
+        for k, low, high in zip(usual, lows.tolist(), highs.tolist(), strict=True):
+            found[k] = result(low), result(high)
+    return found

@@ -1,0 +1,194 @@
+"""Two models on the same questions: the difference of every metric with its interval and p-value.
+
+Both sides are measured on the same rows and in the same resamples, so what they share (easy questions, one image with many
+questions) cancels out. The two sides are laid out as one cell of twice the rows, groups of b behind those of a; a side, a
+resample of a side and an exchange of answers are then nothing but weights, and every metric takes part unchanged,
+calibration errors and rankings too, which are no means.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from registry.plugins import rule
+from runners.contracts.grouped_weights import Floats, Weights
+from runners.data.aligned import Samples
+from runners.scoring.bootstrap import BLOCK
+from runners.scoring.cells import Cell, Setting
+from runners.scoring.evaluate import Measured, Metric, Slice, Task, intervals, mean_of, resample, tasks_of
+
+SLACK = 1e-12
+RANKS = 10
+"""Metrics that need single rows' weights get a tenth of the exchanges: each costs a pass over all rows, not over group sums."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One metric of b against a on one dataset and slice."""
+
+    metric: str
+    value_a: float
+    value_b: float
+    low: float
+    high: float
+    p: float
+    n: int
+    higher_is_better: bool | None
+
+    @property
+    def difference(self) -> float:
+        return self.value_b - self.value_a
+
+
+def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, permutations: int, seed: int) -> list[Test]:
+    """Every metric that applies to both cells, over the rows that both are scored on.
+
+    The interval is the percentile interval of the difference over the slice's own resamples of groups. The p-value is
+    that of a permutation test: if the two models were alike, exchanging their answers within any group would change
+    nothing, so the difference is set against those after random exchanges (all of them where there are few groups);
+    p = (1 + as large or larger ones) / (1 + exchanges), two-sided. Groups are exchanged whole since their rows are not
+    independent. Undefined (NaN) with fewer than two groups, or where a side has no value.
+    """
+    both = side_by_side(a, b)
+    rows = np.concatenate([part.rows, part.rows + a.samples.n])
+    tasks, labels = tasks_of(metrics, both, replace(part, rows=rows))
+    live = [task for task in tasks if task.measured.n]
+    for only_sums, share in ((True, 1), (False, RANKS)):
+        chosen = [task for task in live if task.weights.only_sums == only_sums]
+        if chosen:
+            resample(chosen, Sides(part, permutations // share, seed, a.samples.name, part.label))
+    better = {m.label: rule.get("metrics", m.function.__name__).declares.get("HIGHER_IS_BETTER") for m in metrics}
+    found = [_test(label, of, part, level, better[_owner(label, better)]) for label, of in labels]
+    return found
+
+
+def _owner(label: str, labels: dict[str, Any]) -> str:
+    """The metric of a label that may have brackets behind it."""
+    return label if label in labels else label[: label.rindex("[")]
+
+
+def _test(label: str, of: list[Task], part: Slice, level: float, better: bool | None) -> Test:
+    measured = mean_of([task.measured for task in of])
+    n = measured.n // 2
+    values = measured.resampled
+    if not len(values):
+        return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better)
+    value_a, value_b = float(values[0]), float(values[1])
+    drawn = 2 * part.bootstrap.times
+    boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
+    difference = value_b - value_a
+    low, high = intervals([Measured(difference, boot[1] - boot[0], n, 0)], level, part.bootstrap.groups)[0]
+    return Test(label, value_a, value_b, low, high, _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), n, better)
+
+
+def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
+    defined = exchanged[~np.isnan(exchanged)]
+    if np.isnan(difference) or groups < 2 or not len(defined):
+        return float("nan")
+    as_large = int((np.abs(defined) >= abs(difference) - SLACK).sum())
+    if len(exchanged) == 2**groups:  # every exchange there is, the one that changes nothing among them
+        return as_large / len(defined)
+    return (1 + as_large) / (1 + len(defined))
+
+
+class Sides:
+    """Weights of both sides: a, b, the bootstrap of a, that of b, and random exchanges as seen from a and from b."""
+
+    def __init__(self, part: Slice, permutations: int, seed: int, *names: str) -> None:
+        self.bootstrap = part.bootstrap
+        self.half = part.bootstrap.groups
+        self.groups = 2 * self.half
+        own = part.bootstrap.seen_on(np.arange(len(part.rows))).group
+        self.group = np.concatenate([own, own + self.half])
+        self.permutations = permutations
+        self.times = 2 * (1 + part.bootstrap.times + permutations)
+        text = json.dumps(["exchange", seed, *names], ensure_ascii=False)
+        self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
+
+    def seen_on(self, rows: NDArray[Any]) -> Weights:
+        return Weights(np.empty((0, self.groups)), self.group[rows])
+
+    def blocks(self) -> Iterator[Weights]:
+        one, none = np.ones((1, self.half)), np.zeros((1, self.half))
+        yield self._weights(one, none)
+        yield self._weights(none, one)
+        for side in (0, 1):
+            for block in self.bootstrap.blocks():
+                counts, empty = block.counts, np.zeros_like(block.counts)
+                yield self._weights(counts, empty) if side == 0 else self._weights(empty, counts)
+        for side in (0, 1):
+            for stays in self._exchanges():
+                yield self._weights(stays, 1 - stays) if side == 0 else self._weights(1 - stays, stays)
+
+    def _weights(self, of_a: Floats, of_b: Floats) -> Weights:
+        return Weights(np.hstack([of_a, of_b]), self.group)
+
+    def _exchanges(self) -> Iterator[Floats]:
+        """1 where a group keeps its side. All 2^groups of them where that is no more than was asked for."""
+        if self.half < 40 and 2**self.half <= self.permutations:
+            yield (np.arange(2**self.half)[:, None] >> np.arange(self.half) & 1).astype(np.float64)
+            return
+        rng = np.random.default_rng(self._entropy)
+        step = max(1, BLOCK // max(1, len(self.group)))
+        for start in range(0, self.permutations, step):
+            yield rng.integers(0, 2, (min(step, self.permutations - start), self.half)).astype(np.float64)
+
+
+def side_by_side(a: Cell, b: Cell) -> Cell:
+    """The rows of both cells behind each other; what is unscored in one is unscored in both."""
+
+    def joined(mine: dict[str, Floats], yours: dict[str, Floats]) -> dict[str, Floats]:
+        found = {}
+        for name in [n for n in mine if n in yours]:
+            gone = np.isnan(mine[name]) | np.isnan(yours[name])
+            found[name] = np.concatenate([np.where(gone, np.nan, mine[name]), np.where(gone, np.nan, yours[name])])
+        return found
+
+    settings = {}
+    for name in [n for n in a.settings if n in b.settings]:
+        one, other = a.settings[name], b.settings[name]
+        calibrates = np.maximum(one.is_calibration, other.is_calibration)
+        scores = {s: joined(one.scores[s], other.scores[s]) for s in one.scores if s in other.scores}
+        settings[name] = Setting(np.tile(calibrates, 2), scores)
+    samples = Samples(a.samples.name, pa.concat_tables([a.samples.table, b.samples.table]), sides=2)
+    uncertainties = joined(a.uncertainties, b.uncertainties)
+    clean = joined(a.clean_uncertainties, b.clean_uncertainties)
+    return Cell(b.model, samples, a.variant, joined(a.columns, b.columns), settings, uncertainties, clean)
+
+
+def adjusted(p: Sequence[float], correction: str) -> list[float]:
+    """p-values corrected for their number, in their order; those that are undefined stay so and do not count.
+
+    Args:
+        p: raw p-values.
+        correction: `holm` (Holm, 1979): the chance of any false alarm among them stays below the level. `benjamini_hochberg`
+            (1995): the expected share of false alarms among those called stays below it. `none`.
+    """
+    values = np.array(p, dtype=np.float64)
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
+    m, ranked = len(order), values[order]
+    if correction == "holm":
+        ranked = np.maximum.accumulate(np.minimum(1.0, ranked * np.arange(m, 0, -1)))
+    elif correction == "benjamini_hochberg":
+        ranked = np.minimum.accumulate(np.minimum(1.0, ranked * m / np.arange(1, m + 1))[::-1])[::-1]
+    elif correction != "none":
+        raise ValueError(f"correction: expected holm, benjamini_hochberg or none, got {correction!r}")
+    values[order] = ranked
+    return [float(v) for v in values]
+
+
+def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
+    """Which models are tested against which: all against the baseline, then the pairs asked for, none twice."""
+    baseline = compare["baseline"]
+    found = [(baseline, m) for m in models if m != baseline] if baseline in models else []
+    found += [(a, b) for a, b in compare["pairs"] if a in models and b in models]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,42 @@
+"""What a reader of a score table must not miss: values over few of many answers, and metrics without a value. For terminal and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from registry.sample import CLEAN
+
+Row = Mapping[str, Any]
+ALL = "all"
+
+
+def warnings(rows: Iterable[Row]) -> list[str]:
+    """A line for every model and data set of which many answers are unscored: how many, by which metrics, why, and what to do.
+
+    Args:
+        rows: of SCORES; those of clean inputs and all questions count.
+    """
+    found: dict[tuple[str, str, int, int, str], list[str]] = {}
+    for row in rows:
+        if (row["variant"], row["slice"]) == (CLEAN, ALL) and row.get("why") and row["n_unscored"]:
+            key = (row["dataset"], row["model"], row["n_unscored"], row["n"] + row["n_unscored"], row["why"])
+            found.setdefault(key, []).append(row["metric"])
+    return [
+        f"{dataset}, {model}: {_of(unscored, total)} not scored ({', '.join(metrics)}): {why}"
+        for (dataset, model, unscored, total, why), metrics in found.items()
+    ]
+
+
+def notes(rows: Iterable[Row]) -> list[str]:
+    """A line for every metric without a value over no answers at all: why, by data set and models."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        if row["value"] is None and row.get("why") and not row["n_unscored"]:
+            models = found.setdefault((row["dataset"], row["metric"], row["why"]), [])
+            models += [] if row["model"] in models else [row["model"]]
+    return [f"{dataset}: {metric} is undefined ({', '.join(models)}): {why}" for (dataset, metric, why), models in found.items()]
+
+
+def _of(unscored: int, total: int) -> str:
+    return f"all {total:,} answers are" if unscored == total else f"{unscored:,} of {total:,} answers are"

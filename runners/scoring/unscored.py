@@ -1,0 +1,142 @@
+"""Why rows are unscored and metrics have no value, in words that say what to do.
+
+A number over a few of many rows, or a metric that is missing from a table, misleads whoever does not notice; so the score stage
+writes a reason beside every value that is undefined or leaves out a tenth of its rows or more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from registry.plugins import rule
+from registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from registry.plugins.columns import field_of, judge_of, reads_open
+from registry.sample import GREEDY
+from runners.data.aligned import Floats, Samples
+
+MANY = 0.1
+"""Share of unscored rows from which on a value carries the reason."""
+JUDGED = ("correct", "pred_is_idk", "gt_is_idk", "says_uncertain", "clean_correct")
+"""Columns that an answer has from its judge or its options' numbers."""
+NO_ANSWER = "no answer on record"
+NO_RIGHT_OPTION = "the data say of no option that it is right"
+NO_REFERENCE = "the data have no reference answer"
+NO_JUDGE = "the spec has no judge; add `judges:`"
+OPEN_QUESTIONS = (
+    "open questions, and the judge reads options only; where the log has the options say `options: choices` of the data set, "
+    "else add a judge of open answers such as `rules`"
+)
+NO_JUDGE_OF_OPTIONS = "answered in words, without numbers for options, and no judge of the spec reads options; add `judges: [option_match]`"
+NO_NUMBERS = "neither a text nor finite numbers for the options"
+NO_TEXT = "no text"
+UNREAD_OPTION = "the reply names no option, or several; `option_match: {otherwise: ...}` asks another judge, `on_failure: wrong` counts it"
+UNREAD = "the judge could not rate it"
+WITHOUT = {
+    "confidence": "no confidence: the answers came without log-probabilities or numbers for options",
+    "predicted": "no numbers for options",
+    "n_options": "for multiple-choice questions, and these are open",
+    "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite",
+    "covered": "no prediction set",
+    "set_size": "no prediction set",
+    "is_calibration": "no prediction set",
+    "uncertain": "the data do not say whether the question is uncertain",
+}
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Why each row of a cell has no rating; empty where it has one."""
+
+    texts: NDArray[np.object_]
+
+    def most_common(self, rows: NDArray[np.int64]) -> str:
+        """The reason of most of these rows, with its count where there are others."""
+        values, counts = np.unique(self.texts[rows].astype(str), return_counts=True)
+        known = {value: int(n) for value, n in zip(values.tolist(), counts.tolist(), strict=True) if value}
+        if not known:
+            return ""
+        reason = max(known, key=lambda value: known[value])
+        return reason if known[reason] == len(rows) else f"{reason} ({known[reason]:,} of these)"
+
+
+def reasons(samples: Samples, answers: pa.Table, judged: pa.Table | None, judges: tuple[str | None, str | None], where: str) -> Reasons:
+    """Why each row would be unscored, if it is.
+
+    Args:
+        samples: of the data set.
+        answers: greedy answers of one model and variant.
+        judged: what all judges said of them.
+        judges: the labels whose ratings are scored: of open answers, and of options in words.
+        where: of the answers, for messages.
+    """
+    judge, of_choices = judges
+    choice = samples.n_options > 0
+    texts = np.where(choice, NO_JUDGE_OF_OPTIONS if of_choices is None else NO_NUMBERS, NO_JUDGE if judge is None else NO_TEXT).astype(
+        object
+    )
+    if judge is not None and not _is_for_open(judge):
+        texts[~choice] = OPEN_QUESTIONS
+    if judged is not None:
+        for label, of, unread in ((judge, ~choice, UNREAD), (of_choices, choice, UNREAD_OPTION)):
+            mine = judged.filter(pc.and_(pc.equal(judged["judge"], label or ""), pc.equal(judged["draw"], GREEDY)))
+            rows = samples.rows_of(mine["sample_id"], where)
+            texts[rows[of[rows] & pc.invert(mine["parse_ok"].fill_null(True)).to_numpy()]] = unread
+    answered = np.zeros(samples.n, dtype=bool)
+    answered[samples.rows_of(answers["sample_id"], where)] = True
+    references = np.asarray(pc.fill_null(pc.list_value_length(samples.table["references"]), 0).to_numpy())
+    texts[choice & (samples.truth < 0) & (samples.answerable == 1)] = NO_RIGHT_OPTION
+    texts[~choice & (references == 0) & (samples.answerable == 1)] = NO_REFERENCE
+    texts[~answered] = NO_ANSWER
+    return Reasons(texts)
+
+
+def _is_for_open(label: str) -> bool:
+    name = label.partition("@")[0]
+    return name not in rule.names("judges") or reads_open(rule.get("judges", name))
+
+
+def explain(found: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:
+    """Why rows of a metric are unscored: by the column that most of them lack.
+
+    Args:
+        found: of the cell; None where that is not known.
+        reads: the metric's columns.
+        taken: their values, of the unscored rows alone.
+        rows: which rows of the cell these are.
+    """
+    lacks = {name: int(np.isnan(taken[name]).sum()) for name in reads}
+    column = max(lacks, key=lambda name: lacks[name])
+    if found is not None and (column in JUDGED or judge_of(column) is not None):
+        return found.most_common(rows)
+    return WITHOUT.get(column, f"no `{column}`")
+
+
+def absent(reads: Collection[str], columns: Collection[str], all_choice: bool, judged: bool) -> str:
+    """Why a metric has no value at all of some answers: the first of its columns that they have not.
+
+    Args:
+        reads: the metric's columns.
+        columns: those that the answers have.
+        all_choice: the data set has no open question.
+        judged: a judge of the spec rated some of the answers.
+    """
+    column = next((name for name in reads if name not in columns), "")
+    if column.startswith((GROUP_OF, CODE_OF)):
+        return f"no sample has the field '{field_of(column)}'"
+    if column.startswith((RATED_BY, MARKED_BY)):
+        return f"judge '{judge_of(column)}' rated none of these answers" if judge_of(column) else "no open answer was rated"
+    if column in JUDGED:
+        if all_choice and not judged:
+            return "for answers in words, and these are read from their options' numbers, or were not judged"
+        return "no answer was judged"
+    if column in ("predicted", "n_options"):
+        return WITHOUT["n_options"]
+    if column.startswith(("clean_", "uncertainty_change")):
+        return "compares perturbed inputs with clean ones, and these answers lack one of the two"
+    return WITHOUT.get(column, f"these answers have no `{column}`")

@@ -1,0 +1,344 @@
+"""Requests to a server that speaks OpenAI's protocol: OpenAI itself, vLLM, SGLang, `transformers serve`.
+
+The client is the official one. What is added is what decides whether a night's run is lost: every answer is handed over (and
+kept) as it comes, what may pass is tried again with growing pauses, what will not pass stops the run at once, and a run never
+spends more than it was given. What comes back is bounded (`runners.servers.transport`) and checked (`runners.servers.replies`) before
+anyone reads it. What is asked and how a reply is read is the caller's; no answer depends on this module.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from registry.text import one_line
+from runners.servers.config import Server
+from runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, shown, used
+from runners.servers.rate_limits import Budget, Pace, Patience
+from runners.servers.redact import redacted, reveals
+from runners.servers.replies import check, longest, parsed
+
+HOPELESS = (401, 402, 403, 404, 405)
+"""Statuses that no other request will fare better with."""
+REJECTED = (400, 413, 422)
+"""Statuses that are about this one request: too long, or against the server's rules."""
+GIVE_UP_AFTER = 3
+"""So many requests whose every try failed, with no answer in between, stop the run: a server that is down stays down for the rest."""
+IMPOSSIBLE = 2
+"""Further tries at a reply that cannot be what it says: most likely the next one says the same."""
+AT_ONCE = 64
+"""Answers that one request asks for at most (`n`): servers have their limits, OpenAI 128."""
+NO_KEY = "none"
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class ServerError(Exception):
+    """The run ends here: the message says why, and what was left. All answers that were handed over are the caller's."""
+
+
+class Stopped(Exception):
+    """No other request will fare better: the message says why."""
+
+
+class Failed(Exception):
+    """One request failed at every try."""
+
+
+class Rejected(Exception):
+    """The server will not answer this one request, however often it is asked: the message says why."""
+
+
+class Unusable(Rejected):
+    """Every try brought a reply, and none could be used: the message says what was wrong with the last."""
+
+
+class _Again(Exception):
+    """A try that failed and may be repeated, after as many seconds as the server asked for."""
+
+    def __init__(self, message: str, after: float | None = None, silent: bool = False) -> None:
+        super().__init__(message)
+        self.after = after
+        self.silent = silent
+        """The server took the request and may charge for it."""
+
+
+class Line:
+    """The connection to one model of one server. `ask` may be called from several threads.
+
+    Building it sends nothing and looks for no key: the first request does.
+    """
+
+    def __init__(self, who: str, model: str, base_url: str, server: Server) -> None:
+        """
+        Args:
+            who: for messages to people.
+            model: as the server names it.
+            base_url: as the spec has it.
+            server: how it is reached.
+
+        Raises:
+            ValueError: an address that is none, or that holds a secret.
+        """
+        for address in (base_url, server.address or base_url):
+            parts = urlsplit(address)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password or parts.query:
+                raise ValueError("base_url: expected http(s)://HOST[:PORT]/PATH without user, password or query")
+        self.model, self.base_url, self.server = model, base_url, server
+        self.name = f"{who} ({model} at {server.address or base_url})"
+        self.budget = Budget(server.price, server.max_spend)
+        self.counters: Counter[str] = Counter()
+        """Tries repeated, cents spent."""
+        self.tokens: Counter[str] = Counter()
+        """Sent and received, as the server counts them."""
+        self._patience = Patience(server.retries, server.pause)
+        self._pace = Pace(server.requests_per_minute, server.tokens_per_minute)
+        self._client: Any = None
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._item = threading.local()
+        self._unusable: set[int] = set()
+        """Items whose request had no usable reply, since the last usable one."""
+
+    def ask(self, body: Mapping[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+        """What `read` makes of the reply to one chat completion, with as many repetitions as it takes.
+
+        Args:
+            body: of the request.
+            read: turns the reply into what is wanted, or raises Nonsense or Rejected.
+
+        Raises:
+            Rejected: this request has no answer, or none that can be used.
+            Failed: every try failed.
+            Stopped: no other request will fare better.
+        """
+        if self._stop.is_set():
+            raise Failed("was stopped with the others")
+        client = self._open()
+        sent, received = bounds(body)
+        most = self.budget.price.of(sent, received)
+        for attempt in itertools.count(1):
+            if not self.budget.hold(most):
+                raise Stopped(f"max_spend of ${self.budget.cap:g} would be passed (${self.budget.spent:.4f} are spent); raise it")
+            cost = 0.0
+            try:
+                if self._stop.wait(self._pace.reserve(sent // 4 + received)):
+                    raise Failed("was stopped with the others")
+                answer = self._once(client, body)
+                cost = self._settle(answer, most, sent // 4 + received)
+                result = read(answer)
+                self._unusable.clear()
+                return result
+            except (_Again, Nonsense) as error:
+                cost = most if isinstance(error, Nonsense) or error.silent else cost
+                retries = min(self._patience.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._patience.retries
+                if attempt > retries:
+                    raise self._last(error, attempt) from None
+                after = getattr(error, "after", None)
+                if after:
+                    self._pace.rest(after)
+                if self._stop.wait(self._patience.before(attempt, after)):
+                    raise Failed("was stopped with the others") from None
+            finally:
+                self.budget.settle(most, cost)
+            with self._lock:
+                self.counters["tries repeated"] += 1
+        raise AssertionError("unreachable")
+
+    def _last(self, error: Exception, attempts: int) -> Exception:
+        """What becomes of a request at whose last try this happened."""
+        message = self._plain(str(error))
+        if not isinstance(error, Nonsense) or isinstance(error, NoReply):
+            return Failed(f"failed {attempts} times, the last time so: {message}")
+        with self._lock:
+            self.counters["replies that cannot be used"] += 1
+            self._unusable.add(getattr(self._item, "place", 0))
+            count = len(self._unusable)
+        if count >= self.server.concurrency - 1 + GIVE_UP_AFTER:  # those on their way may all be at the one thing that it gets wrong
+            return Stopped(f"no reply to {count} requests in a row can be used; the last so: {message}")
+        return Unusable(f"none of {attempts} replies can be used; the last so: {message}")
+
+    def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
+        """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.
+
+        Whatever comes from an item before its work fails is handed over too. Requests are only to be made within this.
+
+        Args:
+            items: what there is to do.
+            work: does one; called on threads, and may call `ask`.
+            what: an item is called, in messages.
+
+        Raises:
+            ServerError: the run ended before everything was done.
+        """
+        waiting, running, streak = deque(enumerate(items)), 0, 0
+        done: SimpleQueue[tuple[int, R | None, BaseException | None, bool]] = SimpleQueue()
+        failed: list[str] = []
+        stop = ""
+        fault: BaseException | None = None
+        self._stop.clear()
+        self._unusable.clear()
+
+        def run(place: int, item: T) -> None:
+            self._item.place = place
+            try:
+                for made in work(item):
+                    done.put((place, made, None, False))
+                done.put((place, None, None, True))
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+                done.put((place, None, error, True))
+
+        with ThreadPoolExecutor(self.server.concurrency, thread_name_prefix="asking") as pool:
+            try:
+                while running or (waiting and not stop):
+                    while waiting and not stop and running < self.server.concurrency:
+                        pool.submit(run, *waiting.popleft())
+                        running += 1
+                    made: list[tuple[int, R]] = []
+                    for place, result, error, ended in _drained(done):
+                        running -= ended
+                        if result is not None:
+                            made.append((place, result))
+                            streak = 0
+                        elif isinstance(error, Failed):
+                            failed.append(f"{what} {place + 1} of {len(items)}: {error}")
+                            streak += 1
+                        elif error is not None:
+                            fault = fault or (None if isinstance(error, Stopped) else error)
+                            stop = stop or str(error) or type(error).__name__
+                    if streak >= GIVE_UP_AFTER:
+                        stop = stop or failed[-1]
+                    if stop:
+                        self._stop.set()
+                    if made:
+                        yield made
+            finally:
+                self.close()
+        if fault is not None:
+            raise fault
+        if stop or failed:
+            missing = f"{len(failed)} {what}s failed and {len(waiting)} were not sent"
+            raise ServerError(f"{self.name}: {stop or failed[0]}. {missing}; what was answered is kept, run again to go on")
+
+    def close(self) -> None:
+        """Give up what is on its way, and count what was spent."""
+        self._stop.set()
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()  # and the transport beneath it
+        if self.budget.spent:
+            self.counters["cents spent"] = math.ceil(100 * self.budget.spent - 1e-6)
+
+    def _open(self) -> Any:
+        import httpx
+        from openai import OpenAI
+
+        from runners.servers.transport import Bounded
+
+        with self._lock:
+            if self._client is None:
+                address, key = self.server.address or self.base_url, self._key()
+                self._transport = Bounded(address)
+                http: Any = httpx.Client(transport=self._transport, follow_redirects=False, trust_env=False)
+                self._client = OpenAI(base_url=address, api_key=key, timeout=self.server.timeout, max_retries=0, http_client=http)
+            return self._client
+
+    def _key(self) -> str:
+        """The key, looked up when the first request is made and not before: answers that are kept need none."""
+        if not self.server.key:
+            return NO_KEY
+        found = os.environ.get(self.server.key)
+        if not found:
+            raise Stopped(
+                f"expected a key in the environment variable {self.server.key}, which is not set; export it, or name another by "
+                f'`key` under [servers."{self.base_url}"] in qualm.toml (empty: the server wants none)'
+            )
+        return found
+
+    def _once(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A reply that holds what was asked for.
+
+        Raises:
+            Nonsense, Rejected, Stopped, _Again: it does not, by whose fault.
+        """
+        import openai as api
+
+        rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
+        try:
+            with self._transport.bounds(longest(body), self.server.deadline):
+                raw = client.chat.completions.with_raw_response.create(model=body["model"], messages=body["messages"], extra_body=rest)
+        except api.APIStatusError as error:
+            raise self._refusal(error.response) from None
+        except api.APIConnectionError as error:  # time-outs are of this kind too
+            if isinstance(error.__cause__, Nonsense):
+                raise error.__cause__ from None
+            why = f" ({error.__cause__})" if error.__cause__ else ""
+            silent = isinstance(error, api.APITimeoutError) and type(error.__cause__).__name__ != "ConnectTimeout"
+            raise _Again(self._plain(f"{error}{why}"), silent=silent) from None
+        key = os.environ.get(self.server.key, "") if self.server.key else ""
+        if reveals(raw.http_response.text, key):  # before any message quotes a part of it
+            raise Impossible("expected an answer, got one that repeats the key it was asked with; it is not kept")
+        answer = parsed(raw.http_response.content)
+        check(answer, body)
+        return answer
+
+    def _refusal(self, response: Any) -> Exception:
+        """What a status means that is not 200."""
+        status = response.status_code
+        said = self._plain(f"status {status}: {shown(self._plain(response.text))}")
+        if 300 <= status < 400:
+            return Stopped(f"{said}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)")
+        if status in REJECTED:
+            return Rejected(said)
+        if status in HOPELESS or "insufficient_quota" in response.text:
+            return Stopped(said)
+        return _Again(said, _seconds(response.headers.get("retry-after")))
+
+    def _settle(self, answer: Mapping[str, Any], most: float, reserved: int) -> float:
+        """What a reply cost; the most it can have cost where the server does not say."""
+        read, written = used(answer)
+        if not read or not written:  # nobody reads a request of no tokens
+            return most
+        self._pace.correct(read + written - reserved)
+        with self._lock:
+            self.tokens.update(sent=read, received=written)
+        return self.budget.price.of(read, written)
+
+    def _plain(self, text: str) -> str:
+        """A message on one line, without the key, which some servers send back."""
+        key = os.environ.get(self.server.key, "") if self.server.key else ""
+        return one_line(redacted(text, key))
+
+
+def _drained(queue: SimpleQueue[R]) -> Iterator[R]:
+    """Everything in a queue, at least one thing."""
+    yield queue.get()
+    while True:
+        try:
+            yield queue.get_nowait()
+        except Empty:
+            return
+
+
+def _seconds(text: str | None) -> float | None:
+    """What `Retry-After` asks for: seconds, or the time of day when to come back."""
+    try:
+        seconds = float(text) if text else math.nan
+        return seconds if math.isfinite(seconds) else None
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(str(text)).timestamp() - time.time())
+    except (ValueError, TypeError, IndexError, OverflowError):  # neither: our own pauses do as well
+        return None

@@ -1,0 +1,145 @@
+"""How servers of models are reached from this machine: where they really are, what opens them, how fast and dear they are.
+
+None of it changes an answer, so it stands in the local settings and not in a spec:
+
+    [servers.default]                                # what holds where nothing else is said
+    concurrency = 16
+
+    [servers."https://api.openai.com/v1"]            # as the spec's `base_url` says it
+    key = "OPENAI_API_KEY"
+    price = {input = 2.5, output = 10.0}
+    max_spend = 20.0
+
+    [servers."https://api.openai.com/v1".models."gpt-4o-mini"]
+    price = {input = 0.15, output = 0.6}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+DEFAULT, MODELS = "default", "models"
+OWN_KEY = {"api.openai.com": "OPENAI_API_KEY"}
+"""Hosts whose key is looked for where the settings name none. No other host is ever sent a key that the settings do not name for it."""
+
+
+class ServerSettingError(ValueError):
+    """A table of servers that says something which cannot be."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars per million tokens."""
+
+    input: float
+    output: float
+
+    def of(self, read: int, written: int) -> float:
+        return (read * self.input + written * self.output) / 1e6
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server, or one model of it."""
+
+    address: str = ""
+    """Where it is now, up to and with `/v1`, where that is not the spec's `base_url`: an equal server elsewhere."""
+    key: str = ""
+    """The environment variable that holds the key; empty for a server that wants none. The key itself is never written anywhere."""
+    concurrency: int = 8
+    """Requests at one time."""
+    timeout: float = 120.0
+    """Seconds that a try may be silent."""
+    deadline: float = 600.0
+    """Seconds that a try may take in all, however busily the server sends."""
+    retries: int = 6
+    """Further tries where the server is busy (429), fails (5xx), is silent, or answers nonsense."""
+    pause: float = 1.0
+    """Seconds before the first of them; each next pause is twice as long, at most 60, and up to half is left to chance."""
+    requests_per_minute: float = 0.0
+    """Not more; 0 = no limit."""
+    tokens_per_minute: float = 0.0
+    """Not more, sent and received together; 0 = no limit."""
+    price: Price | None = None
+    """What tokens cost; None = not known."""
+    max_spend: float = 0.0
+    """Dollars that one run of a stage may cost at most; 0 = no limit."""
+    image_tokens: int = 0
+    """What a picture counts in estimates; 0 = see `compiler.forecast.prices`."""
+
+
+def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
+    """The tables of all servers, as `server` takes them.
+
+    Raises:
+        ServerSettingError: an unknown key, a value of the wrong type or out of its range, a price that is none.
+    """
+    if not isinstance(raw, Mapping):
+        raise ServerSettingError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
+    found = {}
+    for name, table in raw.items():
+        at = f"{where}.{name}"
+        if name != DEFAULT and urlsplit(name).scheme not in ("http", "https"):
+            raise ServerSettingError(f"{at}: expected `default` or the base_url of a spec (http://... or https://...), got '{name}'")
+        if not isinstance(table, Mapping):
+            raise ServerSettingError(f"{at}: expected a table, got {table!r}")
+        models = table.get(MODELS, {})
+        if not isinstance(models, Mapping) or not all(isinstance(m, Mapping) for m in models.values()):
+            raise ServerSettingError(f"{at}.{MODELS}: expected a table per model, got {models!r}")
+        own = {m: _values(values, f"{at}.{MODELS}.{m}") for m, values in models.items()}
+        found[name] = {**_values({k: v for k, v in table.items() if k != MODELS}, at), MODELS: own}
+    return found
+
+
+def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
+    """What is said of one model of a server: the model's table over the server's over `default`.
+
+    Raises:
+        ServerSettingError: a cap on spending without a price to count by.
+    """
+    own = tables.get(base_url, tables.get(base_url.rstrip("/"), {}))
+    values: dict[str, Any] = {}
+    for table in (tables.get(DEFAULT, {}), own, own.get(MODELS, {}).get(model, {})):
+        values |= {name: value for name, value in table.items() if name != MODELS}
+    values.setdefault("key", OWN_KEY.get(urlsplit(values.get("address") or base_url).hostname or "", ""))
+    made = replace(Server(), **values)
+    if made.max_spend and made.price is None:
+        raise ServerSettingError(
+            f"servers.{base_url}: max_spend needs `price = {{input = DOLLARS, output = DOLLARS}}`, per million tokens of {model}"
+        )
+    return made
+
+
+_KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name != "price"}
+_AT_LEAST_ONE = ("concurrency",)
+_ABOVE_ZERO = ("timeout", "deadline", "pause")
+
+
+def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, given in table.items():
+        at = f"{where}.{name}"
+        if name == "price":
+            found[name] = _price(given, at)
+            continue
+        if name not in _KINDS:
+            raise ServerSettingError(f"{at}: unknown setting; there are: {', '.join((*_KINDS, 'price', MODELS))}")
+        kind = _KINDS[name]
+        value = float(given) if kind is float and type(given) is int else given
+        if type(value) is not kind:
+            raise ServerSettingError(f"{at}: expected {kind.__name__}, got {given!r}")
+        least = "at least 1" if name in _AT_LEAST_ONE else "above 0" if name in _ABOVE_ZERO else "at least 0"
+        if kind is not str and (value < (name in _AT_LEAST_ONE) or (name in _ABOVE_ZERO and value <= 0)):
+            raise ServerSettingError(f"{at}: expected a number {least}, got {given!r}")
+        found[name] = value
+    return found
+
+
+def _price(given: Any, where: str) -> Price:
+    numbers: list[Any] = [given.get(n) for n in ("input", "output")] if isinstance(given, Mapping) and len(given) == 2 else []
+    if not numbers or not all(type(n) in (int, float) and n >= 0 for n in numbers):
+        raise ServerSettingError(f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, got {given!r}")
+    return Price(float(numbers[0]), float(numbers[1]))

@@ -1,0 +1,96 @@
+"""What keeps a run of requests within bounds: how long to wait before trying again, how many in a minute, and how much may be spent."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runners.servers.config import Price
+
+LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
+"""Seconds of a pause of ours, and of one that a server asks for."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often and after what pauses a request is tried again."""
+
+    retries: int
+    pause: float
+
+    def before(self, attempt: int, asked: float | None) -> float:
+        """Seconds before try `attempt` (1 is the first repetition); what the server asks for comes first, within bounds."""
+        longest = min(self.pause * 2 ** (attempt - 1), LONGEST_PAUSE)
+        own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
+        return own if asked is None else min(max(asked, own), LONGEST_ASKED)
+
+
+class Pace:
+    """Requests and tokens per minute, spread evenly: a request begins when all before it have been paid for in time.
+
+    Safe for several threads.
+    """
+
+    def __init__(self, requests: float, tokens: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """
+        Args:
+            requests: per minute; 0 = no limit.
+            tokens: per minute; 0 = no limit.
+            clock: seconds.
+        """
+        self._request, self._token = 60 / requests if requests else 0.0, 60 / tokens if tokens else 0.0
+        self._clock = clock
+        self._free = clock()
+        self._lock = threading.Lock()
+
+    def reserve(self, tokens: int) -> float:
+        """Take the next place for a request of about so many tokens; seconds until it comes."""
+        with self._lock:
+            now = self._clock()
+            start = max(now, self._free)
+            self._free = start + max(self._request, tokens * self._token)
+            return start - now
+
+    def correct(self, tokens: int) -> None:
+        """So many tokens more (or fewer, where negative) than was reserved."""
+        with self._lock:
+            self._free = min(self._free + tokens * self._token, max(self._free, self._clock() + LONGEST_ASKED))
+
+    def rest(self, seconds: float) -> None:
+        """Nobody begins for so long: the server asked for it."""
+        with self._lock:
+            self._free = max(self._free, self._clock() + min(seconds, LONGEST_ASKED))
+
+
+class Budget:
+    """Dollars of this run: what was spent, and what requests on their way may still cost. Safe for several threads."""
+
+    def __init__(self, price: Price | None, cap: float) -> None:
+        """
+        Args:
+            price: None where it is not known; nothing is counted then.
+            cap: 0 = none.
+        """
+        self.price, self.cap = price or Price(0.0, 0.0), cap
+        self.spent = 0.0
+        self._held = 0.0
+        self._change = threading.Condition()
+
+    def hold(self, amount: float) -> bool:
+        """Set aside, once those on their way leave room for it; False where it would pass the cap whatever they cost."""
+        with self._change:
+            while self.cap and self.spent + self._held + amount > self.cap:
+                if self.spent + amount > self.cap or self._held <= 1e-12:
+                    return False
+                self._change.wait()
+            self._held += amount
+            return True
+
+    def settle(self, held: float, spent: float) -> None:
+        with self._change:
+            self._held -= held
+            self.spent += spent
+            self._change.notify_all()

@@ -1,0 +1,167 @@
+"""What a server may do to us while we ask it: send so many bytes, for so long, from the host that was asked, and no more.
+
+Everything that a server sends comes in through `Bounded`, a transport beneath the client. A reply is counted after decompression. Of the
+headers that the client would send, those go out that the request needs.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore
+import httpx
+
+from runners.servers.protocol import Impossible
+
+HEADERS = ("host", "content-type", "content-length", "authorization")
+"""What goes to any server. The client's own would say more: the machine's kind, and organisation and project from the environment."""
+OPENAI = "api.openai.com"
+OPENAI_HEADERS = ("openai-organization", "openai-project")
+"""What goes to that host alone."""
+LARGEST = 256 * 2**20
+"""Bytes of a reply, whatever was asked."""
+_SLICE = 64 * 1024
+
+
+class Bounded(httpx.BaseTransport):
+    """Connections to one server. Each thread may use it for one request at a time, within `bounds`."""
+
+    def __init__(self, address: str) -> None:
+        self._time = _Clock()
+        proxy, context = environment_proxy(address), httpx.create_ssl_context()
+        how: dict[str, Any] = {"ssl_context": context, "max_connections": None, "network_backend": _Backend(self._time)}
+        self._pool = httpcore.HTTPProxy(proxy, **how) if proxy else httpcore.ConnectionPool(**how)
+        self._largest = LARGEST
+
+    @contextmanager
+    def bounds(self, largest: int, seconds: float) -> Iterator[None]:
+        """This thread's next reply: so many bytes, within so many seconds of now."""
+        self._time.largest, self._time.deadline = min(largest, LARGEST), time.monotonic() + seconds
+        yield
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        headers = [(name, value) for name, value in request.headers.raw if name.decode("latin-1").lower() in _sent(request.url.host)]
+        headers += [(b"accept", b"application/json"), (b"accept-encoding", b"gzip"), (b"user-agent", b"qualm")]
+        url = httpcore.URL(scheme=request.url.raw_scheme, host=request.url.raw_host, port=request.url.port, target=request.url.raw_path)
+        plain = httpcore.Request(request.method, url, headers=headers, content=request.stream, extensions=request.extensions)  # type: ignore[arg-type]
+        try:
+            response = self._pool.handle_request(plain)
+            try:
+                data = read_body(response.iter_stream(), _encoding(response.headers), self._time.largest)
+            finally:
+                response.close()
+        except _ERRORS as error:
+            raise getattr(httpx, type(error).__name__, httpx.TransportError)(str(error), request=request) from error
+        rest = [(name, value) for name, value in response.headers if name.lower() in _READ]
+        return httpx.Response(response.status, headers=rest, content=data, request=request)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def environment_proxy(address: str) -> str | None:
+    """The environment's proxy for a server; none for http://, since that proxy would read prompts and key, and none for this machine.
+
+    >>> environment_proxy("http://gpu7:8000/v1") is None
+    True
+    """
+    parts = urlsplit(address)
+    if parts.scheme != "https" or proxy_bypass(parts.hostname or ""):
+        return None
+    named = getproxies()
+    proxy = named.get("https") or named.get("all")
+    return proxy if proxy and proxy.startswith(("http://", "https://")) else None
+
+
+def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
+    """A reply's bytes, decompressed.
+
+    Raises:
+        Impossible: there are more than `largest`, or they are compressed in a way that was not asked for, or badly.
+    """
+    if encoding not in ("", "identity", "gzip", "x-gzip"):
+        raise Impossible(f"expected a reply that is plain or gzip, got content-encoding {encoding[:40]!r}")
+    inflater = zlib.decompressobj(31) if "gzip" in encoding else None
+    data, received = bytearray(), 0
+    for chunk in chunks:
+        received += len(chunk)
+        try:
+            data += inflater.decompress(chunk, largest + 1 - len(data)) if inflater else chunk
+        except zlib.error as error:
+            raise Impossible(f"expected a reply compressed by gzip: {error}") from None
+        if max(received, len(data)) > largest:
+            raise Impossible(f"expected a reply of at most {largest:,} bytes, got more")
+    if inflater and data and not inflater.eof:
+        raise Impossible("expected a reply compressed by gzip, got one that is cut short")
+    return bytes(data)
+
+
+_READ = (b"content-type", b"retry-after", b"location")
+_ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, httpcore.UnsupportedProtocol)
+
+
+def _sent(host: str) -> tuple[str, ...]:
+    return HEADERS + (OPENAI_HEADERS if host == OPENAI else ())
+
+
+def _encoding(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    return ", ".join(v.decode("latin-1").strip().lower() for n, v in headers if n.lower() == b"content-encoding")
+
+
+class _Clock(threading.local):
+    """How long this thread may still wait."""
+
+    deadline = 0.0
+    largest = LARGEST
+
+    def left(self, timeout: float | None) -> float:
+        """Seconds until the deadline, or until this one step has taken too long.
+
+        Raises:
+            httpcore.ReadTimeout: the deadline has passed.
+        """
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the reply took longer than `deadline` allows")
+        return left if timeout is None else min(left, timeout)
+
+
+class _Stream(httpcore.NetworkStream):
+    """A connection every step of which ends by the deadline of whoever uses it."""
+
+    def __init__(self, inner: httpcore.NetworkStream, clock: _Clock) -> None:
+        self._inner, self._clock = inner, clock
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._inner.read(max_bytes, self._clock.left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for at in range(0, len(buffer), _SLICE):
+            self._inner.write(buffer[at : at + _SLICE], self._clock.left(timeout))
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:
+        return _Stream(self._inner.start_tls(ssl_context, server_hostname, self._clock.left(timeout)), self._clock)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _Backend(httpcore.SyncBackend):
+    """TCP connections that are such streams."""
+
+    def __init__(self, clock: _Clock) -> None:
+        self._clock = clock
+
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **options: Any) -> _Stream:  # type: ignore[override]
+        return _Stream(super().connect_tcp(host, port, self._clock.left(timeout), *more, **options), self._clock)

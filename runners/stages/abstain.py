@@ -1,0 +1,172 @@
+"""Stage `abstain`: from the clean answers a method may see, the confidence below which a model declines; applied everywhere.
+
+A model that abstains is scored as a model of its own, `base+thresholded`. Which rows the threshold was chosen on decides
+whether its scores are honest, so these rows are never scored, or the name says that they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from registry import method_name
+from registry.plugins import rule as plugins
+from registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
+from runners.contracts.abstentions import Answers, Rule
+from runners.contracts.returned import called, wrong
+from runners.data.aligned import Floats, Samples, read_samples
+from runners.data.calibration_split import calibration_rows
+from runners.data.splits import VALIDATION, rule
+from runners.runtime.records import write_table
+from runners.runtime.stage import Stage, StageError
+from runners.scoring.cells import Cell, Tables, read_cells
+
+ALL = "all"
+Bools = NDArray[np.bool_]
+
+
+def run(stage: Stage) -> None:
+    """Fit every method on every model and dataset with open questions; write what becomes of every answer, and the rules."""
+    tables = Tables(stage)
+    parts: list[pa.Table] = []
+    rules: list[dict[str, Any]] = []
+    methods = stage.params["abstentions"]
+    lacking: dict[str, list[str]] = {m["label"]: [] for m in methods}
+    for name, folder in sorted(stage.inputs["datasets"].items()):
+        samples = read_samples(name, folder)
+        if samples.n_options.all():
+            stage.count(multiple_choice_skipped=1)
+            continue
+        scored = scored_rows(stage, samples)
+        chosen = {m["label"]: fit_rows(m, samples, scored) for m in methods}
+        for label in (label for label, rows in chosen.items() if not rows.any()):
+            lacking[label].append(name)
+        for cells in _by_model(read_cells(stage, samples, tables)):
+            for method in methods:
+                if cells[0].model in method["of"] and chosen[method["label"]].any():
+                    found, made = _apply(method, cells, chosen[method["label"]], scored)
+                    rules += found
+                    parts += made
+    _check_fitted(stage, lacking, {r["method"] for r in rules})
+    whole = pa.concat_tables(parts) if parts else ABSTENTIONS.empty_table()
+    stage.count(answers=whole.num_rows, rules=len(rules), not_attained=sum(not r["attained"] for r in rules))
+    for key, table, schema in (("abstentions", whole, ABSTENTIONS), ("abstention_rules", rules, ABSTENTION_RULES)):
+        made_file = stage.scratch / f"{key}.parquet"
+        write_table(made_file, table, schema, stage.provenance)
+        stage.publish(made_file, stage.outputs[key])
+
+
+def scored_rows(stage: Stage, samples: Samples) -> Bools:
+    """The rows that metrics are over."""
+    return np.asarray(rule(stage.params, samples.name).scored(samples.name, samples.table["split"]).to_numpy(), dtype=bool)
+
+
+def fit_rows(method: dict[str, Any], samples: Samples, scored: Bools) -> Bools:
+    """The open rows that a method may choose on: the same for every model. None where there is no validation split.
+
+    Raises:
+        StageError: the scored rows cannot be halved.
+    """
+    is_open = samples.n_options == 0
+    if method["fit"] == VALIDATION:
+        return np.asarray(is_open & (np.array(samples.values("split"), dtype=object) == VALIDATION))
+    rows = np.flatnonzero(is_open & scored)
+    chosen = np.zeros(samples.n, dtype=bool)
+    if method["fit"] == "test":
+        chosen[rows] = True
+        return chosen
+    try:
+        chosen[rows] = calibration_rows(samples.groups[rows], 0.5, method["seed"], "groups")
+    except ValueError as error:
+        raise StageError(f"abstention '{method['label']}', dataset '{samples.name}': {error}") from error
+    return chosen
+
+
+def _check_fitted(stage: Stage, lacking: dict[str, list[str]], fitted: set[str]) -> None:
+    """Datasets without validation rows have no model that abstains, and are counted; a method without any is a mistake."""
+    stage.count(datasets_without_validation=sum(map(len, lacking.values())))
+    for method in stage.params["abstentions"]:
+        without = lacking[method["label"]]
+        if without and method_name(method["label"], method["fit"]) not in fitted:
+            raise StageError(
+                f"abstention '{method['label']}': no dataset has open questions of split '{VALIDATION}' to choose on "
+                f"({', '.join(without)}); make some, or choose on half of the test split with `fit: half`"
+            )
+
+
+def _by_model(cells: Iterator[Cell]) -> Iterator[list[Cell]]:
+    """All variants of one model after another."""
+    held: list[Cell] = []
+    for cell in cells:
+        if held and held[0].model != cell.model:
+            yield held
+            held = []
+        held.append(cell)
+    if held:
+        yield held
+
+
+def _answers(cell: Cell, method: dict[str, Any]) -> Answers:
+    columns = {name: cell.columns[name] for name in ("confidence", "correct", "pred_is_idk", "gt_is_idk")}
+    return Answers(**columns, group=cell.samples.groups, turned_confidence=method["confidence"])
+
+
+def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools) -> tuple[list[dict[str, Any]], list[pa.Table]]:
+    """One method on one model and dataset: its rules, and what becomes of every answer of every variant."""
+    first, samples = cells[0], cells[0].samples
+    where = f"abstention '{method['label']}', model '{first.model}', dataset '{samples.name}'"
+    clean = next((c for c in cells if c.variant == CLEAN), None)
+    if clean is None:
+        raise StageError(f"{where}: no clean variant to choose a threshold on")
+    if "pred_is_idk" not in clean.columns:
+        raise StageError(f"{where}: its open answers were not judged; add a judge to the spec")
+    plugin, function = plugins.get("abstentions", method["plugin"]), plugins.load("abstentions", method["plugin"])
+    answers = _answers(clean, method)
+    known = ~np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk, answers.gt_is_idk])).any(axis=0)
+    category = np.array([v or "" for v in samples.values("category")] if method["per"] == "category" else [ALL] * samples.n, dtype=object)
+    # on `test` the rows that were chosen on are scored all the same; that is what makes it optimistic
+    held_out = fits if method["fit"] != "test" else np.zeros(samples.n, dtype=bool)
+    applied = scored & (samples.n_options == 0) & ~held_out
+    thresholds, found = np.full(samples.n, np.nan), []
+    for part in sorted(set(category[samples.n_options == 0])):
+        inside = category == part
+        chosen = fits & inside & known
+        made: Rule = called(plugin, where, partial(function, answers.rows(chosen), **method["args"]))
+        if not isinstance(made, Rule):
+            raise wrong(plugin, where, "a Rule", made)
+        thresholds[inside] = made.threshold
+        counted = applied & inside & known
+        turned = int(answers.turned(thresholds)[counted].sum())
+        same = {"model": first.model, "dataset": samples.name, "method": method_name(method["label"], method["fit"]), "part": part}
+        threshold = None if np.isnan(made.threshold) else made.threshold
+        numbers = {"threshold": threshold, "n_fit": int(chosen.sum()), "n_abstained": turned, "n": int(counted.sum())}
+        found.append(same | numbers | {"attained": made.attained, "statement": made.statement, "fit": method["fit"]})
+    return found, [_table(cell, method, thresholds, held_out) for cell in cells]
+
+
+def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Bools) -> pa.Table:
+    """What becomes of the open answers of one cell; null where there is no confidence or no threshold to compare it with."""
+    answers = _answers(cell, method)
+    nothing = np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk])).all(axis=0)
+    rows = np.flatnonzero(~nothing & (cell.samples.n_options == 0))
+    after = answers.after(thresholds)
+    unknown = np.isnan(answers.confidence) | np.isnan(thresholds) | np.isnan(answers.pred_is_idk)
+    same = {
+        "model": cell.model,
+        "dataset": cell.samples.name,
+        "variant": cell.variant,
+        "method": method_name(method["label"], method["fit"]),
+    }
+    columns = {name: pa.array([text] * len(rows), pa.string()) for name, text in same.items()} | {
+        "sample_id": cell.samples.ids.take(pa.array(rows)),
+        "confidence": pa.array(after.confidence[rows], mask=np.isnan(after.confidence[rows])),
+        "threshold": pa.array(thresholds[rows], mask=np.isnan(thresholds[rows])),
+        "abstains": pa.array(answers.turned(thresholds)[rows], mask=unknown[rows]),
+        "is_fit": pa.array(held_out[rows]),
+    }
+    return pa.table({name: columns[name] for name in ABSTENTIONS.names}, schema=ABSTENTIONS)

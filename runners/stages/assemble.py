@@ -1,0 +1,171 @@
+"""The `assemble` stage: the recipes' pairs and the pictures they need, merged into one data set folder.
+
+What comes out is a data set like any other: `samples.parquet`, `images/`, and beside them `statistics.json` (the paper's Table 1,
+what was dropped and why), each recipe's own record under `recipes/`, and `verification.json` where people decided.
+A picture or group on two splits, a lone member, an id that comes twice and a picture that is nowhere stop it: each would
+make the test set say something that is not so.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from registry.sample import IMAGES, SAMPLES
+from runners.data.assembled_images import Pictures
+from runners.data.data_cards import DataCard, parents, write_card
+from runners.data.leakage import check_splits, near_duplicates
+from runners.data.reviews.curation import CurationError, curate
+from runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
+from runners.runtime.records import ShardWriter, read_table, write_table
+from runners.runtime.stage import Stage, StageError
+
+
+@dataclass
+class Recipe:
+    """What one recipe made."""
+
+    label: str
+    folder: Path
+    samples: pa.Table
+    record: dict[str, Any]
+    """Its recipe.json."""
+
+
+@dataclass
+class Merged:
+    """The set as it grows: its samples, and how many pairs were left out, by reason."""
+
+    samples: pa.Table
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def keep(self, wanted: pa.Array, reason: str) -> None:
+        """Leave out rows, counting the pairs that go."""
+        gone = self.samples.filter(pc.invert(wanted))
+        if gone.num_rows:
+            self.dropped[reason] += pc.count_distinct(gone["pair_id"]).as_py()
+            self.samples = self.samples.filter(wanted)
+
+    def without(self, pairs: set[str], reason: str) -> None:
+        """Leave out whole pairs."""
+        self.keep(pc.invert(pc.is_in(self.samples["pair_id"], value_set=pa.array(sorted(pairs), pa.string()))), reason)
+
+
+def run(stage: Stage) -> None:
+    """Merge, check, filter, count; publish the folder whole."""
+    folder = stage.scratch / "dataset"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    recipes = [_read(label, Path(stage.inputs["recipes"][label])) for label in stage.params["recipes"]]
+    sources = {name: Path(path) for name, path in stage.inputs["datasets"].items()}
+    merged = Merged(pa.concat_tables([r.samples for r in recipes]))
+    _check_ids(recipes)
+    check_splits([(r.label, r.samples) for r in recipes])
+    facts: dict[str, Any] = {}
+    if "reviews" in stage.inputs:
+        facts["verification"] = _curate(stage, merged, [*(r.folder for r in recipes), *sources.values()])
+    pictures = Pictures(stage, [(r.label, r.folder, list(r.record["parents"]), r.samples) for r in recipes], sources)
+    rule = stage.params["near_duplicates"]
+    hashes = pictures.hashes(set(merged.samples["image_id"].drop_null().to_pylist()))
+    _drop_broken(merged, hashes)
+    alike, twins = near_duplicates(merged.samples, {i: h for i, h in hashes.items() if h is not None}, rule["distance"])
+    if rule["drop"]:
+        merged.without(twins, "near-duplicate of another split")
+    if not merged.samples.num_rows:
+        why = ", ".join(f"{reason}: {n}" for reason, n in merged.dropped.most_common())
+        raise StageError(f"pair set {stage.params['dataset']}: no pair is left of {len(recipes)} recipes ({why or 'they made none'})")
+    write_table(folder / "samples.parquet", merged.samples, SAMPLES, stage.provenance)
+    with ShardWriter(folder / "images", IMAGES) as out:
+        out.extend(pictures.rows(set(merged.samples["image_id"].drop_null().to_pylist())))
+    made = {i for r in recipes for i in pictures.made(r.label)}
+    _write_facts(folder, recipes, merged, made, {"distance": rule["distance"], "dropped": rule["drop"], **alike}, facts)
+    stage.count(samples=merged.samples.num_rows, images=out.rows, pairs=pc.count_distinct(merged.samples["pair_id"]).as_py())
+    stage.count(**{f"dropped ({reason})": n for reason, n in sorted(merged.dropped.items())}, **{"near-duplicates": alike["pairs"]})
+    write_card(stage, _card(stage, recipes, merged), folder, stage.outputs["card"])
+    stage.publish(folder, stage.outputs["dataset"])
+
+
+def _card(stage: Stage, recipes: list[Recipe], merged: Merged) -> DataCard:
+    """What the set's card tells: pairs dropped by each recipe, then by what all of them went through."""
+    made_of, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
+    how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
+    left_out = {f"pairs, {r.label}: {reason}": n for r in recipes for reason, n in sorted(r.record["dropped"].items())}
+    left_out |= {f"pairs: {reason}": n for reason, n in sorted(merged.dropped.items())}
+    return DataCard(stage.params["dataset"], stage.key, "pairs", how, made_of, sources, left_out)
+
+
+def _read(label: str, folder: Path) -> Recipe:
+    samples = read_table(folder / "samples.parquet", SAMPLES)
+    try:
+        record = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StageError(f"{folder}/recipe.json: expected what recipe '{label}' says of itself: {error}; run `dvc repro`") from error
+    return Recipe(label, folder, samples, record)
+
+
+def _check_ids(recipes: list[Recipe]) -> None:
+    """Ids are one recipe's each, and every pair is whole."""
+    owner: dict[str, str] = {}
+    for recipe in recipes:
+        members: dict[str | None, list[bool]] = {}
+        rows = recipe.samples.select(["sample_id", "pair_id", "answerable"]).to_pylist()
+        for row in rows:
+            other = owner.setdefault(row["sample_id"], recipe.label)
+            if other != recipe.label:
+                both = f"{other} and {recipe.label}"
+                raise StageError(f"sample '{row['sample_id']}' is made by two recipes, {both}; a pair's id must hold its recipe's label")
+            members.setdefault(row["pair_id"], []).append(row["answerable"])
+        for pair, answerable in members.items():
+            if pair is None or sorted(answerable) != [False, True]:
+                said = f"{sum(answerable)} answerable and {len(answerable) - sum(answerable)} unanswerable"
+                raise StageError(f"recipe {recipe.label}: pair '{pair}' has {said} members; expected one of each")
+
+
+def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]:
+    """Filter the test split by people's decisions."""
+    try:
+        found = curate(merged.samples.to_pylist(), folders, Path(stage.inputs["reviews"]), unreviewed=stage.params["unreviewed"])
+    except CurationError as error:
+        raise StageError(str(error)) from error
+    before = merged.samples
+    merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(found.kept), pa.string())))
+    for reason, n in found.facts["units"]["dropped"].items():
+        merged.dropped[f"review: {reason}"] += n
+    return found.facts
+
+
+def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
+    """Pairs with a picture that cannot be decoded cannot be shown to a model."""
+    broken = {i for i, h in hashes.items() if h is None}
+    if broken:
+        rows = merged.samples.filter(pc.is_in(merged.samples["image_id"], value_set=pa.array(sorted(broken), pa.string())))
+        merged.without(set(rows["pair_id"].to_pylist()), "picture cannot be decoded")
+
+
+def _write_facts(folder: Path, recipes: list[Recipe], merged: Merged, made: set[str], alike: dict[str, Any], facts: dict[str, Any]) -> None:
+    (folder / "recipes").mkdir()
+    for recipe in recipes:
+        shutil.copyfile(recipe.folder / "recipe.json", folder / "recipes" / f"{recipe.folder.name}.json")
+    told = [
+        {
+            "label": r.label,
+            "recipe": r.record["recipe"],
+            "pairs": r.record["pairs"],
+            "dropped": r.record["dropped"],
+            "parents": r.record["parents"],
+            "record": f"recipes/{r.folder.name}.json",
+        }
+        for r in recipes
+    ]
+    counts = statistics(read_samples_of(folder), made)
+    whole = {**counts, "recipes": told, "dropped": dict(sorted(merged.dropped.items())), "near_duplicates": alike}
+    for name, content in ((FILE, whole), (VERIFICATION, facts.get("verification"))):
+        if content is not None:
+            (folder / name).write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,69 @@
+"""The `curate` stage: a data set without the questions that people found invalid, or in the wrong subset.
+
+What comes out is a data set like the one that went in, with `verification.json` beside it. Only rows that are scored are filtered;
+pictures that no sample names any more go, and whatever else the adapter left stays.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from registry.sample import IMAGES, SAMPLES
+from runners.data.data_cards import DataCard, parents, write_card
+from runners.data.reviews.claims import ClaimError, claims
+from runners.data.reviews.curation import CurationError, curate
+from runners.data.splits import rule
+from runners.data.statistics import VERIFICATION
+from runners.runtime.records import ShardWriter, iterate, read_table, write_table
+from runners.runtime.stage import Stage, StageError
+
+TABLES = ("samples.parquet", "images", VERIFICATION)
+"""What this stage writes itself."""
+
+
+def run(stage: Stage) -> None:
+    """Filter, count; publish the folder whole."""
+    name, source = stage.params["dataset"], Path(stage.inputs["dataset"])
+    folder = stage.scratch / "dataset"
+    shutil.rmtree(folder, ignore_errors=True)
+    samples = read_table(source / "samples.parquet", SAMPLES)
+    scored = rule(stage.params, name).scored(name, samples["split"])
+    try:
+        found = curate(
+            samples.to_pylist(),
+            [source],
+            Path(stage.inputs["reviews"]),
+            unreviewed=stage.params["unreviewed"],
+            splits=set(pc.unique(samples["split"].filter(scored)).to_pylist()),
+            claims=claims(stage.params.get("subsets", {})),
+        )
+    except (CurationError, ClaimError) as error:
+        raise StageError(f"dataset {name}: {error}") from error
+    kept = samples.filter(pc.is_in(samples["sample_id"], value_set=pa.array(sorted(found.kept), pa.string())))
+    if not kept.num_rows:
+        why = ", ".join(f"{n:,} {reason}" for reason, n in found.facts["units"]["dropped"].items())
+        raise StageError(f"dataset {name}: no question is left of {samples.num_rows:,} ({why}); review some with `qualm verify`")
+    _write(stage, source, folder, kept, found.facts)
+    for reason, n in found.facts["units"]["dropped"].items():
+        stage.count(**{f"dropped (review: {reason})": n})
+    made_of, sources = parents({name: stage.inputs["dataset"]}, [stage.inputs["card"]])
+    how = {"reviews": stage.inputs["reviews"], "unreviewed": stage.params["unreviewed"]}
+    left_out = {f"review: {reason}": n for reason, n in found.facts["units"]["dropped"].items()}
+    write_card(stage, DataCard(name, stage.key, "curated", how, made_of, sources, left_out), folder, stage.outputs["card"])
+    stage.publish(folder, stage.outputs["dataset"])
+
+
+def _write(stage: Stage, source: Path, folder: Path, kept: pa.Table, facts: dict[str, Any]) -> None:
+    shutil.copytree(source, folder, ignore=lambda at, names: [n for n in names if Path(at) == source and n in TABLES])
+    write_table(folder / "samples.parquet", kept, SAMPLES, stage.provenance)
+    needed = set(kept["image_id"].to_pylist())
+    with ShardWriter(folder / "images", IMAGES) as pictures:
+        pictures.extend(row for row in iterate(source / "images", IMAGES, batch_size=64) if row["image_id"] in needed)
+    (folder / VERIFICATION).write_text(json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    stage.count(samples=kept.num_rows, images=pictures.rows)

@@ -1,0 +1,201 @@
+"""The `data` stage: run a dataset adapter and lay its samples and pictures down as one folder of tables.
+
+The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else the adapter leaves there. Of the samples that
+`where` selects (all unless given) and `prepare` makes over, a `limit` takes a seeded share of every category; raising it only adds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Set
+from pathlib import Path
+from typing import Any
+
+from registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from registry.dvc.state import Checkout
+from registry.formats.faults import Fault
+from registry.plugins.rule import load
+from registry.preparations import PreparationContext, PreparationError
+from registry.sample import IMAGES, SAMPLES, Image, Sample
+from runners.data import skipped_rows as left_out
+from runners.data.data_cards import DataCard, write_card
+from runners.data.rows import as_row, as_sample, choose, with_provenance
+from runners.data.selection import Selection
+from runners.runtime.progress import progress
+from runners.runtime.records import ShardWriter, iterate
+from runners.runtime.stage import Stage, StageError
+
+WHOLE = 2**62
+"""Shard size of a table that stays one file."""
+
+
+def run(stage: Stage) -> None:
+    """Write the dataset and publish it as one folder."""
+    if stage.params["adapter"] is None:
+        name, card, missing = (stage.params[k] for k in ("dataset", "card", "missing"))
+        raise StageError(
+            f"dataset {name}: nothing here reads the files of the card '{card}' yet; missing: {missing}. "
+            "Write registry/adapters/NAME.py (docs/plugins.md), name it as the card's `adapter`, and compile again"
+        )
+    folder = stage.scratch / "dataset"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    source = stage.inputs.get("source")
+    selection = Selection(stage.params["dataset"], stage.params)
+    bad = Bad(stage.params.get("skip_bad", False))
+    context = AdapterContext(
+        folder,
+        stage.seed,
+        Path(source) if source else None,
+        cores(stage.settings.workers),
+        selection.selects,
+        bad.note,
+        lambda text: print(f"{stage.key}: {text}", file=sys.stderr),
+        bad.place,
+    )
+    adapter = load("datasets", stage.params["adapter"])
+    try:
+        _write(stage, folder, adapter(context, **stage.params["args"]), selection, bad)
+    except AdapterError as error:
+        raise StageError(str(error)) from error
+    left_out.report(stage.params["dataset"], bad.faults, stage)
+    if "prepare" in stage.params:
+        _prepare(stage, folder, stage.params["prepare"])
+    limit = stage.params["limit"]
+    if limit is not None and limit < stage.counters["samples"]:
+        _cut(stage, folder, limit)
+    write_card(stage, _card(stage, source), folder, stage.outputs["card"])
+    stage.publish(folder, stage.outputs["dataset"])
+
+
+def _card(stage: Stage, source: str | None) -> DataCard:
+    """What the data set's card tells."""
+    with Checkout() as checkout:
+        tracked = checkout.tracker(source) if source else None
+    parents = [{"name": source, "version": tracked[1] if tracked else None}] if source else []
+    params = {k: v for k, v in stage.params.items() if k not in ("dataset", "about") and v not in (None, {})}
+    left_out = {reason: n for reason, n in stage.counters.items() if reason not in ("samples", "images") and n}
+    return DataCard(stage.params["dataset"], stage.key, "data", params, parents, [stage.params["about"]], left_out)
+
+
+class Bad:
+    """Records that cannot be taken: the first ends the run, or with `skip` all are noted and left out."""
+
+    def __init__(self, skip: bool) -> None:
+        self.skip = skip
+        self.faults: list[Fault] = []
+        self.place: list[str] = []
+        """Where the record stands that the adapter reads, if it says so."""
+
+    def note(self, error: AdapterError) -> None:
+        if not self.skip:
+            raise error
+        self.faults.append(Fault(str(error), "bad records"))
+
+
+def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection: Selection, bad: Bad) -> None:
+    """Stream what the spec selects of an adapter's output into tables, checking what every reader relies on."""
+    images: set[str] = set()
+    needed: set[str | None] = set()
+    samples: set[str] = set()
+    name = stage.params["dataset"]
+    stage.count(samples=0, images=0)
+    with (
+        progress(stage.settings, f"{name}: samples") as advance,
+        ShardWriter(folder / "images", IMAGES) as pictures,
+        ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows,
+    ):
+        for item in made:
+            if isinstance(item, Image):
+                if item.image_id in images:
+                    raise StageError(f"dataset {name}: image '{item.image_id}' comes twice; image ids must be unique")
+                images.add(item.image_id)
+                pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
+                continue
+            if problem := problem_of(item, images, samples):
+                at = f" (at {bad.place[0]})" if bad.place else ""
+                bad.note(AdapterError(f"dataset {name}: sample '{item.sample_id}'{problem}{at}"))
+                continue
+            samples.add(item.sample_id)
+            if selection.selects(item):
+                needed.add(item.image_id)
+                rows.write(as_row(selection.marked(item)))
+                advance()
+    (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
+    (folder / ".samples").rmdir()
+    if not samples:
+        worst = f"; all {len(bad.faults):,} are bad, the first: {bad.faults[0].where}" if bad.faults else ""
+        raise StageError(
+            f"dataset {name}: adapter '{stage.params['adapter']}' gave no samples; look at its arguments: {stage.params['args']}{worst}"
+        )
+    stage.count(samples=rows.rows, images=len(images), **selection.finish(rows.rows))
+    if selection.leaves_out and images - needed:
+        _keep_images(stage, folder, needed)
+
+
+def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
+    """Rewrite the samples as a preparation makes them, and the pictures without those that are needed no more."""
+    name, table = stage.params["dataset"], folder / "samples.parquet"
+    given = [as_sample(row) for row in iterate(table, SAMPLES)]
+    prepare = load("preparations", ref["plugin"])
+    before = iter(given)
+    needed: set[str | None] = set()
+    with ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows:
+        try:
+            for sample in prepare(PreparationContext(name, stage.seed), given, **ref["args"]):
+                if not any((s.sample_id, s.image_id, s.split) == (sample.sample_id, sample.image_id, sample.split) for s in before):
+                    raise StageError(f"dataset {name}: {ref['plugin']} gave sample '{sample.sample_id}', which is none of the next ones")
+                if problem := problem_of(sample, {sample.image_id}, set()):
+                    raise StageError(f"dataset {name}: {ref['plugin']}: sample '{sample.sample_id}'{problem}")
+                needed.add(sample.image_id)
+                rows.write(as_row(sample))
+        except PreparationError as error:
+            raise StageError(str(error)) from error
+    if not rows.rows:
+        raise StageError(f"dataset {name}: {ref['plugin']} left out all of {len(given):,} samples; `qualm ls preparations {ref['plugin']}`")
+    (folder / ".samples" / "00000.parquet").replace(table)
+    (folder / ".samples").rmdir()
+    stage.counters.update(samples=rows.rows)
+    if rows.rows < len(given):
+        stage.count(left_out_by_preparation=len(given) - rows.rows)
+        _keep_images(stage, folder, needed)
+
+
+def _cut(stage: Stage, folder: Path, limit: int) -> None:
+    """Rewrite the tables with the chosen samples and the images they need, in the order they had."""
+    table = folder / "samples.parquet"
+    kept = choose(((r["sample_id"], r["category"]) for r in iterate(table, SAMPLES, ["sample_id", "category"])), limit, stage.seed)
+    needed: set[str | None] = set()
+
+    def samples() -> Iterator[Mapping[str, Any]]:
+        for row in iterate(table, SAMPLES):
+            advance()
+            if row["sample_id"] in kept:
+                needed.add(row["image_id"])
+                yield row
+
+    with (
+        progress(stage.settings, f"{stage.params['dataset']}: choosing samples", stage.counters["samples"]) as advance,
+        ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows,
+    ):
+        rows.extend(samples())
+    (folder / ".samples" / "00000.parquet").replace(table)
+    (folder / ".samples").rmdir()
+    stage.counters.update(samples=rows.rows, left_out=stage.counters["samples"] - rows.rows)
+    _keep_images(stage, folder, needed)
+
+
+def _keep_images(stage: Stage, folder: Path, needed: Set[str | None]) -> None:
+    """Rewrite the pictures without those that no sample names."""
+    with (
+        progress(stage.settings, f"{stage.params['dataset']}: keeping pictures", len(needed - {None})) as advance,
+        ShardWriter(folder / ".images", IMAGES) as pictures,
+    ):
+        for row in iterate(folder / "images", IMAGES, batch_size=64):
+            if row["image_id"] in needed:
+                pictures.write(row)
+                advance()
+    shutil.rmtree(folder / "images")
+    (folder / ".images").replace(folder / "images")
+    stage.counters["images"] = pictures.rows

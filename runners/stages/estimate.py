@@ -1,0 +1,217 @@
+"""Stage `estimate`: one uncertainty per greedy answer and estimator, from that answer and those sampled beside it.
+
+Estimators are given the answers of many models, data sets and variants at once, since those that compare texts by a model of
+inference are fast only in large batches; what they say of a row depends on that row alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from registry.plugins import rule
+from registry.plugins.column_names import CONTEXT, DRAWN, QUESTION
+from registry.plugins.columns import columns
+from registry.plugins.rule import Plugin, PluginError
+from registry.sample import GENERATIONS, GREEDY, UNCERTAINTIES
+from runners.contracts.estimators import EstimatorContext
+from runners.contracts.nli import NliError
+from runners.contracts.returned import called, numbers
+from runners.data.aligned import column, read_samples
+from runners.runtime.precision import kept
+from runners.runtime.records import read_table, write_table
+from runners.runtime.stage import Stage, StageError
+
+AT_ONCE = 50_000
+"""Greedy answers that are handed to an estimator together, more or less: whole files."""
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """One estimator of the spec."""
+
+    label: str
+    plugin: Plugin
+    columns: Mapping[str, str | None]
+    """What each positional parameter reads."""
+    args: dict[str, Any]
+
+    @property
+    def reads(self) -> list[str]:
+        return [column for column in self.columns.values() if column is not None]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The greedy answers of one model to one data set under one variant, and the draws beside them."""
+
+    model: str
+    dataset: str
+    variant: str
+    greedy: pa.Table
+    columns: dict[str, pa.ChunkedArray]
+    """By name, those that are drawn included: null where a row has fewer draws than were asked for."""
+
+
+def run(stage: Stage) -> None:
+    """Read every generations file, apply every estimator, write one table."""
+    estimators = [_estimator(ref) for ref in stage.params["estimators"]]
+    context = EstimatorContext(stage.settings, Counter())
+    parts: list[pa.Table] = []
+    try:
+        for blocks in _together(_blocks(stage, sorted({c for e in estimators for c in e.reads}))):
+            parts += _estimated(stage, estimators, context, blocks)
+    finally:
+        stage.count(**context.counters)
+    made = stage.scratch / "uncertainties.parquet"
+    whole = pa.concat_tables(parts) if parts else UNCERTAINTIES.empty_table()
+    write_table(made, whole, UNCERTAINTIES, stage.provenance)
+    stage.publish(made, stage.outputs["uncertainties"])
+
+
+def _estimator(ref: Mapping[str, Any]) -> Estimator:
+    plugin = rule.get("estimators", ref["plugin"])
+    try:
+        read = columns(plugin, ref["args"])
+    except PluginError as error:
+        raise StageError(str(error)) from error
+    known = [*GENERATIONS.names, *DRAWN, QUESTION]
+    unknown = [c for c in read.values() if c is not None and c not in known]
+    if unknown:
+        raise StageError(f"{plugin.path}: reads {', '.join(unknown)}; expected columns of GENERATIONS: {', '.join(known)}")
+    return Estimator(ref["label"], plugin, read, ref["args"])
+
+
+def _together(blocks: Iterator[Block]) -> Iterator[list[Block]]:
+    found: list[Block] = []
+    for block in blocks:
+        found.append(block)
+        if sum(b.greedy.num_rows for b in found) >= AT_ONCE:
+            yield found
+            found = []
+    if found:
+        yield found
+
+
+def _blocks(stage: Stage, reads: list[str]) -> Iterator[Block]:
+    of_greedy = [c for c in reads if c in GENERATIONS.names]
+    drawn = {c: DRAWN[c] for c in reads if c in DRAWN}
+    names = list(dict.fromkeys(["sample_id", "variant", "draw", *of_greedy, *drawn.values()]))
+    questions = _questions(stage) if QUESTION in reads else {}
+    for model, files in sorted(stage.inputs["generations"].items()):
+        for dataset, path in sorted(files.items()):
+            table = read_table(Path(path), GENERATIONS, names)
+            for variant in pc.unique(table.filter(pc.equal(table["draw"], GREEDY))["variant"]).to_pylist():
+                mine = table.filter(pc.equal(table["variant"], variant))
+                greedy = mine.filter(pc.equal(mine["draw"], GREEDY))
+                found = {c: greedy[c] for c in of_greedy}
+                if drawn:
+                    found |= _drawn(stage, greedy, mine, drawn, f"{path}, {variant}")
+                if questions:
+                    place = pc.index_in(greedy["sample_id"], value_set=questions[dataset][0])
+                    found[QUESTION] = questions[dataset][1].take(place)
+                yield Block(model, dataset, variant, greedy.select(["sample_id"]), found)
+
+
+def _questions(stage: Stage) -> dict[str, tuple[pa.Array, pa.ChunkedArray]]:
+    """Ids and questions of every data set."""
+    samples = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
+    return {name: (found.ids, found.table["question"]) for name, found in samples.items()}
+
+
+def _drawn(stage: Stage, greedy: pa.Table, table: pa.Table, drawn: Mapping[str, str], where: str) -> dict[str, pa.ChunkedArray]:
+    """Columns of draws beside the greedy rows: a list over draws 1 to N, null where a row has not all of them."""
+    n = int(stage.params["draws"])
+    rows = pc.index_in(table["sample_id"], value_set=greedy["sample_id"].combine_chunks()).to_numpy()
+    draws = table["draw"].to_numpy().astype(np.int64)
+    taken = np.flatnonzero((draws != GREEDY) & (draws <= n) & ~np.isnan(rows.astype(np.float64)))
+    place = np.full((greedy.num_rows, n), -1, dtype=np.int64)
+    place[rows[taken].astype(np.int64), draws[taken] - 1] = taken
+    if (place >= 0).sum() != len(taken):
+        raise StageError(f"{where}: a sample has the same draw twice; run the inference again")
+    some, all_ = np.any(place >= 0, axis=1), np.asarray(np.all(place >= 0, axis=1))
+    lacking = {"answers without draws": int((~some).sum()), f"answers with fewer than {n} draws": int((some & ~all_).sum())}
+    stage.count(**{name: number for name, number in lacking.items() if number})
+    return {column: _listed(table[of], place, all_) for column, of in drawn.items()}
+
+
+def _listed(values: pa.ChunkedArray, place: NDArray[np.int64], whole: NDArray[np.bool_]) -> pa.ChunkedArray:
+    """A list over the values at each row's places; null where the row is not whole or one of them is null."""
+    flat_ = values.take(pa.array(place[whole].ravel())).combine_chunks()
+    n = place.shape[1]
+    valid = np.asarray(pc.is_valid(flat_).to_numpy(zero_copy_only=False)).reshape(-1, n).all(axis=1)
+    kept = np.zeros(len(place), dtype=bool)
+    kept[whole] = valid
+    offsets = np.concatenate([[0], np.cumsum(kept * n)]).astype(np.int32)
+    items = flat_.filter(pa.array(np.repeat(valid, n)))
+    return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets), items, mask=pa.array(~kept))])
+
+
+def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
+    """The rows of UNCERTAINTIES of some blocks, by block and then by estimator."""
+    left_out = stage.params.get("left_out", {})
+    by_estimator = []
+    for estimator in estimators:
+        mine = [number for number, block in enumerate(blocks) if estimator.label not in left_out.get(block.model, ())]
+        sizes = [blocks[number].greedy.num_rows for number in mine]
+        whole = {c: _joined([blocks[number].columns[c] for number in mine]) for c in estimator.reads if mine}
+        values = _values(estimator, whole, sum(sizes), context)
+        starts = np.cumsum([0, *sizes]).tolist()
+        by_estimator.append({number: values.slice(start, size) for number, start, size in zip(mine, starts, sizes, strict=False)})
+    parts = []
+    for number, block in enumerate(blocks):
+        size = block.greedy.num_rows
+        for estimator, found in zip(estimators, by_estimator, strict=True):
+            if number not in found:
+                continue
+            own = found[number]
+            if size and any(block.columns[c].null_count == size for c in estimator.reads):
+                stage.count(**{"without what an estimator reads": size})  # draws of multiple choice, say: nobody is unscored by that
+                continue
+            stage.count(uncertainties=len(own), undefined=own.null_count)
+            parts.append(_rows(block, estimator.label, own))
+    return parts
+
+
+def _joined(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
+
+
+def _values(estimator: Estimator, columns: Mapping[str, pa.ChunkedArray], n: int, context: EstimatorContext) -> pa.Array:
+    """The estimator's value of every row, null where a column it reads is null or the value is undefined."""
+    given = np.ones(n, dtype=bool)
+    for name in columns:
+        given &= pc.is_valid(columns[name]).to_numpy()
+    values = np.full(n, np.nan)
+    if given.any():
+        chosen = pa.array(given)
+        handed = {name: column(values.filter(chosen)) for name, values in columns.items()}
+        function = rule.load("estimators", estimator.plugin.name)
+        first = [context] if estimator.plugin.reads[0] == CONTEXT else []
+        arguments = [handed[c] if c is not None else None for c in estimator.columns.values()]
+        try:
+            where = f"estimator '{estimator.label}'"
+            made = called(estimator.plugin, where, lambda: function(*first, *arguments, **estimator.args), NliError)
+            result = numbers(estimator.plugin, f"{where}, one number for each of {given.sum():,} rows", made, (int(given.sum()),))
+        except NliError as error:
+            raise StageError(f"{estimator.label}: {error}") from error
+        # The same draws in another order, or on another machine, differ in the last bits, and what is a tie (every draw the same,
+        # clean and perturbed) would pass for more uncertainty or less.
+        values[given] = [kept(value) for value in result.tolist()]
+    return pa.array(values, mask=np.isnan(values))
+
+
+def _rows(block: Block, label: str, values: pa.Array) -> pa.Table:
+    n = len(values)
+    same = {"model": block.model, "dataset": block.dataset, "variant": block.variant, "estimator": label}
+    columns = {name: pa.array([text] * n, pa.string()) for name, text in same.items()}
+    columns |= {"sample_id": block.greedy["sample_id"], "value": values}
+    return pa.table({name: columns[name] for name in UNCERTAINTIES.names}, schema=UNCERTAINTIES)

@@ -1,0 +1,212 @@
+"""The `finetune` stage: train what a recipe describes with Lightning, and publish the model and its curve.
+
+After every so many steps a checkpoint replaces the last one, so a killed run goes on from there and ends with the same
+weights as one that was never killed (same machine, same number of threads). How many devices share the work, by which
+strategy and in which micro-batches is the settings' matter: a step's batch is the spec's, whoever computes which share.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.plugins.rule import get, load
+from runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
+from runners.contracts.models import ModelError
+from runners.runtime.code_digest import engine_digest
+from runners.runtime.prefetch import ahead
+from runners.runtime.progress import Advance, progress
+from runners.runtime.settings import Settings, is_first
+from runners.runtime.stage import LOCAL, Stage, StageError, digest
+from runners.training.training_log import log_callback
+
+LEG = 100
+"""Rows of the log, in steps, where a recipe does not say."""
+_KNOWN = (
+    "You're resuming from a checkpoint that ended before the epoch",  # `_shares` knows where it is
+    "Your `IterableDataset` has `__len__` defined",
+    "Checkpoint directory .* exists and is not empty",
+    "Found .* module.s. in eval mode at the start of training",  # a frozen copy
+    "`isinstance.treespec, LeafSpec.` is deprecated",  # Lightning's own
+    "`is_gradient_checkpointing` is deprecated",  # peft's
+    "Could not find a config file in .* - will assume that the vocabulary was not modified",  # peft, of an adapter on an adapter
+    "The dataloader, train_dataloader, does not have many workers",
+)
+"""Warnings of libraries that tell a user nothing."""
+_LOADERS = 2
+"""Threads that prepare batches, where the settings leave the number open."""
+
+
+def run(stage: Stage) -> None:
+    """Train, save, publish; go on from the checkpoint that an earlier run of the very same stage left."""
+    params = stage.params
+    plugin = get("finetunes", params["plugin"])
+    context = FinetuneContext(
+        {name: Path(path) for name, path in stage.inputs.get("datasets", {}).items()},
+        stage.seed,
+        params.get("models", {}),
+        {name: Path(path) for name, path in stage.inputs.get("models", {}).items()},
+        stage,
+    )
+    work = _workplace(stage, engine_digest(plugin.module))
+    try:
+        recipe = _first_first(work / "made", lambda: load("finetunes", params["plugin"])(context, **params["args"]))
+        with progress(stage.settings, f"{params['name']}: steps", recipe.steps) as advance:
+            state = train(recipe, work, stage.settings, stage.seed, advance, LOCAL / "tensorboard" / stage.spec / stage.name)
+    except (FinetuneError, ModelError) as error:
+        raise StageError(str(error)) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise StageError(
+            f"{work}: the disk is full ({error}); make room and run again: training goes on from its last checkpoint"
+        ) from error
+    if not is_first():
+        return
+    model = work / "model"
+    shutil.rmtree(model, ignore_errors=True)
+    model.mkdir()
+    recipe.save(model, state)
+    for file in model.iterdir():
+        file.chmod(0o644)  # safetensors writes for its owner alone
+    trained = sum(p.numel() for p in recipe.module.parameters() if p.requires_grad)
+    stage.count(steps=recipe.steps, parameters=sum(p.numel() for p in recipe.module.parameters()), trained=trained)
+    stage.publish(model, stage.outputs["model"])
+    stage.publish(work / "log.csv", stage.outputs["log"])
+    shutil.rmtree(work)
+
+
+def _first_first(mark: Path, make: Callable[[], Recipe]) -> Recipe:
+    """Make the recipe in the first of several processes before the others do: what it asks a model, they find in the store."""
+    while not is_first() and not mark.exists():
+        time.sleep(0.1)
+    recipe = make()
+    if is_first():
+        mark.touch()
+    return recipe
+
+
+def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Advance, events: Path | None = None) -> Mapping[str, Any]:
+    """Run a recipe to its end, from `work`'s checkpoint where there is one, and keep `work/log.csv`.
+
+    Args:
+        recipe: what to train.
+        work: scratch folder of this training.
+        settings: devices and what else changes no result.
+        seed: of whatever the recipe did not seed.
+        advance: called after every step.
+        events: where TensorBoard looks for curves.
+
+    Returns:
+        The module's state dict, gathered from all devices.
+    """
+    import lightning as L
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    from runners.runtime.checkpoints import checkpoint_plugins
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    for message in _KNOWN:
+        warnings.filterwarnings("ignore", message)
+    L.seed_everything(seed, verbose=False)
+    devices = settings.devices * settings.nodes
+    pieces = _pieces(recipe, settings, devices)
+    log = log_callback()(recipe, work / "log.csv", advance, recipe.log_every or LEG)
+    every = settings.checkpoint_every
+    keep = ModelCheckpoint(dirpath=work / "checkpoints", filename="last", every_n_train_steps=every, enable_version_counter=False)
+    trainer = L.Trainer(
+        accelerator=settings.device,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy=settings.training_strategy,
+        precision=recipe.precision,
+        accumulate_grad_batches=pieces,
+        max_steps=recipe.steps,
+        max_epochs=-1,
+        deterministic="warn",
+        gradient_clip_val=1.0,
+        logger=_event_logger(events) if events else False,
+        log_every_n_steps=min(10, recipe.steps),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        callbacks=[log, keep],
+        plugins=checkpoint_plugins(settings.training_strategy),
+    )
+    last = work / "checkpoints" / "last.ckpt"
+    trainer.fit(recipe.module, datamodule=_shares(recipe, pieces, settings), ckpt_path=last if last.exists() else None, weights_only=True)
+    state: Mapping[str, Any] = trainer.strategy.lightning_module_state_dict()
+    state = {name: value.to("cpu") for name, value in state.items()}
+    if devices == 1:
+        recipe.module.to("cpu").eval()
+    return state
+
+
+def _pieces(recipe: Recipe, settings: Settings, devices: int) -> int:
+    """Into how many micro-batches each device divides its share."""
+    if recipe.share is None and devices > 1:
+        raise FinetuneError(f"this recipe trains on one device, but the settings say {devices}; set QUALM_DEVICES=1")
+    if recipe.share is None or not settings.micro_batch:
+        return 1
+    return math.ceil(math.ceil(recipe.batch_size / devices) / settings.micro_batch)
+
+
+def _event_logger(folder: Path) -> Any:
+    """Curves for TensorBoard, beside the other things that are local to this checkout."""
+    from lightning.pytorch.loggers import TensorBoardLogger
+
+    return TensorBoardLogger(save_dir=folder.parent, name=folder.name, version="")
+
+
+def _workplace(stage: Stage, code: str) -> Path:
+    """A scratch folder for these parameters, this data and this code; what another version left is removed."""
+    paths = [path for kind in ("datasets", "models") for path in stage.inputs.get(kind, {}).values()]
+    inputs = digest([stage.inputs, {path: _files(Path(path)) for path in paths}])
+    name = digest([stage.params, stage.seed, inputs, code])[:16]
+    if is_first():
+        for other in stage.scratch.iterdir():
+            if other.is_dir() and other.name != name:
+                shutil.rmtree(other)
+    work = stage.scratch / name
+    work.mkdir(exist_ok=True)
+    return work
+
+
+def _files(folder: Path) -> dict[str, list[int]]:
+    """Names, sizes and times of a folder's files: enough to know that a checkpoint was made with other data."""
+    return {str(p.relative_to(folder)): [p.stat().st_size, p.stat().st_mtime_ns] for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def _shares(recipe: Recipe, pieces: int, settings: Settings) -> Any:
+    """A data module that gives this device's shares of the step the trainer is at, wherever it was resumed."""
+    import lightning as L
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Shares(IterableDataset[Any]):
+        def __init__(self, trainer: Any) -> None:
+            self.trainer = trainer
+
+        def __len__(self) -> int:
+            return recipe.steps * pieces
+
+        def __iter__(self) -> Any:
+            rank, devices = self.trainer.global_rank, self.trainer.world_size
+            mine = [(s, rank * pieces + p) for s in range(self.trainer.global_step, recipe.steps) for p in range(pieces)]
+
+            share = recipe.share
+            if share is None:
+                return (recipe.batches(step) for step, _ in mine)
+            return ahead(lambda place: share(*place, devices * pieces), mine, settings.workers or _LOADERS, depth=1)
+
+    class Data(L.LightningDataModule):  # type: ignore[misc]
+        def train_dataloader(self) -> Any:
+            return DataLoader(Shares(self.trainer), batch_size=None)
+
+    return Data()

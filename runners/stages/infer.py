@@ -1,0 +1,78 @@
+"""The `infer` stage: one model answers every sample of some datasets under every variant, once. See `runners.inference.run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from registry.plugins.column_names import IN_WORDS
+from registry.plugins.rule import get, gives, load
+from registry.sample import GENERATIONS
+from runners.contracts.models import ModelContext, ModelError
+from runners.data.dataset import Dataset, read_variants, rehearse
+from runners.data.skipped_rows import report
+from runners.data.splits import rule
+from runners.inference.run import answer_tables
+from runners.runtime.records import write_table
+from runners.runtime.settings import is_first
+from runners.runtime.stage import Stage, StageError
+
+
+def run(stage: Stage) -> None:
+    """See `runners.contracts.models` for what a model is and `runners.data.dataset` for what it sees."""
+    chosen = stage.params["model"]
+    plugin = get("models", chosen["plugin"])
+    needs = frozenset(stage.params["needs"])
+    lacking = needs - gives(plugin, chosen["args"])
+    if lacking:
+        raise StageError(
+            f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"
+        )
+    datasets = [Dataset(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
+    if "option_logits" not in gives(plugin, chosen["args"]) and not stage.params.get(IN_WORDS):
+        _open_only(chosen["label"], plugin.name, datasets)
+    folder = stage.inputs.get("model")
+    context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"), stage.settings)
+    variants = read_variants(stage.params["variants"], stage.inputs.get("perturbed"))
+    rehearse(variants, datasets, stage.seed)
+    try:
+        model = load("models", plugin.name)(context, **chosen["args"])
+        if hasattr(model, "lookup"):
+            tables = [_look_up(model, dataset, stage) for dataset in datasets]
+        else:
+            tables = answer_tables(model, plugin.module, datasets, variants, needs, stage, chosen["label"], together=True)
+    except ModelError as error:
+        raise StageError(str(error)) from error
+    if not is_first():  # another process of this stage: the first one writes
+        return
+    for dataset, table in zip(datasets, tables, strict=True):
+        target = Path(stage.outputs["generations"][dataset.name])
+        made = stage.scratch / f"{dataset.name}.parquet"
+        counts = {"samples": len(dataset), "rows": table.num_rows}
+        facts = {"model": chosen["label"], "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
+        write_table(made, table, GENERATIONS, {**stage.provenance, **facts})
+        stage.publish(made, target)
+
+
+def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
+    """Refuse multiple-choice questions, which are scored by their options' logits."""
+    for dataset in datasets:
+        chosen = next((s["sample_id"] for s in dataset.samples if s["choices"]), None)
+        if chosen is not None:
+            raise StageError(
+                f"model '{label}': {plugin} with these parameters gives no option_logits, by which multiple-choice questions are scored; "
+                f"dataset {dataset.name} has some, such as sample '{chosen}' (`qualm ls models {plugin}` says what it takes; "
+                "`judges: [option_match]` reads answers in words)"
+            )
+
+
+def _look_up(model: Any, dataset: Dataset, stage: Stage) -> pa.Table:
+    table = model.lookup(dataset.name, dataset.table)
+    known = len(set(table.column("sample_id").to_pylist()))
+    stage.count(recorded=table.num_rows)
+    if known < len(dataset):
+        stage.count(**{"dropped (not recorded)": len(dataset) - known})
+    report(dataset.name, getattr(model, "left_out", ()), stage)
+    return table

@@ -1,0 +1,91 @@
+"""The `pair` stage: run one recipe and lay its pairs down as tables, with what was dropped and why.
+
+The folder holds `samples.parquet` (whole pairs only), `images/` (new pictures only; the source's own stay where they are) and
+`recipe.json` (what was made of what, how many, what was dropped by reason).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from registry.plugins.rule import get, load
+from registry.sample import IMAGES, SAMPLES, Image, Sample
+from runners.contracts.pairs import PairContext, PairError
+from runners.data.rows import as_row
+from runners.runtime.progress import progress
+from runners.runtime.records import ShardWriter, write_table
+from runners.runtime.stage import Stage, StageError
+
+
+def run(stage: Stage) -> None:
+    """Make every pair of the recipe; publish the folder whole."""
+    params = stage.params
+    plugin = get("pairs", params["plugin"])
+    datasets = {name: Path(path) for name, path in stage.inputs["datasets"].items()}
+    context = PairContext(datasets, stage.seed, params["label"], stage.settings, params["about"])
+    folder = stage.scratch / "pairs"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        samples = _write(stage, folder, load("pairs", plugin.name)(context, **params["args"]))
+    except PairError as error:
+        raise StageError(str(error)) from error
+    if not samples:
+        why = ", ".join(f"{reason}: {n}" for reason, n in context.dropped.most_common()) or "nothing was dropped either"
+        raise StageError(f"recipe {params['label']}: made no pair of {', '.join(datasets)} ({why})")
+    splits = Counter(s.split for s in samples if s.answerable)
+    recipe = {
+        "recipe": plugin.name,
+        "args": params["args"],
+        "parents": sorted(datasets),
+        "pairs": len(samples) // 2,
+        "pairs_by_split": dict(sorted(splits.items())),
+        "dropped": dict(sorted(context.dropped.items())),
+        **context.notes,
+    }
+    (folder / "recipe.json").write_text(json.dumps(recipe, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    stage.count(pairs=len(samples) // 2, **{f"dropped ({reason})": n for reason, n in sorted(context.dropped.items())})
+    stage.count(**context.counters)
+    stage.publish(folder, stage.outputs["pairs"])
+
+
+def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> list[Sample]:
+    """Stream a recipe's output into tables and hold it to what every reader relies on."""
+    images: set[str] = set()
+    ids: set[str] = set()
+    samples: list[Sample] = []
+    label = stage.params["label"]
+    with progress(stage.settings, f"{label}: pairs") as advance, ShardWriter(folder / "images", IMAGES) as pictures:
+        for item in made:
+            if isinstance(item, Image):
+                if item.image_id in images:
+                    raise StageError(f"recipe {label}: picture '{item.image_id}' comes twice; ids must be unique")
+                images.add(item.image_id)
+                pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
+                continue
+            if item.sample_id in ids:
+                raise StageError(f"recipe {label}: sample '{item.sample_id}' comes twice; ids must be unique")
+            ids.add(item.sample_id)
+            samples.append(item)
+            if not item.answerable:
+                _check_pair(label, samples)
+                advance()
+    if len(samples) % 2:
+        raise StageError(f"recipe {label}: the last pair, '{samples[-1].pair_id}', has one member; expected two")
+    write_table(folder / "samples.parquet", [as_row(s) for s in samples], SAMPLES, stage.provenance)
+    return samples
+
+
+def _check_pair(label: str, samples: list[Sample]) -> None:
+    second = samples[-1]
+    first = samples[-2] if len(samples) > 1 else None
+    if first is None or not first.answerable or first.pair_id != second.pair_id or second.pair_id is None:
+        raise StageError(f"recipe {label}: '{second.sample_id}' does not follow the answerable member of its pair")
+    if (first.split, first.group, first.category) != (second.split, second.group, second.category):
+        raise StageError(f"recipe {label}: the members of '{second.pair_id}' differ in split, group or category")
+    if not first.references or not second.references:
+        raise StageError(f"recipe {label}: pair '{second.pair_id}': a member has no answer; both need one, if only to decline")

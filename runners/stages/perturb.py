@@ -1,0 +1,158 @@
+"""The `perturb` stage: one perturbation at one strength, made of whole data sets once and written down.
+
+For perturbations that a model writes or looks for, so that every model is asked the same and nothing is paid for twice; and for any
+other that is to be kept as pictures (`materialize: true`). What it writes is a data set: `samples.parquet` with the questions as they
+then are, and `images/` with the pictures that were changed, named by their content; an unchanged picture lies in the data set itself.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+
+from registry.plugins.rule import get, load
+from registry.sample import IMAGES, SAMPLES
+from runners.contracts.generators import GeneratorError
+from runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
+from runners.contracts.returned import described, perturbed
+from runners.data.data_cards import DataCard, parents, write_card
+from runners.data.dataset import BrokenSample, Dataset
+from runners.data.rows import with_provenance
+from runners.data.scene_graphs import SceneGraphError, read_scenes
+from runners.data.splits import rule
+from runners.prompts.templates import PromptError
+from runners.runtime.prefetch import ahead
+from runners.runtime.progress import progress
+from runners.runtime.records import ShardWriter
+from runners.runtime.stage import Stage, StageError
+from runners.stages.data import WHOLE
+from runners.store.answers import pixel_digest
+
+WORDS, PICTURES = 256, 16
+"""Samples in a batch: of questions alone, and where pictures are decoded."""
+
+
+def run(stage: Stage) -> None:
+    """Perturb every sample of every data set that models are asked; publish a folder for each."""
+    chosen = stage.params
+    plugin = get("perturbations", chosen["plugin"])
+    modality = plugin.declares.get("MODALITY")
+    if modality not in MODALITIES:
+        raise StageError(f"{plugin.path}: MODALITY: expected one of {', '.join(MODALITIES)}, got {modality!r}")
+    function = partial(load("perturbations", plugin.name), **chosen["args"])
+    context = PerturbContext(stage.settings, stage.seed, chosen["variant"])
+    made: list[tuple[Path, str]] = []
+    versions, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
+    try:
+        for number, (name, folder) in enumerate(stage.inputs["datasets"].items()):
+            dataset = Dataset(name, Path(folder), rule(chosen, name))
+            target = stage.scratch / str(number)
+            shutil.rmtree(target, ignore_errors=True)
+            asks = plugin.reads[:1] == (CONTEXT,)
+            before = Counter(context.dropped)
+            applied = _Perturbing(stage, dataset, modality, function, context if asks else None).write(target)
+            left_out = {f"samples: {reason}": n for reason, n in sorted((Counter(context.dropped) - before).items())}
+            others = len(dataset.samples) - applied - sum(left_out.values())
+            left_out |= {"samples: it cannot be applied to": others} if others > 0 else {}
+            how = {key: chosen[key] for key in ("plugin", "args", "modality")}
+            card = DataCard(f"{name}, {chosen['variant']}", stage.key, "perturbed", how, versions[number : number + 1], sources, left_out)
+            write_card(stage, card, target, stage.outputs["cards"][name])
+            made.append((target, stage.outputs["perturbed"][name]))
+    except (PerturbError, GeneratorError, PromptError, SceneGraphError, BrokenSample) as error:
+        raise StageError(f"variant {chosen['variant']}: {error}") from error
+    finally:
+        stage.count(**context.counters)
+        stage.count(**{f"dropped ({reason})": n for reason, n in sorted(context.dropped.items())})
+    for path, place in made:
+        stage.publish(path, place)
+
+
+class _Perturbing:
+    """One data set on its way through a perturbation."""
+
+    def __init__(self, stage: Stage, dataset: Dataset, modality: str, function: Any, context: PerturbContext | None) -> None:
+        self.stage, self.dataset, self.modality, self.function = stage, dataset, modality, function
+        self.variant, self.file = stage.params["variant"], str(get("perturbations", stage.params["plugin"]).path)
+        self.rows: list[dict[str, Any]] = dataset.table.to_pylist()
+        if context is not None:
+            wanted = {row["image_id"] for row in self.rows} - {None}
+            scenes = cache(lambda: read_scenes(dataset.folder, wanted, drawn=False) if (dataset.folder / "scenes").is_dir() else {})
+            context = replace(context, scenes=scenes)
+        self.context = context
+        self.written: set[str] = set()
+
+    def write(self, folder: Path) -> int:
+        """The data set under the variant, a batch in memory at a time; how many samples it has."""
+        folder.mkdir(parents=True)
+        sees = self.modality != "text"
+        fit = [i for i, row in enumerate(self.rows) if not sees or row["image_id"] is not None]
+        stage, many = self.stage, PICTURES if sees else WORDS
+        stage.count(samples=len(self.rows), applied=0)
+        with (
+            progress(stage.settings, f"{self.dataset.name}: {self.variant}", len(fit)) as advance,
+            ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as samples,
+            ShardWriter(folder / "images", IMAGES, row_group=64) as pictures,
+        ):
+            for start in range(0, len(fit), many):
+                part = fit[start : start + many]
+                for row, data in self._batch(part, sees):
+                    samples.write(row)
+                    if data is not None:
+                        pictures.write({"image_id": row["image_id"], "image": {"bytes": data, "path": f"{row['image_id']}.png"}})
+                advance(len(part))
+        (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
+        (folder / ".samples").rmdir()
+        stage.count(applied=samples.rows)
+        if self.rows and not samples.rows:
+            print(
+                f"{stage.key}: {self.dataset.name}: {self.variant} could be applied to none of {len(self.rows):,} samples", file=sys.stderr
+            )
+        if not self.written:
+            shutil.rmtree(folder / "images")
+        return samples.rows
+
+    def _batch(self, part: Sequence[int], sees: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+        """Rows of the samples that it could be applied to, each with its picture's file if that is new."""
+        rows = [self.rows[i] for i in part]
+        images = list(ahead(self.dataset.image, part, self.stage.settings.workers)) if sees else [None] * len(part)
+        questions = [row["question"] for row in rows]
+        given: Any = {"image": images, "text": questions, "cross": list(zip(images, questions, strict=True))}[self.modality]
+        rngs = [generator(self.stage.seed, self.variant, row["sample_id"]) for row in rows]
+        if self.context is None:
+            made = self.function(given, rngs)
+        else:
+            data = [self.dataset.encoded(i) for i in part]
+            facts: list[dict[str, str]] = [{} for _ in part]
+            made = self.function(replace(self.context, rows=rows, pictures=data, facts=facts), given, rngs)
+            rows = [{**row, "meta": [*row["meta"], *own.items()]} for row, own in zip(rows, facts, strict=True)]
+        if not isinstance(made, list | tuple) or len(made) != len(rows):
+            raise StageError(f"{self.file}: expected a list of as many items as it was given, {len(rows):,}, got {described(made)}")
+        for row, image, before, after in zip(rows, images, given, made, strict=True):
+            item = perturbed(self.file, f"variant {self.variant}: sample '{row['sample_id']}'", self.modality, before, after)
+            if item is not None:
+                picture, question = {"image": (item, row["question"]), "text": (image, item), "cross": item}[self.modality]
+                yield self._written(row, image, picture, question)
+
+    def _written(
+        self, row: Mapping[str, Any], image: PIL.Image.Image | None, picture: PIL.Image.Image | None, question: str
+    ) -> tuple[dict[str, Any], bytes | None]:
+        """A row, and the file of its picture where that is a new one that was not written yet."""
+        if picture is None or image is None or picture is image or picture.tobytes() == image.tobytes():
+            return {**row, "question": question}, None
+        name = pixel_digest(picture)[:32]
+        found = {**row, "question": question, "image_id": name}
+        if name in self.written:
+            return found, None
+        self.written.add(name)
+        with io.BytesIO() as file:
+            picture.save(file, "PNG", compress_level=3)
+            return found, file.getvalue()

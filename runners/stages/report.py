@@ -1,0 +1,191 @@
+"""The `report` stage: one self-contained HTML page on everything a spec measured.
+
+It opens from disk with no network, holds no time and no host, and is the same bytes for the same tables. Dataset text
+on it is hostile: Jinja2 escapes all of it, and a content security policy allows no script but the page's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from runners.reporting.charts import figures
+from runners.reporting.load import Results, read_results
+from runners.reporting.made import made
+from runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
+from runners.reporting.sections.examples import examples
+from runners.reporting.sections.judging import judging
+from runners.reporting.sections.pairs import paired, pairs
+from runners.reporting.sections.perturbed import perturbed
+from runners.reporting.text import visible
+from runners.runtime.stage import Stage, StageError
+from runners.scoring import score_warnings
+
+ASSETS = [
+    "../reporting/templates/report.html",
+    "../reporting/templates/published.html",
+    "../reporting/templates/sheet.html",
+    "../reporting/templates/data.html",
+    "../reporting/templates/idk.html",
+    "../reporting/templates/filters.html",
+    "../reporting/templates/pairs.html",
+    "../reporting/templates/perturbed.html",
+    "../reporting/templates/examples.html",
+    "../reporting/templates/style.css",
+    "../reporting/templates/browse.js",
+]
+"""Files that make the page and are no Python: the compiler reads this list, and the stage depends on them."""
+
+TEMPLATES = Path(__file__).parents[1] / "reporting" / "templates"
+MOST_BYTES = 5 * 2**20
+"""A page larger than this is a bug of ours: pictures and panels are bounded well below it."""
+
+
+def run(stage: Stage) -> None:
+    """Write `results/SPEC/report.html`."""
+    page = render(read_results(stage))
+    file = stage.scratch / "report.html"
+    file.write_bytes(page)
+    stage.count(bytes=len(page))
+    stage.publish(file, stage.outputs["report"])
+
+
+def render(results: Results) -> bytes:
+    """The page. Equal inputs give equal bytes."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    style, script = ((TEMPLATES / f).read_text(encoding="utf-8") for f in ("style.css", "browse.js"))
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["visible"] = visible
+    page = environment.get_template("report.html").render(
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        **_content(results),
+    )
+    data = page.encode("utf-8")
+    if len(data) > MOST_BYTES:
+        raise StageError(f"the report has {len(data):,} bytes, expected at most {MOST_BYTES:,}; lower the report's `examples`")
+    return data
+
+
+def _policy(style: str, script: str) -> str:
+    """No network, no picture but its own and that of the run, no frames,
+    no script but ours: what a browser enforces even if escaping failed somewhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        "default-src 'none'; img-src data: 'self' file:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _content(results: Results) -> dict[str, Any]:
+    params = results.stage.params
+    wanted = int(params.get("examples", 24))
+    with_pairs = [d for d in results.datasets if paired(results, d)]
+    singles = [d for d in results.datasets if d in results.samples and d not in with_pairs]
+    each = wanted // (len(with_pairs) + len(singles) or 1)
+    tables = strategies.strategies(results)
+    drawn = studies.studies(results)
+    return {
+        "title": visible(params.get("title") or results.stage.spec, 200),
+        "description": visible(params.get("description") or "", 4000),
+        "facts": _facts(results),
+        "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
+        "notes": [visible(line, 600) for line in score_warnings.notes(results.overall.iter_rows(named=True))],
+        "datasets": [_dataset(results, name) for name in results.datasets],
+        "published": published.compare(results),
+        "studies": drawn if any(not f.missing for f in drawn) else [],
+        "taxonomy": data_sets.taxonomy(results),
+        "data_sets": data_sets.data_sets(results),
+        "strategies": tables,
+        "cost": strategies.cost(results) if tables else None,
+        "idk_figures": [*metric_study.by_category(results), *metric_study.metric_study(results)] if tables else [],
+        "judging": judging(results),
+        "perturbed": perturbed(results),
+        "pairs": pairs(results, (wanted - each * len(singles)) // 2) if with_pairs else [],
+        "examples": examples(results, wanted - each * len(with_pairs) if singles else 0, singles),
+        "made": made(results),
+        "models": [visible(m, 80) for m in results.models],
+        "libraries": _libraries(results),
+        "metrics": _metrics(results),
+    }
+
+
+def _facts(results: Results) -> list[tuple[str, str]]:
+    digest = str(results.stage.params.get("spec_sha256") or "")
+    scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
+    facts = [
+        ("Spec", results.stage.spec),
+        ("Digest", digest[:16] or "not given"),
+        ("Seed", str(results.stage.seed)),
+        ("Models", f"{len(results.models)}"),
+        ("Datasets", f"{len(results.datasets)}"),
+    ]
+    if variants := results.stage.params.get("variants"):
+        facts.append(("Perturbations", f"{len({v['plugin'] for v in variants}):,} in {len(variants):,} variants"))
+    answers = f"{results.answers.height:,}" if results.answers.height else f"up to {scored:,} each"
+    facts.append(("Clean answers" if variants else "Answers", answers))
+    if results.judge:
+        facts.append(("Judge", results.judge))
+    if results.main_setting:
+        facts.append(("Conformal", results.main_setting))
+    return [(k, visible(v, 120)) for k, v in facts]
+
+
+def _dataset(results: Results, dataset: str) -> dict[str, Any]:
+    return {
+        "name": visible(dataset, 80),
+        "id": figures.name("dataset", dataset),
+        "counts": _counts(results, dataset),
+        "parts": leaderboard.parts(results, dataset),
+        "tables": leaderboard.leaderboards(results, dataset),
+        "figures": {
+            "calibration": [figures.reliability(results, dataset), figures.risk_coverage(results, dataset)],
+            "uncertainty": [figures.set_sizes(results, dataset), figures.right_and_wrong(results, dataset)],
+            "breakdown": [*figures.slices(results, dataset), figures.variants(results, dataset)],
+        },
+    }
+
+
+def _counts(results: Results, dataset: str) -> str:
+    """`600 questions (six-option...), 420 images, 3 categories`, from the samples themselves."""
+    samples = results.samples.get(dataset)
+    if samples is None:
+        return "samples not at hand"
+    choice = int((samples["choices"].list.len().fill_null(0) > 0).sum())
+    kinds = [f"{choice:,} multiple choice"] * (choice > 0) + [f"{samples.height - choice:,} open-ended"] * (choice < samples.height)
+    parts = [f"{samples.height:,} questions ({', '.join(kinds)})"]
+    images = samples["image_id"].drop_nulls().n_unique()
+    parts.append(f"{images:,} images" if images else "text only")
+    groups = samples.filter(pl.col("group").fill_null("") != "")["group"].n_unique()
+    if groups:
+        parts.append(f"{groups:,} groups")
+    unanswerable = int((~samples["answerable"].fill_null(True)).sum())
+    if unanswerable:
+        parts.append(f"{unanswerable:,} unanswerable")
+    return " · ".join(parts)
+
+
+def _libraries(results: Results) -> list[tuple[str, str]]:
+    """Library versions out of the tables' provenance; more than one where tables come from different machines."""
+    found: dict[str, set[str]] = {}
+    for record in results.provenance:
+        versions: Mapping[str, str] = record.get("libraries", {})
+        for library, version in versions.items():
+            found.setdefault(visible(library, 40), set()).add(visible(version, 40))
+    return [(library, ", ".join(sorted(found[library]))) for library in sorted(found)]
+
+
+def _metrics(results: Results) -> list[tuple[str, str, str]]:
+    """Every metric on the page in one line: name, direction, what it is."""
+    seen = {a.plugin: a for a in results.labels.values()}
+    direction = {True: "higher is better", False: "lower is better", None: "no direction"}
+    return [(a.title, direction[a.higher_is_better], visible(a.summary, 300)) for a in seen.values()]

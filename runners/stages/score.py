@@ -1,0 +1,261 @@
+"""Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from registry.plugins.column_names import CODE_OF, GROUP_OF
+from registry.plugins.columns import field_of
+from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
+from runners.data.aligned import Samples
+from runners.data.splits import read_scored
+from runners.runtime.precision import result
+from runners.runtime.records import write_table
+from runners.runtime.stage import Stage, StageError
+from runners.scoring import paired_tests
+from runners.scoring import perturbation_tests as effects_of
+from runners.scoring.bootstrap import Bootstrap
+from runners.scoring.cells import Cell, Tables, read_cells
+from runners.scoring.curves import FIELDS, Curves
+from runners.scoring.evaluate import Metric, Slice, evaluate, intervals, read_metrics, why_absent
+from runners.studies import confidence_weighted_accuracy, perturbation
+
+ALL = "all"
+CROSS = "*"
+"""Between fields whose combinations of values are slices: `category*answerable`."""
+KEEP = 48_000_000
+"""Counts of resamples of one dataset that are kept for its next cell (384 MB); beyond, they are drawn again."""
+
+
+def run(stage: Stage) -> None:
+    """Score all cells; write the table, the metrics file and the plots' points."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):  # products this small gain nothing from threads, and lose much on a busy machine
+        _run(stage)
+
+
+def _run(stage: Stage) -> None:
+    metrics = read_metrics(stage.params["metrics"])
+    interval = stage.params["interval"]
+    datasets = [read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
+    _check_fields("slices", [part for crossed in stage.params["slices"] for part in crossed.split(CROSS)], datasets)
+    for metric in metrics:
+        _check_fields(f"metric {metric.label}", [field_of(c) for c in metric.reads if c.startswith((GROUP_OF, CODE_OF))], datasets)
+    tables, curves = Tables(stage, datasets), Curves()
+    lacking = Lacking(metrics, set(stage.inputs["generations"]))
+    study = perturbation.Study(stage.params, metrics, stage.seed) if "variants" in stage.params else None
+    rows: list[dict[str, Any]] = []
+    tests: list[dict[str, Any]] = []
+    compare = stage.params.get("compare")
+    grid: list[dict[str, Any]] = []
+    tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
+    for samples in datasets:
+        clean: dict[str, Cell] = {}
+        slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
+        for cell in read_cells(stage, samples, tables):
+            curves.add(cell)
+            lacking.add(cell)
+            if compare and cell.variant == CLEAN:
+                clean[cell.model] = cell
+            for part in slices:
+                found = evaluate(metrics, cell, part)
+                limits = intervals([measured for _, measured in found], interval["level"], part.bootstrap.groups)
+                if study and part.label == ALL:
+                    study.add(cell, part.bootstrap.groups, found, limits)
+                same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
+                for (label, measured), (low, high) in zip(found, limits, strict=True):
+                    stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
+                    if measured.why and np.isnan(measured.value):
+                        stage.count(**{f"undefined ({measured.why})": 1})
+                    numbers = {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
+                    why = (measured.why if np.isnan(measured.value) else "") or measured.why_unscored
+                    rows.append(
+                        same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None}
+                    )
+                if tested and "clean_correct" in cell.columns:
+                    counts = {label: measured.n for label, measured in found}
+                    for one in effects_of.effects(tested, cell, part, stage.params["tests"]["permutations"], stage.seed):
+                        numbers = {name: _null(getattr(one, name)) for name in ("value", "reference", "p")}
+                        grid.append(same | {"metric": one.metric, "n": counts[one.metric]} | numbers)
+        if compare:
+            tests += _compare(stage, metrics, clean, slices)
+    rows += lacking.rows()
+    _write(stage, rows, curves)
+    if compare:
+        _publish(stage, "comparisons", tests, COMPARISONS)
+    if "effects" in stage.outputs:
+        _publish(stage, "effects", _corrected_grid(grid, stage.params["tests"]["correction"], stage.params["tests"]["family"]), EFFECTS)
+        stage.count(effects=len(grid))
+    if "correlations" in stage.outputs:
+        _study(stage, rows)
+    if study:
+        study.p = {(r["model"], r["dataset"], r["variant"], r["metric"]): r["p_adjusted"] for r in grid if r["slice"] == ALL}
+        _study_perturbations(stage, study)
+
+
+class Lacking:
+    """Metrics that were asked for and have no value of any answer of a model: a row each that says why, so that none is missed."""
+
+    def __init__(self, metrics: list[Metric], models: Collection[str]) -> None:
+        """`models` are those of the spec; what abstains is told of as the model beneath."""
+        self.metrics, self.models = metrics, models
+        self.measured: set[tuple[str, str]] = set()
+        self.reasons: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        """(model, metric) -> data set -> variant and reason, of the first variant."""
+
+    def add(self, cell: Cell) -> None:
+        for metric in self.metrics if cell.model in self.models else ():
+            key = (cell.model, metric.label)
+            if cell.applies(frozenset(metric.reads)):
+                self.measured.add(key)
+            elif key not in self.measured:
+                self.reasons.setdefault(key, {}).setdefault(cell.samples.name, (cell.variant, why_absent(metric, cell)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        none = {"value": None, "low": None, "high": None, "n": 0, "n_unscored": 0}
+        return [
+            {"model": model, "dataset": dataset, "variant": variant, "slice": ALL, "metric": label, "why": why, **none}
+            for (model, label), by_dataset in self.reasons.items()
+            if (model, label) not in self.measured
+            for dataset, (variant, why) in by_dataset.items()
+        ]
+
+
+def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice]) -> list[dict[str, Any]]:
+    """Every pair of models that is asked for, on every slice of one dataset."""
+    compare, found = stage.params["compare"], []
+    level = stage.params["interval"]["level"]
+    for part in slices:
+        here: list[dict[str, Any]] = []
+        for a, b in paired_tests.pairs_of(compare, list(cells)):
+            same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
+            for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
+                numbers = {name: _null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
+                here.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
+        found += _corrected(here, compare["correction"], compare["family"])
+    stage.count(comparisons=len(found))
+    return found
+
+
+def _corrected_grid(grid: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
+    """Corrected over all models, variants and estimators of each dataset and slice."""
+    for place in dict.fromkeys((row["dataset"], row["slice"]) for row in grid):
+        _corrected([row for row in grid if (row["dataset"], row["slice"]) == place], correction, family)
+    return grid
+
+
+def _corrected(tests: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
+    """The tests of one dataset and slice, p-values corrected within each metric, or over all of them."""
+    of = [_owner(test) if family == "metric" else "" for test in tests]
+    for name in dict.fromkeys(of):
+        here = [test for test, own in zip(tests, of, strict=True) if own == name]
+        raw = [np.nan if test["p"] is None else test["p"] for test in here]
+        for test, p in zip(here, paired_tests.adjusted(raw, correction), strict=True):
+            test["p_adjusted"] = _null(p)
+    return tests
+
+
+def _owner(test: dict[str, Any]) -> str:
+    """What a p-value is corrected with: on the grid all estimators of a metric, else each label by itself."""
+    return str(test["metric"].partition("[")[0] if "variant" in test else test["metric"])
+
+
+def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
+    points = confidence_weighted_accuracy.points(rows, {m["label"]: m["plugin"] for m in stage.params["metrics"]})
+    made = stage.scratch / "metric_study.csv"
+    confidence_weighted_accuracy.write_points(points, made)
+    stage.publish(made, stage.outputs["metric_study"])
+    _publish(
+        stage, "correlations", list(confidence_weighted_accuracy.correlations(points, stage.params["interval"]["level"])), CORRELATIONS
+    )
+
+
+def _study_perturbations(stage: Stage, study: perturbation.Study) -> None:
+    for name, (rows, schema) in study.tables().items():
+        _publish(stage, name, rows, schema)
+    for name in perturbation.FIELDS:
+        made = stage.scratch / f"{name}.csv"
+        study.write(name, made)
+        stage.publish(made, stage.outputs[name])
+
+
+def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> list[Slice]:
+    """All rows, and the rows of each value of each field, with their resamples.
+
+    The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
+    differences between them can be paired.
+    """
+    parts = [(ALL, np.arange(samples.n))]
+    for field in fields:
+        parts += [(f"{field}={value}", rows) for value, rows in _crossed(samples, field.split(CROSS)).items()]
+    slices, budget = [], KEEP
+    for label, rows in parts:
+        bootstrap = Bootstrap(samples.groups[rows], times, seed, samples.name, label)
+        budget -= bootstrap.groups * times
+        bootstrap.keep = budget >= 0
+        slices.append(Slice(label, rows, bootstrap))
+    return slices
+
+
+def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
+    """Each combination of values of the fields that any row has, joined as the fields are, and its rows."""
+    found = _values(samples, fields[0])
+    for field in fields[1:]:
+        both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in found.items() for b, y in _values(samples, field).items()}
+        found = {value: rows for value, rows in both.items() if len(rows)}
+    return found
+
+
+def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
+    """Each value of a field and its rows; of categories, which are paths, also every part of the taxonomy above them.
+
+    `epistemic` comes before `epistemic/knowledge` and holds its rows.
+    """
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for i, value in enumerate(samples.values(field)):
+        if value is not None:
+            path = tuple(value.split("/")) if field == "category" else (value,)
+            for depth in range(1, len(path) + 1):
+                rows.setdefault(path[:depth], []).append(i)
+    return {"/".join(path): np.array(rows[path], dtype=np.int64) for path in sorted(rows)}
+
+
+def _check_fields(what: str, fields: list[str], datasets: list[Samples]) -> None:
+    for field in fields:
+        if field != "group" and not any(v is not None for samples in datasets for v in samples.values(field)):
+            keys = {key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()}
+            there = f"keys of their meta are: {', '.join(sorted(keys))}" if keys else "they have no meta"
+            raise StageError(f"{what}: no sample has '{field}': it is no field of samples that is filled here, and {there}")
+
+
+def _null(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _publish(stage: Stage, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    made = stage.scratch / f"{name}.parquet"
+    write_table(made, rows, schema, stage.provenance)
+    stage.publish(made, stage.outputs[name])
+
+
+def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves) -> None:
+    _publish(stage, "scores", rows, SCORES)
+    nested: dict[str, dict[str, dict[str, float]]] = {}
+    for row in rows:
+        if row["variant"] == CLEAN and row["slice"] == ALL and row["value"] is not None:
+            nested.setdefault(row["model"], {}).setdefault(row["dataset"], {})[row["metric"]] = result(row["value"])
+    made = stage.scratch / "metrics.json"
+    made.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    stage.publish(made, stage.outputs["metrics"])
+    for name in FIELDS:
+        made = stage.scratch / f"{name}.csv"
+        curves.write(name, made)
+        stage.publish(Path(made), stage.outputs[name])

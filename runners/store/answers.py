@@ -1,0 +1,276 @@
+"""The sample-level store: every answer ever computed here, found again by the content that determined it.
+
+Lost without it: everything a killed run had done, and the difference between adding one sample and computing all.
+What it must never do is return an answer to another question. So the key of each part of an answer (`runners.contracts.models.PARTS`)
+is a digest over the whole of what that part depends on, and nothing is keyed by position or name.
+
+One folder holds the parts that one model gave by one engine, as segments (`runners.store.segments`): one batch in one segment,
+one part in one row. Where a key occurs twice, the first written counts, now and ever after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from runners.contracts.models import Part
+from runners.runtime.prefetch import ahead
+from runners.store.segments import Segments
+from runners.store.sound import impossible, undefined_where_impossible, without_impossible
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+FORMAT = b"qualm parts 2\n"
+"""Written into every key: with another format, nothing is found again."""
+VALUES = pa.schema(
+    [
+        ("text", pa.string()),
+        ("tokens", pa.list_(pa.int32())),
+        ("logprobs", pa.list_(pa.float32())),
+        ("entropies", pa.list_(pa.float32())),
+        ("numbers", pa.list_(pa.float64())),
+    ]
+)
+SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
+ABOUT, USED = "about.json", "used"
+Keys = np.ndarray[Any, np.dtype[np.uint64]]
+"""One key in a row, as four words."""
+Places = np.ndarray[Any, np.dtype[np.int64]]
+
+
+_ATTEMPTS = 5
+"""At finding answers that are not where they were: a directory that others change may be listed without some of its files."""
+
+
+class LostError(Exception):
+    """Answers that were here a moment ago and are not any more."""
+
+
+def base_key(model: str, engine: str, prompt: str, pixels: str | None, question: str) -> bytes:
+    """SHA-256 over what all parts of an answer depend on.
+
+    Args:
+        model: digest of weights, config, processor and dtype.
+        engine: digest of the code that answers.
+        prompt: as rendered.
+        pixels: `pixel_digest` of the picture, None where there is none.
+        question: as the prompt has it, for the prompts that are made of it.
+    """
+    material = json.dumps([model, engine, prompt, pixels, question], separators=(",", ":"))
+    return hashlib.sha256(FORMAT + material.encode()).digest()
+
+
+def manner(part: str, decoding: Mapping[str, Any]) -> bytes:
+    """What one part depends on beside its base, as bytes: its name (`runners.contracts.models.PARTS`, or `draw K`), method, limits."""
+    return json.dumps([part, dict(decoding)], sort_keys=True, separators=(",", ":")).encode()
+
+
+def part_key(base: bytes, how: bytes, stream: int = 0) -> bytes:
+    """SHA-256 over everything that one part of an answer depends on.
+
+    Args:
+        base: see `base_key`.
+        how: see `manner`.
+        stream: what seeds a draw.
+    """
+    return hashlib.sha256(base + stream.to_bytes(16, "big") + how).digest()
+
+
+def pixel_digest(image: PIL.Image.Image) -> str:
+    """SHA-256 of a picture's mode, size and pixels: of what the model is given, not of the file it came from."""
+    total = hashlib.sha256(f"{image.mode} {image.width} {image.height}\n".encode())
+    total.update(image.tobytes())
+    return total.hexdigest()
+
+
+def segments(folder: Path, touch: bool = True) -> Segments:
+    """Those of one store, of which no impossible answer is read."""
+    return Segments(folder, SCHEMA, touch, without_impossible)
+
+
+class Store:
+    """The answers of one model by one engine. Opening reads and checks all segments, and keeps their keys in memory.
+
+    That is 40 bytes for each part; the answers themselves stay on disk, and are mapped into memory while they are taken.
+    """
+
+    def __init__(
+        self, root: Path, model: str, engine: str, about: Mapping[str, str] | None = None, stage: str = "", workers: int = 0
+    ) -> None:
+        """Open.
+
+        Args:
+            root: of all stores.
+            model: digest of weights, config, processor and dtype.
+            engine: digest of the code that answers.
+            about: what `qualm cache du` says of these answers: label and plugin of the model.
+            stage: who opens it, kept as its last use.
+            workers: threads that read; 0 = one per core.
+        """
+        self.folder = root / hashlib.sha256(f"2 {model} {engine}".encode()).hexdigest()[:32]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._segments = segments(self.folder)
+        self._workers = workers
+        self._note({"model": model, "engine": engine, **(about or {})}, stage)
+        self._open()
+
+    def __len__(self) -> int:
+        """Parts, each counted once."""
+        return self._index.count()
+
+    @property
+    def damaged(self) -> int:
+        """Segments that were found truncated or corrupt, and set aside."""
+        return self._segments.damaged
+
+    def has(self, keys: Sequence[bytes]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which of these parts are here."""
+        return self._index.find(keys) >= 0
+
+    def take(self, keys: Sequence[bytes]) -> pa.Table:
+        """These parts in this order, with the columns of `VALUES`.
+
+        Raises:
+            LostError: some are not here, or not any more.
+        """
+        for attempt in range(_ATTEMPTS):
+            if attempt:  # others may have merged what we knew into what we do not know yet
+                time.sleep(0.02 * attempt)
+                self._open()
+            places = self._index.find(keys)
+            found = None if (places < 0).any() else self._gather(places)
+            if found is not None:
+                return found
+        raise LostError(f"{self.folder}: {int((places < 0).sum())} of {len(keys)} answers are not stored (any more)")
+
+    def parts(self, keys: Sequence[bytes]) -> list[Part]:
+        """These parts in this order."""
+        return [Part(**row) for row in self.take(keys).to_pylist()]
+
+    def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
+        """Write one segment; when this returns, the parts survive a kill and a power cut.
+
+        What cannot be (`runners.store.sound`) is undefined from then on.
+        """
+        table = _table(keys, names, parts)
+        self._names.append(self._segments.write(undefined_where_impossible(table)))
+        self._mark.parent.mkdir(exist_ok=True)
+        self._mark.touch()
+        self._index.add(table["key"], len(self._names) - 1)
+
+    def refresh(self) -> None:
+        """Take note of what others have written or merged since."""
+        if self._segments.names() != sorted(self._names):
+            self._open()
+
+    def _open(self) -> None:
+        """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
+        keys: dict[str, Keys] = {}
+        while new := [name for name in self._segments.names() if name not in keys]:
+            for name, table in zip(new, ahead(self._segments.read, new, self._workers), strict=True):
+                keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
+        self._names = sorted(keys)
+        self._index = _Index([keys[name] for name in self._names])
+
+    def _gather(self, places: Places) -> pa.Table | None:
+        """The rows at these places; None if a segment is gone."""
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        segments, starts = np.unique(ordered >> 32, return_index=True)
+        pieces = [VALUES.empty_table()]
+        for segment, rows in zip(segments, np.split(ordered & 0xFFFFFFFF, starts[1:]), strict=False):
+            table = self._segments.read(self._names[segment])
+            if table is None:
+                return None
+            pieces.append(table.select(VALUES.names).take(pa.array(rows)))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
+
+    def _note(self, about: Mapping[str, str], stage: str) -> None:
+        place = self.folder / ABOUT
+        if not place.exists():
+            partial = self.folder / f".{uuid.uuid4().hex}.partial"
+            partial.write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
+            partial.replace(place)
+        self._mark = self.folder / USED / (stage.replace("/", " ") or "unknown")
+        self._mark.parent.mkdir(exist_ok=True)
+        self._mark.touch()
+
+
+def sound(name: str, part: Part) -> tuple[Part, str]:
+    """A part with what cannot be undefined, and what that is."""
+    table = _table([bytes(32)], [name], [part])
+    bad = [field for field, mask in impossible(table).items() if mask[0]]
+    if not bad:
+        return part, ""
+    names = {"logprobs": "log-probabilities", "entropies": "entropies", "numbers": "numbers"}
+    return replace(part, **dict.fromkeys(bad)), f"no {' and '.join(names[field] for field in bad)} that can be"
+
+
+def _table(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
+    columns = [list(keys), list(names), *([getattr(part, field) for part in parts] for field in VALUES.names)]
+    return pa.table([pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+class _Index:
+    """Where each key is: segment * 2**32 + row. Of equal keys the first counts."""
+
+    def __init__(self, keys: Sequence[Keys]) -> None:
+        """Of the keys of each segment, in order, as rows of four words."""
+        places = [np.arange(len(k), dtype=np.int64) + (number << 32) for number, k in enumerate(keys)]
+        every = np.concatenate([np.empty((0, 4), np.uint64), *keys])
+        order = np.argsort(every[:, 0], kind="stable")
+        self._keys, self._places = every[order], np.concatenate([np.empty(0, np.int64), *places])[order]
+        self._first = np.ascontiguousarray(self._keys[:, 0])
+        self._recent: dict[bytes, int] = {}
+
+    def add(self, keys: pa.ChunkedArray, segment: int) -> None:
+        """Of a segment that came later."""
+        for row, (key, place) in enumerate(zip(listed := keys.to_pylist(), self._sorted(listed), strict=True)):
+            if place < 0:
+                self._recent.setdefault(key, (segment << 32) + row)
+
+    def find(self, keys: Sequence[bytes]) -> Places:
+        """The place of each key, -1 where there is none."""
+        found = self._sorted(keys)
+        if self._recent:
+            for row in np.flatnonzero(found < 0).tolist():
+                found[row] = self._recent.get(keys[row], -1)
+        return found
+
+    def count(self) -> int:
+        """Distinct keys."""
+        ordered = self._keys[np.lexsort(self._keys.T)]
+        distinct = int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) + 1 if len(ordered) else 0
+        return distinct + len(self._recent)
+
+    def _sorted(self, keys: Sequence[bytes]) -> Places:
+        wanted = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 4)
+        found = np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self._first, wanted[:, 0])
+        left = np.flatnonzero(at < len(self._first))
+        while len(left):
+            left = left[self._first[at[left]] == wanted[left, 0]]
+            whole = (self._keys[at[left]] == wanted[left]).all(axis=1)
+            found[left[whole]] = self._places[at[left[whole]]]
+            left = left[~whole]  # the first word is another key's too: look at the next place
+            at[left] += 1
+            left = left[at[left] < len(self._first)]
+        return found
+
+
+def key_words(keys: pa.ChunkedArray) -> Keys:
+    """Keys as rows of four words, copied out of the mapped file."""
+    joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
+    return np.frombuffer(joined, np.uint64).reshape(-1, 4)

@@ -1,0 +1,82 @@
+"""Append-only files of checksummed lines: what costs money or hours is on disk before it is used, whatever is killed then.
+
+One text file per process, beneath one folder per kind of content; each line is the SHA-256 of the rest, a space, and the rest.
+Lines are only ever appended, so that any number of processes may write at once, and a kill or a full disk costs the last line.
+One that fails its checksum is as good as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+_DIGEST = 64
+T = TypeVar("T")
+
+
+class Lines:
+    """The lines of one folder."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        """Open; reads nothing yet.
+
+        Args:
+            folder: where; made when something is first written.
+            kind: suffix of the files, which messages call the lines by too.
+        """
+        self.folder, self.kind = folder, kind
+        self.damaged = 0
+        """Lines that were cut short or changed, and are ignored."""
+        self._file: Path | None = None
+
+    def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
+        """What is made of every whole line of every file, without checksum and newline.
+
+        Args:
+            parse: a line's content; one that it refuses (ValueError, TypeError, KeyError, AttributeError) is as good as damaged.
+        """
+        for path in sorted(self.folder.glob(f"*.{self.kind}")):
+            for line in path.read_bytes().split(b"\n"):
+                digest, body = line[:_DIGEST], line[_DIGEST + 1 :]
+                if not line:
+                    continue
+                try:
+                    if hashlib.sha256(body).hexdigest().encode() != digest:
+                        raise ValueError
+                    content = parse(body)
+                except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                    self.damaged += 1
+                else:
+                    yield content
+        if self.damaged:
+            print(f"{self.kind}: {self.folder}: {self.damaged} damaged lines are ignored; they are made again", file=sys.stderr, flush=True)
+
+    def append(self, bodies: Sequence[bytes]) -> None:
+        """Write at the end; when this returns, the lines survive a kill and a power cut.
+
+        Raises:
+            OSError: the disk is full or cannot be written; all earlier lines stay readable.
+        """
+        if not bodies:
+            return
+        text = b"".join(hashlib.sha256(body).hexdigest().encode() + b" " + body + b"\n" for body in bodies)
+        if self._file is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._file = self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex}.{self.kind}"
+        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            written = 0
+            while written < len(text):
+                written += os.write(handle, text[written:])
+            os.fsync(handle)
+        except OSError:
+            self._file = None  # what comes next must not be glued to half a line
+            raise
+        finally:
+            os.close(handle)

@@ -1,0 +1,74 @@
+"""Results that took seconds or money, kept by the content they were made from, so that a killed run goes on where it was.
+
+One file for each, named by a digest of all that the result depends on, beneath two letters of it so that no folder holds
+thousands. A file begins with the SHA-256 of the rest: one that fails its checksum is as good as absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+from runners.runtime.stage import LOCAL, StageError
+
+
+class Kept:
+    """The results of one kind. Any number of threads and processes may use it at once."""
+
+    def __init__(self, kind: str, *identity: Any, root: Path | None = None) -> None:
+        """Open.
+
+        Args:
+            kind: names the folder: `masks`, `pictures`.
+            identity: what every result depends on, as JSON: digests of model and code, settings that change content.
+            root: where; `.qualm/kept` unless given.
+        """
+        self.folder = (root or LOCAL / "kept") / kind
+        self.identity = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+
+    def key(self, *material: Any) -> str:
+        """Digest of the identity and of what one result depends on beside it, as JSON."""
+        text = json.dumps(material, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(f"{self.identity}\n{text}".encode()).hexdigest()
+
+    def get(self, key: str) -> bytes | None:
+        """What is kept under a key; None if there is nothing, or nothing whole."""
+        path = self._path(key)
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if raw[:32] != hashlib.sha256(raw[32:]).digest():
+            print(f"{path}: fails its checksum ({len(raw)} bytes); it is made again", file=sys.stderr, flush=True)
+            return None
+        return raw[32:]
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep; when this returns it survives a kill and a power cut.
+
+        Raises:
+            StageError: the disk is full or cannot be written to; what was kept before stays.
+        """
+        path = self._path(key)
+        partial = path.with_name(f".{key[:16]}.{uuid.uuid4().hex}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with partial.open("wb") as handle:
+                handle.write(hashlib.sha256(data).digest() + data)
+                handle.flush()
+                os.fsync(handle.fileno())
+            partial.replace(path)
+        except OSError as error:
+            raise StageError(f"{path}: a result cannot be kept: {error}; make room and run it again, all before it is kept") from error
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / key[2:]

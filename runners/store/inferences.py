@@ -1,0 +1,77 @@
+"""Every inference ever made here, found again by the texts it is of.
+
+A line of the journal (`runners.store.append_log`) is one batch: its keys and its logits as raw numbers, since there may be millions.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runners.store.append_log import Lines
+
+MAGIC = "qualm nli 1"
+"""In every file's place: with another format, nothing is found again."""
+_KEY = 16
+_ORDER = "<f4"
+
+
+class Inferences:
+    """The inferences of one engine. Opening reads and checks all its files."""
+
+    def __init__(self, root: Path, identity: str) -> None:
+        self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
+        self._lines = Lines(self.folder, "inferences")
+        self._rows: dict[bytes, int] = {}
+        self._blocks: list[NDArray[np.float32]] = [np.empty((0, 3), np.float32)]
+        for keys, logits in self._lines.read(_parsed) if identity else ():
+            self._add(keys, logits)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, keys: Sequence[bytes]) -> NDArray[np.float64]:
+        """(n, 3) logits of these keys, all of which are here."""
+        self._blocks = [np.concatenate(self._blocks)]
+        found: NDArray[np.float64] = self._blocks[0][[self._rows[key] for key in keys]].astype(np.float64)
+        return found
+
+    def put(self, keys: Sequence[bytes], logits: Sequence[Sequence[float]]) -> None:
+        """Append one batch; when this returns, it survives a kill and a power cut.
+
+        Raises:
+            OSError: the disk is full or cannot be written; all earlier batches stay readable.
+        """
+        block = np.asarray(logits, _ORDER).reshape(-1, 3)
+        parts = {"keys": b"".join(keys), "logits": block.tobytes()}
+        self._lines.append([json.dumps({name: base64.b64encode(raw).decode() for name, raw in parts.items()}).encode()])
+        self._add(keys, block)
+
+    def _add(self, keys: Sequence[bytes], logits: NDArray[np.float32]) -> None:
+        start = sum(map(len, self._blocks))
+        self._blocks.append(logits.astype(np.float32))
+        for row, key in enumerate(keys, start):
+            self._rows.setdefault(key, row)
+
+
+def _parsed(body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
+    """A line's keys and logits.
+
+    Raises:
+        ValueError, TypeError, KeyError: there are not as many of both, or not all are numbers.
+    """
+    entry = json.loads(body)
+    keys = base64.b64decode(entry["keys"])
+    logits = np.frombuffer(base64.b64decode(entry["logits"]), _ORDER).reshape(-1, 3)
+    if len(keys) != _KEY * len(logits) or not np.isfinite(logits).all():
+        raise ValueError
+    return [keys[i : i + _KEY] for i in range(0, len(keys), _KEY)], logits

@@ -1,0 +1,237 @@
+"""What `qualm cache` does: how big the sample-level store is and of what, and keeping it small without losing an answer.
+
+Merging keeps to one order of events, so that a kill at any moment and any number of runs and merges at the same time
+lose nothing: the merged segment is whole and on disk before what it was made of is retired, and retired files are removed
+only after those who had begun to read them have finished.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runners.store.answers import ABOUT, SCHEMA, USED, key_words, segments
+from runners.store.segments import Segments, leftovers, moment
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+BIG = 64 * 2**20
+"""Bytes of a merged segment; one of half this size is left alone."""
+MANY = 1000
+"""Segments that one folder may hold before a stage that ends merges them."""
+GRACE = 10.0
+"""Seconds for which a retired segment stays, for a reader on another machine that has it mapped."""
+BUSY = 15 * 60
+"""Seconds after its last use for which a store counts as in use: its answers are not removed."""
+DAY = 24 * 3600
+
+
+@dataclass
+class Holding:
+    """The answers of one model by one engine."""
+
+    folder: Path
+    about: dict[str, str]
+    """model and engine digests; label and plugin of the model, where known."""
+    segments: int = 0
+    bytes: int = 0
+    parts: Counter[str] = field(default_factory=Counter)
+    """How many of each kind: answer, options, draw, p_yes..., each key once."""
+    repeats: int = 0
+    """Rows that say again what an earlier row says."""
+    damaged: int = 0
+    leftover_bytes: int = 0
+    """Of damaged, retired and stale partial files."""
+    last_use: float = 0.0
+    """Seconds since the epoch."""
+    stages: list[str] = field(default_factory=list)
+    """Who used it."""
+
+    @property
+    def engine(self) -> str:
+        return self.about.get("engine", "")
+
+
+def holdings(root: Path) -> list[Holding]:
+    """Everything in the store, the last used first. Reads and checks every segment."""
+    folders = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
+    return sorted((_weigh(folder) for folder in folders), key=lambda h: -h.last_use)
+
+
+@dataclass
+class Done:
+    """What `collect` did, or would do."""
+
+    merged: int = 0
+    """Segments that went into bigger ones."""
+    into: int = 0
+    repeats: int = 0
+    """Rows that were dropped, because an earlier one has their key."""
+    leftovers: int = 0
+    """Damaged and stale partial files."""
+    removed: list[Holding] = field(default_factory=list)
+    busy: list[Holding] = field(default_factory=list)
+    """What would have been removed, were it not in use."""
+    freed: int = 0
+    """Bytes."""
+
+
+def collect(
+    root: Path, older_than: float | None = None, engines: Set[str] | None = None, dry: bool = False, grace: float | None = None
+) -> Done:
+    """Remove what nobody asks for any more, merge the rest into big segments, and tidy up.
+
+    Args:
+        root: of the stores.
+        older_than: remove answers that no run has used for so many days.
+        engines: remove answers whose engine is none of these. With `older_than` too, only what both would remove.
+        dry: change nothing, only count.
+        grace: seconds for which a retired segment stays; `GRACE` by default.
+    """
+    done, grace = Done(), GRACE if grace is None else grace
+    before = sum(map(_size, _folders(root)))
+    gained = 0
+    for holding in holdings(root):
+        if _unwanted(holding, older_than, engines):
+            if time.time() - holding.last_use < BUSY:
+                done.busy.append(holding)
+            else:
+                done.removed.append(holding)
+                gained += _size(holding.folder)
+                if not dry:
+                    shutil.rmtree(holding.folder, ignore_errors=True)
+                continue
+        gained += _merge(segments(holding.folder, touch=not dry), done, dry)
+    if done.into and not dry:
+        time.sleep(grace)
+    for folder in _folders(root):
+        for path in leftovers(folder, grace):
+            done.leftovers += path.suffix != ".retired"
+            gained += _size(path)
+            if not dry:
+                path.unlink(missing_ok=True)
+    done.freed = gained if dry else before - sum(map(_size, _folders(root)))
+    return done
+
+
+def tidy(folder: Path) -> bool:
+    """Merge one store's segments where there are very many, at once and without waiting: what a stage does as it ends.
+
+    What is merged stays on disk until the next time. Returns whether there was anything to do.
+    """
+    own = segments(folder)
+    for path in leftovers(folder, GRACE):
+        path.unlink(missing_ok=True)
+    if len(own.names()) < MANY:
+        return False
+    _merge(own, Done(), dry=False)
+    return True
+
+
+def _folders(root: Path) -> list[Path]:
+    return [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of the files of a folder; nothing for what another process has just removed."""
+    try:
+        return sum(map(_size, path.iterdir())) if path.is_dir() else path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _unwanted(holding: Holding, older_than: float | None, engines: Set[str] | None) -> bool:
+    if older_than is None and engines is None:
+        return False
+    old = older_than is None or time.time() - holding.last_use > older_than * DAY
+    return old and (engines is None or holding.engine not in engines)
+
+
+def _merge(segments: Segments, done: Done, dry: bool) -> int:
+    """Merge neighbours that are small, and drop rows that an earlier segment has; returns bytes that this saves, roughly.
+
+    A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
+    same one counts before and after.
+    """
+    firsts = _firsts(segments)
+    groups: list[list[str]] = [[]]
+    size = 0
+    for name, fresh in firsts.items():
+        weight = _size(segments.folder / name)
+        if weight >= BIG // 2 and fresh.all():
+            groups.append([])
+            size = 0
+            continue
+        if size + weight > BIG:
+            groups.append([])
+            size = 0
+        groups[-1].append(name)
+        size += weight
+    saved = 0
+    for group in groups:
+        repeats = sum(int((~firsts[name]).sum()) for name in group)
+        if len(group) > 1 or repeats:
+            saved += _merge_group(segments, group, firsts, dry)
+            done.merged += len(group)
+            done.into += 1
+            done.repeats += repeats
+    return saved
+
+
+def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
+    """Write one segment with the first rows of these, then retire them; a segment that is gone meanwhile is left out of both."""
+    tables = {name: table for name in group if (table := segments.read(name)) is not None}
+    kept = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
+    saved: int = sum(table.nbytes for table in tables.values()) - kept.nbytes
+    if not dry:
+        if kept.num_rows:
+            segments.write(kept, moment(group[0]))
+        for name in tables:
+            segments.retire(name)
+    return saved
+
+
+def _firsts(segments: Segments) -> dict[str, Mask]:
+    """Of every segment, which rows have a key that no row before them has."""
+    keys = {name: key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
+    every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
+    order = np.lexsort((np.arange(len(every)), *every.T))
+    ordered = every[order]
+    first = np.ones(len(every), bool)
+    first[order[1:]] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    ends = np.cumsum([len(k) for k in keys.values()])
+    return dict(zip(keys, np.split(first, ends[:-1]), strict=True)) if keys else {}
+
+
+def _weigh(folder: Path) -> Holding:
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        about = {}
+    found = Holding(folder, about if isinstance(about, dict) else {})
+    own = segments(folder, touch=False)
+    for name, fresh in _firsts(own).items():
+        table = own.read(name)
+        if table is None:  # merged or set aside a moment ago
+            continue
+        found.segments += 1
+        found.bytes += _size(folder / name)
+        found.last_use = max(found.last_use, int(moment(name)) / 1e9)
+        found.repeats += int((~fresh).sum())
+        found.parts.update(str(n).partition(" ")[0] for n in table["part"].filter(pa.array(fresh)).to_pylist())
+    found.damaged = own.damaged + sum(1 for _ in folder.glob("*.damaged"))
+    found.leftover_bytes = sum(map(_size, leftovers(folder, 0.0)))
+    used = folder / USED
+    for mark in sorted(used.iterdir()) if used.is_dir() else ():
+        found.stages.append(mark.name.replace(" ", "/"))
+        found.last_use = max(found.last_use, mark.stat().st_mtime)
+    return found

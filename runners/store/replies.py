@@ -1,0 +1,78 @@
+"""Every reply ever given here, found again by the content of its request.
+
+Lost without it: money, and everything a killed run had been told. What it must never do is give a reply to another request, so
+the key is a digest over all that a reply depends on. One line of JSON per reply (`runners.store.append_log`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runners.contracts.generators import Reply
+from runners.servers.protocol import is_count
+from runners.store.append_log import Lines
+
+if TYPE_CHECKING:
+    from runners.contracts.generators import Request
+
+MAGIC = "qualm replies 1"
+"""In every key and file name: with another format, nothing is found again."""
+
+
+def request_key(identity: str, request: Request) -> bytes:
+    """SHA-256 over everything that a reply depends on: generator, every turn with its pictures, limits and seed."""
+    turns = [[m.role, m.text, [hashlib.sha256(image).hexdigest() for image in m.images]] for m in request.messages]
+    material = json.dumps([MAGIC, identity, turns, request.max_new_tokens, float(request.temperature), request.seed])
+    return hashlib.sha256(material.encode()).digest()
+
+
+class Replies:
+    """The replies of one generator. Opening reads and checks all its files."""
+
+    def __init__(self, root: Path, identity: str) -> None:
+        self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
+        self._lines = Lines(self.folder, "replies")
+        self._known = dict(self._lines.read(_parsed))
+
+    @property
+    def damaged(self) -> int:
+        """Lines that were cut short or changed, and are ignored."""
+        return self._lines.damaged
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._known
+
+    def __getitem__(self, key: bytes) -> Reply:
+        return self._known[key]
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def put(self, replies: Sequence[tuple[bytes, Reply]]) -> None:
+        """Append; when this returns, the replies survive a kill and a power cut.
+
+        Raises:
+            OSError: the disk is full or cannot be written; all earlier replies stay readable.
+        """
+        self._lines.append([json.dumps({"key": key.hex(), **asdict(reply)}, ensure_ascii=True).encode() for key, reply in replies])
+        self._known.update(replies)
+
+
+def _parsed(body: bytes) -> tuple[bytes, Reply]:
+    """A line's reply.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: it is none that can be.
+    """
+    entry = json.loads(body)
+    key, reply = bytes.fromhex(entry.pop("key")), Reply(**entry)
+    counts = (reply.prompt_tokens, reply.reply_tokens)
+    if not isinstance(reply.text, str) or reply.finish not in ("stop", "length") or not all(c is None or is_count(c) for c in counts):
+        raise ValueError
+    reply.text.encode()
+    return key, reply

@@ -1,0 +1,185 @@
+"""Append-only folders of checksummed Arrow files, which any number of processes on any number of machines may share.
+
+A segment is a header with the SHA-256 of the rest, then an Arrow stream. It appears under its name by a rename after an
+fsync, its name is unique, and it is never changed afterwards; so nobody needs a lock, not even over NFS, and a process
+sees what others wrote by listing the folder again. A file that fails its checksum is as good as absent.
+
+States of a file, by its name: `.NAME.partial` (being written), `NAME.segment`, `NAME.damaged` (set aside), `NAME.retired`
+(all it held is in a merged segment; kept for a moment for those who have listed it and not yet read it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+MAGIC = b"qualm segment 2\n"
+HEAD = 128
+"""Bytes before the Arrow stream: magic, checksum, spaces. A multiple of 64, so that a mapped file's columns are aligned."""
+STALE_SECONDS = 24 * 3600
+"""Age at which a partial file can have no writer any more."""
+
+
+class Segments:
+    """The segments of one folder, in the order of their names, which is the order in which they were written."""
+
+    def __init__(
+        self, folder: Path, schema: pa.Schema, touch: bool = True, sound: Callable[[pa.Table], pa.Table] = lambda table: table
+    ) -> None:
+        """Open without reading.
+
+        Args:
+            folder: made when the first segment is written.
+            schema: of every segment.
+            touch: report damaged segments and set them aside; else only count them.
+            sound: the rows that can be; no others are read.
+        """
+        self.folder, self.schema, self._touch, self._sound = folder, schema, touch, sound
+        self._unsound: set[str] = set()
+        self.damaged = 0
+        """Segments that were found truncated or corrupt."""
+
+    def names(self) -> list[str]:
+        """Names of the segments that are there now."""
+        try:
+            return sorted(p.name for p in self.folder.iterdir() if p.suffix == ".segment")
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str) -> pa.Table | None:
+        """A segment's rows, memory-mapped, its checksum verified; None if it is gone or damaged.
+
+        A damaged one is reported and set aside, so that its answers count as never computed.
+        """
+        path = self.folder / name
+        raw = _mapped(path)
+        if raw is None:
+            raw = _mapped(path.with_suffix(".retired"))
+        if raw is None:  # merged into another, or set aside by another process
+            return None
+        fault = _fault(raw)
+        if not fault:
+            try:
+                with pa.ipc.open_stream(raw.slice(HEAD)) as reader:
+                    table = reader.read_all()
+                table.validate(full=True)
+            except (pa.ArrowException, OSError) as error:
+                fault = f"is no table ({error})"
+            else:
+                if table.schema.equals(self.schema):
+                    return self._whole(name, table)
+                fault = f"holds other columns than {', '.join(self.schema.names)}"
+        self._set_aside(path, fault)
+        return None
+
+    def _whole(self, name: str, table: pa.Table) -> pa.Table:
+        """The rows that can be, the others told of once."""
+        rows = self._sound(table)
+        if rows.num_rows < table.num_rows and name not in self._unsound and self._touch:
+            self._unsound.add(name)
+            message = f"{table.num_rows - rows.num_rows} answers hold numbers that cannot be; they count as never computed"
+            print(f"store: {self.folder / name}: {message}", file=sys.stderr, flush=True)
+        return rows
+
+    def write(self, table: pa.Table, at: str | None = None) -> str:
+        """Write rows as one segment; when this returns they survive a kill and a power cut.
+
+        Args:
+            table: of this folder's schema.
+            at: the time in the name (`moment`), for what takes the place of older segments; now by default.
+
+        Returns:
+            Its name.
+        """
+        name = f"{at or f'{time.time_ns():020d}'}-{uuid.uuid4().hex}"
+        partial = self.folder / f".{name}.partial"
+        body = pa.BufferOutputStream()
+        with pa.ipc.new_stream(body, self.schema) as writer:
+            writer.write_table(table.combine_chunks())
+        data = memoryview(body.getvalue())
+        try:
+            handle = partial.open("wb")
+        except FileNotFoundError:  # the first, or the folder was removed as unused
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle = partial.open("wb")
+        try:
+            with handle:
+                handle.write(_head(data))
+                handle.write(data)
+                handle.flush()
+                os.fsync(handle.fileno())
+            partial.replace(self.folder / f"{name}.segment")
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        _sync(self.folder)
+        return f"{name}.segment"
+
+    def retire(self, name: str) -> None:
+        """Take a segment out of the list, all of whose rows are in an earlier or a merged one."""
+        try:
+            (self.folder / name).rename(self.folder / f"{name.removesuffix('.segment')}.retired")
+        except FileNotFoundError:  # another process did
+            return
+
+    def _set_aside(self, path: Path, fault: str) -> None:
+        self.damaged += 1
+        if not self._touch:
+            return
+        print(f"store: {path}: {fault}; it is set aside and its answers are computed again", file=sys.stderr, flush=True)
+        try:
+            path.rename(path.with_suffix(".damaged"))
+        except FileNotFoundError:  # another process did
+            return
+
+
+def moment(name: str) -> str:
+    """The time in a segment's name."""
+    return name.partition("-")[0]
+
+
+def leftovers(folder: Path, retired_seconds: float) -> Iterator[Path]:
+    """Files that nobody needs: damaged ones, partial ones of killed writers, retired ones that nobody reads any more."""
+    now = time.time()
+    for path in sorted(folder.iterdir()):
+        age = {".damaged": 0.0, ".retired": retired_seconds, ".partial": float(STALE_SECONDS)}.get(path.suffix)
+        try:
+            # A rename keeps the time of writing and sets the time of change: from when on it has been retired.
+            if age is not None and now - path.stat().st_ctime >= age:
+                yield path
+        except FileNotFoundError:  # another process removed it
+            continue
+
+
+def _mapped(path: Path) -> pa.Buffer | None:
+    try:
+        return pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
+    except FileNotFoundError:
+        return None
+
+
+def _head(body: memoryview) -> bytes:
+    return (MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n").ljust(HEAD)
+
+
+def _fault(raw: pa.Buffer) -> str:
+    """What is wrong with a segment's bytes; empty if nothing is."""
+    view = memoryview(raw)
+    if len(view) < HEAD or bytes(view[: len(MAGIC)]) != MAGIC:
+        return f"does not begin as a segment does ({len(view)} bytes)"
+    return "" if bytes(view[:HEAD]) == _head(view[HEAD:]) else f"fails its checksum ({len(view)} bytes)"
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

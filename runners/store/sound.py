@@ -1,0 +1,74 @@
+"""Whether the numbers of stored answers can be: of whatever was written, by us or by somebody else, no impossible number is read.
+
+What cannot be is put away as undefined, and what is found so in a store counts as never computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from registry.formats.plausible import SLACK
+
+LEAST_LOGPROB = -9000.0
+"""What is below is a server's way to say that it does not know (OpenAI, vLLM: -9999)."""
+LARGEST_ENTROPY = 30.0
+"""Nats: the entropy over as many tokens as no vocabulary has."""
+_PROBABILITIES = ("p_yes", "p_true", "p_true_sampling")
+_DIVERGENCE = "image_divergence"
+_Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def impossible(table: pa.Table) -> Mapping[str, _Mask]:
+    """Of each column of numbers of stored parts (`runners.store.answers`), the rows that hold what cannot be."""
+    divergence, probability = _is_in(table["part"], _DIVERGENCE), _is_in(table["part"], *_PROBABILITIES)
+    least, most = (np.where(divergence, *ends) for ends in ((-SLACK, LEAST_LOGPROB), (np.inf, SLACK)))
+    low, high = (np.where(probability, *ends) for ends in ((-SLACK, -np.inf), (1 + SLACK, np.inf)))
+    none, largest = (np.full(table.num_rows, bound) for bound in (-SLACK, LARGEST_ENTROPY))
+    tokens, entropies = (_lengths(table[name]) for name in ("logprobs", "entropies"))
+    return {
+        "logprobs": _outside(table["logprobs"], least, most),
+        "entropies": _outside(table["entropies"], none, largest) | ((tokens >= 0) & (entropies >= 0) & (tokens != entropies)),
+        "numbers": _outside(table["numbers"], low, high),
+    }
+
+
+def without_impossible(table: pa.Table) -> pa.Table:
+    """The parts all of whose numbers can be."""
+    bad = np.logical_or.reduce(list(impossible(table).values()))
+    return table.filter(pa.array(~bad)) if bad.any() else table
+
+
+def undefined_where_impossible(table: pa.Table) -> pa.Table:
+    """The same parts, undefined where their numbers cannot be."""
+    for name, mask in impossible(table).items():
+        if mask.any():
+            at = table.schema.get_field_index(name)
+            table = table.set_column(at, table.schema.field(at), pc.if_else(pa.array(mask), None, table[name]))
+    return table
+
+
+def _is_in(column: pa.ChunkedArray, *words: str) -> _Mask:
+    mask: _Mask = pc.is_in(column, pa.array(words)).to_numpy()
+    return mask
+
+
+def _lengths(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+    """Of each list; -1 where there is none."""
+    lengths: np.ndarray[Any, Any] = pc.fill_null(pc.list_value_length(column), -1).to_numpy()
+    return lengths
+
+
+def _outside(column: pa.ChunkedArray, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any]) -> _Mask:
+    """Rows with a value outside of the row's bounds, or none that is finite."""
+    rows = pc.list_parent_indices(column).to_numpy()
+    values = pc.list_flatten(column).to_numpy(zero_copy_only=False)
+    with np.errstate(invalid="ignore"):
+        bad = ~np.isfinite(values) | (values < low[rows]) | (values > high[rows])
+    mask = np.zeros(len(low), bool)
+    mask[rows[bad]] = True
+    return mask

@@ -1,0 +1,122 @@
+"""Which modality is to blame for a sample's uncertainty: image, text, or the match of the two.
+
+A simple rule, stated here and nowhere else. For one model and one estimator:
+
+1. d = u_perturbed - u_clean, of every sample under every perturbation.
+2. z = (d - mean of d) / deviation of d, under each perturbation over all samples of the data set (of all labelled subsets together,
+   since a subset of one modality has nothing to stand out from): a strong perturbation moves everything and would else be blamed
+   for everything; a z says how much more than usual this sample moved.
+3. A modality's z is the mean over its perturbations.
+4. The modality of the largest z is to blame, if it leads the next by at least MARGIN; else the sample is undecided.
+
+It needs perturbations of two modalities. It is relative: it always finds some modality more to blame than others, even in a
+sample that is certain, and it can be no better than the perturbations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry import CLEAN, MODALITIES
+from runners.data.aligned import Floats, Samples
+from runners.runtime.precision import result
+from runners.scoring.bootstrap import Bootstrap
+
+UNDECIDED = "undecided"
+NOT_UNCERTAIN = CLEAN
+"""A label that says of a sample that it is uncertain in no modality: shown, but no attribution of it is right or wrong."""
+MARGIN = 0.25
+"""In standard deviations of change."""
+SLACK = 1e-9
+
+
+def standardised(change: Floats) -> Floats:
+    """(d - mean) / population standard deviation over the finite entries; NaN elsewhere, and all NaN where nothing varies.
+
+    >>> standardised(np.array([1.0, 3.0, np.nan])).tolist()
+    [-1.0, 1.0, nan]
+    """
+    finite = np.isfinite(change)
+    spread = change[finite].std() if finite.any() else 0.0
+    if not spread > SLACK * max(1e-300, float(np.abs(change[finite]).max(initial=0.0))):
+        return np.full(len(change), np.nan)
+    found: Floats = np.where(finite, (np.where(finite, change, 0.0) - change[finite].mean()) / spread, np.nan)
+    return found
+
+
+def by_modality(changes: Mapping[str, Floats], modality: Mapping[str, str]) -> dict[str, Floats]:
+    """Mean standardised change of each sample under the perturbations of each modality, over those that it has.
+
+    Args:
+        changes: variant -> (n,) change of uncertainty, NaN where a sample lacks one.
+        modality: variant -> image, text or cross.
+    """
+    n = len(next(iter(changes.values()), np.empty(0)))
+    found = {}
+    for name in MODALITIES:
+        of = np.stack([standardised(d) for v, d in changes.items() if modality[v] == name] or [np.full(n, np.nan)])
+        known = ~np.isnan(of)
+        with np.errstate(invalid="ignore"):
+            found[name] = np.where(known.any(axis=0), np.where(known, of, 0.0).sum(axis=0) / known.sum(axis=0), np.nan)
+    return found
+
+
+def blamed(moved: Mapping[str, Floats], margin: float = MARGIN) -> list[str | None]:
+    """The modality to blame for each sample; None where fewer than two modalities have a value."""
+    table = np.stack([moved[name] for name in MODALITIES], axis=1)
+    found: list[str | None] = []
+    for row in table:
+        order = sorted((i for i in range(len(row)) if not np.isnan(row[i])), key=lambda i: -row[i])
+        if len(order) < 2:
+            found.append(None)
+        else:
+            found.append(MODALITIES[order[0]] if row[order[0]] - row[order[1]] >= margin else UNDECIDED)
+    return found
+
+
+def labels(samples: Samples, of_dataset: str | None = None) -> list[str | None]:
+    """Which modality each sample is known to be uncertain in: image, text, cross, or clean for none.
+
+    By what the spec selects (`where: image`, where the card has a subset of that name), else by `meta.modality`, else by a
+    part of the category; None where nothing says so.
+    """
+    known = {*MODALITIES, NOT_UNCERTAIN}
+    if of_dataset in known:
+        return [of_dataset] * samples.n
+    said = samples.values("modality")
+    parts = [next((p for p in (c or "").split("/") if p in known), None) for c in samples.values("category")]
+    return [m if m in known else c for m, c in zip(said, parts, strict=True)]
+
+
+def accuracy(
+    truth: Sequence[str | None], found: Sequence[str | None], groups: NDArray[Any], times: int, level: float, seed: int, *names: str
+) -> dict[str, Any]:
+    """How often the modality that is blamed is the one that the label names.
+
+    Returns:
+        `n` labelled samples with an attribution (`clean` ones are not among them), `n_undecided` of them, `accuracy` (higher is
+        better; undecided counts as wrong) with its percentile interval over resamples of groups, `accuracy_decided` over those
+        decided, and `floor`: the accuracy of always naming the most frequent label. Null where n is 0.
+    """
+    rows = [i for i, (t, f) in enumerate(zip(truth, found, strict=True)) if t in MODALITIES and f is not None]
+    kept = [truth[i] for i in rows]
+    n, undecided = len(rows), sum(found[i] == UNDECIDED for i in rows)
+    if not n:
+        return {"n": 0, "n_undecided": 0, **dict.fromkeys(("accuracy", "low", "high", "accuracy_decided", "floor"))}
+    right = np.array([truth[i] == found[i] for i in rows], dtype=np.float64)
+    bootstrap = Bootstrap(groups[rows], times, seed, "blame", *names)
+    drawn = [(block @ right) / (block @ np.ones(n)) for block in bootstrap.blocks()]
+    low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2]) if bootstrap.groups > 1 and drawn else (None, None)
+    return {
+        "n": n,
+        "n_undecided": undecided,
+        "accuracy": float(right.mean()),
+        "low": None if low is None else result(low),
+        "high": None if high is None else result(high),
+        "accuracy_decided": float(right.sum() / (n - undecided)) if n > undecided else None,
+        "floor": max(kept.count(m) for m in MODALITIES) / n,
+    }

@@ -1,0 +1,129 @@
+"""How far a judge can be trusted: what it says of answers that people have judged.
+
+The two numbers of CertainlyUncertain's appendix (Khyathi Raghavi Chandu, Linjie Li et al., 2025; Tables 8 and 9): how often the judge
+is right about refusals, and Kendall's rank correlation between its ratings and people's.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from registry.formats.textfiles import TextFileError, read_text
+from runners.contracts.judges import Judgement
+from runners.runtime.settings import Settings
+from runners.scoring.apply_judge import Answered, judge
+
+FILE = "labels.csv"
+COLUMNS = ("question", "reference", "prediction", "is_refusal", "rating")
+RATINGS = {"": None, "0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
+
+
+class LabelError(Exception):
+    """A file of labels that cannot be read. The message says which line, what was expected, what came."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One answer, and what people said of it."""
+
+    answer: Answered
+    is_refusal: bool
+    rating: float | None
+    """0, 0.5 or 1; None where nobody rated it."""
+
+
+def read_labels(path: Path) -> list[Labelled]:
+    """The labelled answers of a CSV file, or of `labels.csv` in a folder.
+
+    Columns: `question`; `reference` (several separated by `|`; empty where declining is right); `prediction`; `is_refusal` (0 or 1);
+    `rating` (0, 0.5, 1, or empty). Others are left alone.
+
+    Raises:
+        LabelError: a column is missing, or a value is none of these.
+    """
+    file = path / FILE if path.is_dir() else path
+    try:
+        reader = csv.DictReader(io.StringIO(read_text(file, 256 << 20), newline=""))
+        missing = [c for c in COLUMNS if c not in (reader.fieldnames or ())]
+        if missing:
+            raise LabelError(f"{file}: expected the columns {', '.join(COLUMNS)}; missing {', '.join(missing)}")
+        found = [_label(file, reader.line_num, row) for row in reader]
+    except (TextFileError, csv.Error) as error:
+        raise LabelError(f"{file}: expected a CSV file of labelled answers: {error}") from error
+    if not found:
+        raise LabelError(f"{file}: expected labelled answers, found none")
+    return found
+
+
+def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled:
+    text = {name: (row[name] or "").strip() for name in COLUMNS}
+    if text["is_refusal"] not in ("0", "1"):
+        raise LabelError(f"{file}:{line}: is_refusal: expected 0 or 1, got {text['is_refusal']!r}")
+    if text["rating"] not in RATINGS:
+        raise LabelError(f"{file}:{line}: rating: expected 0, 0.5, 1 or nothing, got {text['rating']!r}")
+    references = tuple(r.strip() for r in text["reference"].split("|") if r.strip())
+    answer = Answered(text["question"], references, text["prediction"])
+    return Labelled(answer, text["is_refusal"] == "1", RATINGS[text["rating"]])
+
+
+def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """What people and a judge agree in.
+
+    Returns:
+        `n` labelled answers; `unread`: replies that could not be read. `refusals`: `n` answers of which the judge said whether they
+        decline, `accuracy` (share told right, higher is better) with its 95% Wilson interval `low`..`high`, `missed` refusals and
+        `imagined` ones. `ratings`: `n` answers that both rated, Kendall's `tau_b` (ties counted, -1..1, higher is better) with its
+        two-sided `p`, and `equal`, the share rated alike. None where a number is undefined, as tau is for constant ratings.
+    """
+    from scipy.stats import binomtest, kendalltau
+
+    told = [(label.is_refusal, one.pred_is_idk) for label, one in zip(labels, judgements, strict=True) if one.pred_is_idk is not None]
+    right = sum(a == b for a, b in told)
+    interval = binomtest(right, len(told)).proportion_ci(method="wilson") if told else None
+    rated = [
+        (label.rating, one.rating)
+        for label, one in zip(labels, judgements, strict=True)
+        if label.rating is not None and one.rating is not None
+    ]
+    people, machine = ([r[k] for r in rated] for k in (0, 1))
+    tau = kendalltau(people, machine, variant="b") if len(set(people)) > 1 and len(set(machine)) > 1 else None
+    return {
+        "n": len(labels),
+        "unread": sum(not one.parse_ok for one in judgements),
+        "refusals": {
+            "n": len(told),
+            "accuracy": right / len(told) if told else None,
+            "low": _rounded(interval.low) if interval else None,
+            "high": _rounded(interval.high) if interval else None,
+            "missed": sum(a and not b for a, b in told),
+            "imagined": sum(b and not a for a, b in told),
+        },
+        "ratings": {
+            "n": len(rated),
+            "tau_b": _rounded(tau.statistic) if tau else None,
+            "p": _rounded(tau.pvalue, 30) if tau else None,
+            "equal": sum(a == b for a, b in rated) / len(rated) if rated else None,
+        },
+    }
+
+
+def _rounded(value: Any, digits: int = 12) -> float:
+    return round(float(value), digits)
+
+
+def all_judges(
+    refs: Sequence[Mapping[str, Any]], labels: Sequence[Labelled], settings: Settings, counters: Counter[str]
+) -> dict[str, dict[str, Any]]:
+    """The reliability of every judge of a spec, by its label.
+
+    Raises:
+        JudgeError: a judge fails.
+    """
+    answers = [label.answer for label in labels]
+    return {ref["label"]: reliability(labels, judge(ref, answers, settings, counters)) for ref in refs}

@@ -1,0 +1,81 @@
+"""Do estimators keep their order from one model or data set to the next? Kendall's tau-b of two rankings, with an interval.
+
+If they do not, "the best estimator" is a statement about one model on one data set and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from runners.data.aligned import Floats
+from runners.runtime.precision import result
+
+FEWEST = 3
+"""Estimators below which two rankings say next to nothing."""
+ENOUGH = 0.5
+"""Share of resamples that must have a value for there to be an interval."""
+
+Place = tuple[str, str, str]
+"""(metric, model, dataset): what the estimators are ranked by, and where."""
+
+
+def tau_b(a: Floats, b: Floats) -> Floats:
+    """Kendall's tau-b of each row of `a` with the same row of `b`.
+
+    (concordant - discordant pairs) / sqrt(pairs untied in a * pairs untied in b), in [-1, 1]: 1 = the same order, 0 = none in
+    common, -1 = the reverse. NaN where a row lacks a value or is all ties. (Kendall, 1945)
+
+    Args:
+        a: (B, E) values of E estimators.
+        b: (B, E) likewise.
+
+    >>> tau_b(np.array([[1.0, 2, 3]]), np.array([[1.0, 3, 2]])).round(3).tolist()
+    [0.333]
+    """
+    pairs = np.array(list(combinations(range(a.shape[1]), 2)), dtype=np.int64).reshape(-1, 2)
+    one, other = (np.sign(x[:, pairs[:, 0]] - x[:, pairs[:, 1]]) for x in (a, b))
+    untied = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = np.where(untied > 0, (one * other).sum(axis=1) / untied, np.nan)
+    return found
+
+
+def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Iterator[dict[str, Any]]:
+    """Tau-b for every two places that share a metric, and for every two metrics of one model on one data set.
+
+    The interval is the percentile interval over resamples of the questions: resample b of one place is set against resample b
+    of the other. On one data set these are the same draws, so what models share cancels out.
+
+    Args:
+        tables: per place, per estimator: (1 + B,), its value and its value in every resample; higher is better for every metric.
+        level: of the interval.
+
+    Returns:
+        rows of RANK_STABILITY; `tau_b` null where fewer than three estimators have both values, or one ranking is all ties.
+    """
+    for first, second in combinations(tables, 2):
+        if first[0] != second[0] and first[1:] != second[1:]:
+            continue
+        a, b = tables[first], tables[second]
+        shared = [e for e in a if e in b and np.isfinite(a[e][0]) and np.isfinite(b[e][0])]
+        names = ("metric_a", "model_a", "dataset_a", "metric_b", "model_b", "dataset_b")
+        row: dict[str, Any] = dict(zip(names, (*first, *second), strict=True)) | {"n_estimators": len(shared)}
+        yield row | dict(zip(("tau_b", "low", "high"), _tau(a, b, shared, level), strict=True))
+
+
+def _tau(a: Mapping[str, Floats], b: Mapping[str, Floats], shared: Sequence[str], level: float) -> tuple[float | None, ...]:
+    if len(shared) < FEWEST:
+        return None, None, None
+    times = min(len(of[e]) for of in (a, b) for e in shared)
+    found = tau_b(*(np.stack([of[e][:times] for e in shared], axis=1) for of in (a, b)))
+    if np.isnan(found[0]):
+        return None, None, None
+    drawn = found[1:][~np.isnan(found[1:])]
+    if not len(drawn) or len(drawn) < ENOUGH * (times - 1):
+        return float(found[0]), None, None
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return float(found[0]), result(low), result(high)

@@ -1,0 +1,76 @@
+"""What a model is examined with: questions about pictures of several shapes, the user's own or made-up scenes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runners.runtime.stage import StageError
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+SHAPES = ((224, 224), (336, 224), (224, 300))
+"""Width and height of the scenes: square, broad, high, since a model may cut or shrink each its own way."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question, with options for where it is to be multiple choice."""
+
+    question: str
+    image: PIL.Image.Image | None
+    pixels: str = ""
+    stream: int = 0
+    choices: tuple[str, ...] = ("yes", "no", "I don't know")
+
+
+def scene_cases(n: int = 5) -> list[Case]:
+    """Questions about made-up scenes; the first and the last two are about one picture."""
+    import PIL.Image
+    import PIL.ImageOps
+
+    from registry.scenes.questions import KINDS, ask_any
+    from registry.scenes.render import render
+    from registry.scenes.world import make_scene, stream
+
+    cases = []
+    for i in range(n):
+        number = 0 if i >= n - 2 else i
+        scene = make_scene(7, "hard", "test", number)
+        question = ask_any(stream(7, i), scene, [*KINDS[i:], *KINDS[:i]])
+        shown = PIL.ImageOps.pad(PIL.Image.fromarray(render(scene)), SHAPES[number % len(SHAPES)], color=(128, 128, 128))
+        text = "How many things are there?" if question is None else question.text
+        cases.append(_case(text, shown, i))
+    return cases
+
+
+def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
+    """The first questions of a built data set that have pictures, and one more about the first picture.
+
+    Raises:
+        StageError: it has none.
+    """
+    from runners.data.dataset import Dataset
+
+    dataset = Dataset(folder.name, folder)
+    cases: list[Case] = []
+    for row, sample in enumerate(dataset.samples):
+        image = dataset.image(row)
+        if image is not None:
+            cases.append(_case(sample["question"], image, row, tuple(sample["choices"] or ())))
+        if len(cases) == n - 1:
+            break
+    if not cases:
+        raise StageError(f"{folder}: has no sample with a picture to examine a model with")
+    first = cases[0].image
+    assert first is not None
+    return [*cases, _case("What else is there to see?", first, len(cases))]
+
+
+def _case(question: str, image: PIL.Image.Image, number: int, choices: tuple[str, ...] = ()) -> Case:
+    digest = hashlib.sha256(image.tobytes() + repr(image.size).encode()).hexdigest()
+    stream = int.from_bytes(hashlib.sha256(f"doctor {number}".encode()).digest()[:16], "big")
+    return Case(question, image, digest, stream, *([choices] if choices else []))

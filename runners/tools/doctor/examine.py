@@ -1,0 +1,21 @@
+"""All checks of `qualm doctor model`, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from runners.tools.doctor.patient import Check, Finding, Patient, attempt
+
+
+def checks() -> dict[str, Check]:
+    """All checks by name, in the order in which they are made: those of words first, then those of numbers."""
+    from runners.tools.doctor import numbers, words
+
+    return {**words.CHECKS, **numbers.CHECKS}
+
+
+def examine(patient: Patient, names: Sequence[str] | None = None) -> Iterator[Finding]:
+    """Findings one after the other, each as soon as it is made."""
+    for name, check in checks().items():
+        if names is None or name in names:
+            yield attempt(name, check, patient)

@@ -1,0 +1,306 @@
+"""Checks of what a model computes: each number of the engine against a plain forward pass, and what must not change any number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
+from runners.prompts.question import messages, p_true, p_true_sampling, verbalisation, verification
+from runners.tools.doctor.patient import DRAWS, Check, Finding, Patient, judge
+
+if TYPE_CHECKING:
+    import torch
+
+SEES = 1e-3
+"""Nats by which another picture must change the next token's log-probabilities for a model to be said to look at it."""
+
+
+_PRIORS = (("without_image", False, True), ("without_question", True, False), ("without_both", False, False))
+"""Each prior, whether its prompt has the picture, and whether it has the question."""
+
+
+def finite(patient: Patient) -> Finding:
+    """Logits are numbers at this dtype, for prompts with and without room to overflow."""
+    case = patient.cases[0]
+    logits = patient.plain.logits(patient.request(case).prompt, case.image)
+    bad = int((~logits.isfinite()).sum())
+    largest = float(logits.abs().nan_to_num(0).max())
+    if bad:
+        what = f"{bad} of {logits.numel()} logits are not numbers at {patient.model.dtype}"
+        return Finding("finite", "fail", what, "none", "load it as bfloat16 or float32")
+    return Finding("finite", "ok", f"all {logits.numel()} logits are numbers at {patient.model.dtype}, the largest {largest:.3g}", "all")
+
+
+def picture_matters(patient: Patient) -> Finding:
+    """Another picture of the same size, its negative upside down, changes what comes next."""
+    import PIL.ImageOps
+
+    case, image = next((c, c.image) for c in patient.cases if c.image is not None)
+    prompt = patient.request(case).prompt
+    other = PIL.ImageOps.flip(PIL.ImageOps.invert(image))
+    change = _apart(patient.plain.logits(prompt, image), patient.plain.logits(prompt, other))
+    if change < SEES:
+        return Finding(
+            "picture matters", "fail", f"another picture changes log-probabilities by {change:.2g} nats at most", f"> {SEES:g} nats",
+            "the picture does not reach the language model: its projector's weights are absent or zero, or the prompt has no place for it",
+        )  # fmt: skip
+    what = f"another picture changes log-probabilities by up to {change:.2g} nats"
+    return Finding("picture matters", "ok", what, f"> {SEES:g} nats", numbers={"change": change})
+
+
+def padding(patient: Patient) -> Finding:
+    """A prompt to the left of which there is padding has the logits it has alone."""
+    import torch
+
+    requests = patient.requests()
+    together = patient.plain.inputs([r.prompt for r in requests], [r.image for r in requests if r.image is not None])
+    with torch.inference_mode():
+        rows = patient.model.network.read(together).logits.double()
+    alone = [patient.plain.logits(r.prompt, r.image)[0] for r in requests]
+    worst = max(_apart(a, b) for a, b in zip(rows, alone, strict=True))
+    return judge(
+        "padding", worst, patient.limits, "log-probabilities after a padded prompt",
+        "padding is not masked, or positions are counted from it; use batch_size 1 and report the port",
+    )  # fmt: skip
+
+
+def continuation(patient: Patient) -> Finding:
+    """A prompt read in two parts, through the cache, has the logits of one read whole."""
+    import torch
+
+    worst = 0.0
+    for case in patient.cases[:3]:
+        request = patient.request(case)
+        inputs = patient.plain.inputs([request.prompt], None if case.image is None else [case.image])
+        ids = inputs["input_ids"][0].tolist()
+        tail = max(1, min(4, _text_after_picture(patient, ids) - 1))
+        shape = inputs["input_ids"].shape
+        head = {n: v[:, :-tail] if isinstance(v, torch.Tensor) and v.shape == shape else v for n, v in inputs.items()}
+        with torch.inference_mode():
+            rows, _ = patient.model.network.read(head).extend([ids[-tail:]], [len(ids) - tail])
+        worst = max(worst, _apart(rows.logits[0].double(), patient.plain.logits(request.prompt, case.image)[0]))
+    if worst <= patient.limits[0]:
+        return judge("continuation", worst, patient.limits, "log-probabilities after a prompt read in two parts", "")
+    return Finding(
+        "continuation", "warn", f"a prompt read in two parts has log-probabilities {worst:.2g} nats from one read whole",
+        f"{patient.limits[0]:g} nats",
+        "what was read depends on what comes after it, as where a prompt is read both ways; the checks below say whether the engine "
+        "knows and reads each prompt whole: if they fail, write `share: false` for this model", {"worst": worst},
+    )  # fmt: skip
+
+
+def log_probabilities(patient: Patient) -> Finding:
+    """Greedy answers, batched, padded and cached: tokens, log-probabilities and entropies against forced plain passes."""
+    worst = 0.0
+    for case, parts in zip(patient.cases, patient.said, strict=True):
+        worst = max(worst, *_forced(patient, patient.request(case).prompt, case.image, parts[ANSWER]))
+    return judge(
+        "log-probabilities", worst, patient.limits, "log-probabilities and entropies of greedy answers against a plain forward pass",
+        "the port's cache, positions or masks differ between prefill and decoding; do not use its log-probabilities",
+    )  # fmt: skip
+
+
+def greedy(patient: Patient) -> Finding:
+    """Each greedy token is the likeliest under a plain forward pass, to within rounding."""
+    worst = 0.0
+    for case, parts in zip(patient.cases, patient.said, strict=True):
+        tokens = parts[ANSWER].tokens or []
+        logits = patient.plain.logits(patient.request(case).prompt, case.image, tokens)[:-1]
+        taken = [float(row.max() - row[token]) for row, token in zip(logits, tokens, strict=True)]
+        worst = max(worst, *taken)
+    return judge("greedy answers", worst, patient.limits, "by how much a token was likelier than the greedy one", "see log-probabilities")
+
+
+def draws(patient: Patient) -> Finding:
+    """Sampled tokens are those that their random numbers choose from softmax(logits / temperature) of a plain forward pass."""
+    import torch
+
+    from runners.inference.hf.sampling import uniforms
+
+    worst, heat = 0.0, patient.decoding.temperature
+    for case, parts in zip(patient.cases[:3], patient.said[:3], strict=True):
+        for draw in range(1, DRAWS + 1):
+            part = parts[draw_part(draw)]
+            tokens, numbers = part.tokens or [], uniforms(case.stream, draw, patient.decoding.max_new_tokens)
+            prompt = patient.request(case).prompt
+            shares = torch.softmax(patient.plain.logits(prompt, case.image, tokens)[:-1] / heat, dim=1)
+            for row, token, number in zip(shares, tokens, numbers, strict=False):
+                end = float(row[: token + 1].sum())
+                worst = max(worst, end - float(row[token]) - number, number - end)
+            worst = max(worst, *_forced(patient, prompt, case.image, part))
+    what = "random numbers outside their token's interval, and log-probabilities of draws"
+    return judge("draws", max(worst, 0.0), patient.limits, what, "see log-probabilities", "")
+
+
+def batches(patient: Patient) -> Finding:
+    """The same text, greedy and drawn, alone, in twos and in another order."""
+    asked = patient.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1))))
+    order = list(range(len(asked)))[::-1]
+    differ, worst, total = 0, 0.0, 0
+    for size in (1, 2):
+        for start in range(0, len(order), size):
+            rows = order[start : start + size]
+            for row, parts in zip(rows, patient.answers([asked[r] for r in rows]), strict=True):
+                for name, part in parts.items():
+                    before = patient.said[row][name]
+                    total += 1
+                    if before.tokens != part.tokens:
+                        differ += 1
+                    else:
+                        worst = max(worst, *map(_distance, before.logprobs or [0.0], part.logprobs or [0.0]))
+    what = f"{differ} of {total} answers differ between batch sizes; log-probabilities of the others by {worst:.2g} nats at most"
+    numbers = {"differ": differ, "answers": total, "worst": worst}
+    if differ and patient.model.dtype != "float32":
+        return Finding(
+            "batches", "warn", what, "0 at float32", "rounding at this dtype; `--drift` measures how often, float32 ends it", numbers
+        )
+    if differ or worst > patient.limits[1]:
+        return Finding(
+            "batches", "fail", what, "0", "answers depend on what else is in the batch; use batch_size 1 and report the port", numbers
+        )
+    return Finding("batches", "ok" if worst <= patient.limits[0] else "warn", what, f"0, {patient.limits[0]:g} nats", "", numbers)
+
+
+def options(patient: Patient) -> Finding:
+    """Logits of the options' letters, from one batch, against plain passes: as log-probabilities among the options."""
+    import torch
+
+    cases = [c for c in patient.cases if c.image is not None]
+    asked = patient.requests((OPTIONS,), cases)
+    worst = 0.0
+    for request, parts in zip(asked, patient.answers(asked), strict=True):
+        ids = patient.model.option_ids(request.options)
+        plain = patient.plain.logits(request.prompt, request.image)[0][ids]
+        worst = max(worst, _apart(torch.tensor(parts[OPTIONS].numbers, dtype=torch.double, device=plain.device), plain))
+    return judge("option logits", worst, patient.limits, "log-probabilities among the options against a plain forward pass", "see padding")
+
+
+def priors(patient: Patient) -> Finding:
+    """Log-probabilities of the answers after prompts without picture, without question, without both."""
+    worst, lacking, why = 0.0, [], ""
+    for name, keeps_image, keeps_question in _PRIORS:
+        try:
+            made = patient.part(name)
+        except ModelError as error:
+            lacking.append(name)
+            why = str(error)
+            continue
+        for case, said, parts in zip(patient.cases, patient.said, made, strict=True):
+            question, image = case.question if keeps_question else "", case.image if keeps_image else None
+            tokens = said[ANSWER].tokens or []
+            plain, _ = patient.plain.forced(patient.model.render(messages(question, image=image is not None)), image, tokens)
+            worst = max(worst, *map(_distance, parts[name].logprobs or [], plain))
+    if lacking and worst <= patient.limits[1]:
+        return Finding(
+            "priors", "warn", f"cannot be had: {', '.join(lacking)} ({why})", "all three", "estimators that need them cannot be used"
+        )
+    return judge(
+        "priors", worst, patient.limits, "log-probabilities without picture, question, both", "estimators that need priors cannot be used"
+    )
+
+
+def divergence(patient: Patient) -> Finding:
+    """Kullback-Leibler divergence of the next token with the picture from that without it, before each token of the answer."""
+    import torch
+
+    try:
+        made = patient.part("image_divergence")
+    except ModelError as error:
+        return Finding("image divergence", "warn", f"cannot be had ({error})", "", "estimators that need it cannot be used")
+    worst = 0.0
+    for case, said, parts in zip(patient.cases, patient.said, made, strict=True):
+        if case.image is None:
+            continue
+        tokens = said[ANSWER].tokens or []
+        prompts = [patient.model.render(messages(case.question, image=seen)) for seen in (True, False)]
+        with_it, without = (
+            torch.log_softmax(patient.plain.logits(prompt, image, tokens)[:-1], dim=1)
+            for prompt, image in zip(prompts, (case.image, None), strict=True)
+        )
+        plain = (with_it.exp() * (with_it - without)).sum(dim=1).tolist()
+        worst = max(worst, *map(_distance, parts["image_divergence"].logprobs or [], plain))
+    return judge("image divergence", worst, patient.limits, "divergence of the next token with the picture from that without", "see priors")
+
+
+def said_confidence(patient: Patient) -> Finding:
+    """What a model says of its sureness is the greedy reply to the whole conversation read alone."""
+    worst = 0.0
+    for case, said, parts in zip(patient.cases, patient.said, patient.part("said_confidence"), strict=True):
+        part = parts["said_confidence"]
+        prompt = patient.model.render(verbalisation(case.question, said[ANSWER].text or "", case.image is not None))
+        worst = max(worst, *_forced(patient, prompt, case.image, part))
+        logits = patient.plain.logits(prompt, case.image, part.tokens or [])[:-1]
+        worst = max(worst, *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True)))
+    return judge("said confidence", worst, patient.limits, "log-probabilities of the reply against the whole prompt", "see continuation")
+
+
+def own_answer(patient: Patient) -> Finding:
+    """P(yes) and P(True), with and without sampled answers before it, by continuation equal those of the whole prompt read alone."""
+    from runners.inference.hf.own_answer import true_share, yes_share
+
+    worst = 0.0
+    for name in ("p_yes", "p_true", "p_true_sampling"):
+        for case, said, parts in zip(patient.cases, patient.said, patient.part(name), strict=True):
+            shown, answer = case.image is not None, said[ANSWER].text or ""
+            drawn = [said[draw_part(draw)].text or "" for draw in range(1, DRAWS + 1)]
+            asked = p_true_sampling(case.question, answer, drawn) if name == "p_true_sampling" else p_true(case.question, answer)
+            turns = verification(case.question, answer, shown) if name == "p_yes" else messages(asked, image=shown)
+            prompt = patient.model.render(turns)
+            logits = patient.plain.logits(prompt, case.image)
+            share = (yes_share if name == "p_yes" else true_share)(patient.model, logits, prompt)[0]
+            got = next(iter(parts[name].numbers or ()), None)
+            if (got is None) != (share is None):
+                what = f"{name} is {got} by continuation and {share} by the whole prompt"
+                return Finding("p_yes, p_true", "fail", what, "equal", "see continuation")
+            worst = max(worst, 0.0 if got is None or share is None else abs(got - share))
+    return judge(
+        "p_yes, p_true", worst, patient.limits, "P(yes) and P(True) by continuation against the whole prompt", "see continuation", ""
+    )
+
+
+def _forced(patient: Patient, prompt: str, image: Any, part: Part) -> Iterable[float]:
+    logprobs, entropies = patient.plain.forced(prompt, image, part.tokens or [])
+    return [0.0, *map(_distance, part.logprobs or [], logprobs), *map(_distance, part.entropies or [], entropies)]
+
+
+def _distance(a: float, b: float) -> float:
+    """How far two numbers are apart; infinitely where one of them is none."""
+    gap = abs(a - b)
+    return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
+
+
+def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest difference of log-probabilities among tokens that have at least one in ten thousand in either."""
+    import torch
+
+    one, two = torch.log_softmax(a, dim=-1), torch.log_softmax(b, dim=-1)
+    likely = torch.maximum(one, two) > -9.2
+    gap = (one - two).abs()[likely]
+    return float("inf") if not bool(gap.isfinite().all()) else float(gap.max())
+
+
+def _text_after_picture(patient: Patient, ids: Sequence[int]) -> int:
+    """How many tokens stand behind the last picture token."""
+    last = max((i for i, token in enumerate(ids) if patient.model.marks([token])), default=-1)
+    return len(ids) - 1 - last
+
+
+CHECKS: Mapping[str, Check] = MappingProxyType(
+    {
+        "finite": finite,
+        "picture matters": picture_matters,
+        "padding": padding,
+        "continuation": continuation,
+        "log-probabilities": log_probabilities,
+        "greedy answers": greedy,
+        "draws": draws,
+        "batches": batches,
+        "option logits": options,
+        "priors": priors,
+        "image divergence": divergence,
+        "p_yes, p_true": own_answer,
+        "said confidence": said_confidence,
+    }
+)

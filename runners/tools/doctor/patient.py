@@ -1,0 +1,121 @@
+"""The model under examination, one check's finding, and how a difference is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal
+
+from runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError, Part, Request, draw_part
+from runners.inference.hf.model import HfVlm
+from runners.tools.doctor.cases import Case
+from runners.tools.doctor.plain import Plain
+
+Verdict = Literal["ok", "warn", "fail", "skip"]
+
+
+TOLERANCE: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"float64": (1e-4, 1e-2), "float32": (1e-4, 1e-2), "float16": (1e-2, 0.2), "bfloat16": (0.1, 1.0)}
+)
+"""Nats that two ways to one log-probability may differ by: up to the first is ok, beyond the second a failure. Those of the half
+precisions are what rounding of 11 and 8 bits makes of logits around 20."""
+
+
+DRAWS = 2
+"""Sampled answers that are checked."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found."""
+
+    check: str
+    verdict: Verdict
+    found: str
+    tolerance: str = ""
+    """What would have been right."""
+    advice: str = ""
+    """What to do where it is not ok."""
+    numbers: dict[str, Any] = field(default_factory=dict)
+    """What was measured, for machines."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Check = Callable[["Patient"], Finding]
+
+
+@dataclass
+class Patient:
+    """A loaded model and the questions it is examined with."""
+
+    model: HfVlm
+    cases: Sequence[Case]
+    """Open-ended questions, at least three, two of them about one picture."""
+    decoding: Decoding = field(default_factory=lambda: Decoding(8, 0.9))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        return TOLERANCE[self.model.dtype]
+
+    @cached_property
+    def plain(self) -> Plain:
+        from runners.tools.doctor.plain import Plain
+
+        return Plain(self.model)
+
+    def request(self, case: Case, parts: Sequence[str] = (ANSWER,)) -> Request:
+        """A case as the engine is asked it."""
+        from runners.prompts.question import messages
+
+        options = len(case.choices) if OPTIONS in parts else 0
+        prompt = self.model.render(messages(case.question, case.choices if options else (), case.image is not None))
+        return Request(prompt, case.image, options, case.question, tuple(parts), case.stream, case.pixels)
+
+    def requests(self, parts: Sequence[str] = (ANSWER,), cases: Sequence[Case] | None = None) -> list[Request]:
+        return [self.request(case, parts) for case in (self.cases if cases is None else cases)]
+
+    def answers(self, requests: Sequence[Request]) -> list[dict[str, Part]]:
+        return self.model.answer(self.model.encode(requests), self.decoding)
+
+    def part(self, *parts: str) -> list[dict[str, Part]]:
+        """These parts of all cases, from one batch, all answers being made once."""
+        from dataclasses import replace
+
+        drawn = [{k: said[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for said in self.said]
+        known = zip(self.requests(parts), self.said, drawn, strict=True)
+        return self.answers([replace(request, given=said[ANSWER], drawn=texts) for request, said, texts in known])
+
+    @cached_property
+    def said(self) -> list[dict[str, Part]]:
+        """Greedy and drawn answers of all cases, from one batch."""
+        return self.answers(self.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1)))))
+
+
+def judge(check: str, worst: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats") -> Finding:
+    """A finding about how far two ways to the same numbers are apart."""
+    ok, bad = limits
+    right = worst <= ok
+    verdict: Verdict = "ok" if right else "warn" if worst <= bad else "fail"
+    return Finding(
+        check,
+        verdict,
+        f"{what}: {worst:.2g} {unit}".rstrip() + " at most",
+        f"{ok:g} {unit}".rstrip(),
+        "" if right else advice,
+        {"worst": worst},
+    )
+
+
+def attempt(name: str, check: Check, patient: Patient) -> Finding:
+    """A check's finding, or that it could not be made."""
+    try:
+        return check(patient)
+    except ModelError as error:
+        return Finding(name, "fail", str(error), advice="the message says what the model lacks; signals that need it cannot be had")
+    except Exception as error:  # noqa: BLE001 - a published port may raise anything, and that it does is the finding
+        advice = "the processor or the module itself fails here; see docs/models.md"
+        return Finding(name, "fail", f"{type(error).__name__}: {error}", advice=advice)

@@ -1,0 +1,186 @@
+"""A whole examination: files, processor, weights, then every check, then time, memory and drift."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
+from runners.tools.doctor.examine import examine
+from runners.tools.doctor.patient import Finding, Patient
+
+if TYPE_CHECKING:
+    from runners.inference.hf.model import HfVlm
+    from runners.tools.doctor.cases import Case
+
+SIGNALS = tuple(name for name in PARTS if name != "options")
+
+
+UNREADABLE = (ModelError, OSError, ValueError, ImportError, KeyError, TypeError, AttributeError)
+"""What a folder that is none of transformers' ends in: code of its own that is not run (`auto_map`), a configuration that lacks a key."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which model is to be examined, and how thoroughly."""
+
+    label: str
+    plugin: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the plugin, dtype among them."""
+    folder: Path | None = None
+    device: str = "auto"
+    drift: bool = False
+    """Also load it as bfloat16 and count the answers that change with the batch."""
+
+
+def visit(wish: Wish, cases: Sequence[Case]) -> Iterator[Finding]:
+    """Findings, each as soon as it is made; none after one that makes the rest pointless."""
+    try:
+        model = opened(wish)
+    except UNREADABLE as error:
+        yield Finding("files", "fail", _line(error), advice="the message says which file or setting it is")
+        return
+    yield _files(model)
+    begun = time.perf_counter()
+    try:
+        loaded(model, wish.device)
+    except UNREADABLE as error:
+        yield Finding("weights", "fail", _line(error), advice="load what the message names, or another dtype")
+        return
+    yield _weights(model, time.perf_counter() - begun)
+    patient = Patient(model, cases)
+    findings = []
+    for finding in examine(patient):
+        findings.append(finding)
+        yield finding
+    if any(f.verdict == "fail" for f in findings):
+        return  # how fast wrong numbers come is of no use
+    yield speed(patient)
+    if wish.drift:
+        yield drift(patient, wish)
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, ModelError) else f"{type(error).__name__}: {text}"
+
+
+def opened(wish: Wish, **changes: Any) -> HfVlm:
+    """The model, without its weights.
+
+    Raises:
+        ModelError: it cannot be had, or is of a kind that has no weights here.
+    """
+    from registry.plugins.rule import load
+
+    model = load("models", wish.plugin)(ModelContext(wish.label, wish.folder), **{**wish.args, **changes})
+    if not hasattr(model, "processor"):
+        raise ModelError(f"model '{wish.label}': {wish.plugin} has no weights here to examine; the doctor is for models of hf_vlm")
+    return model  # type: ignore[no-any-return]
+
+
+def loaded(model: HfVlm, device: str) -> None:
+    """Its weights, on the device."""
+    from runners.inference.devices import torch_device
+
+    module = model.load()
+    module.to(torch_device(device))
+    model.network = type(model.network)(module)  # it knows where the module was
+
+
+def _files(model: HfVlm) -> Finding:
+    where = model.base.folder or f"{model.base.hub}@{model.base.revision}"
+    names = [type(part).__name__ for part in (model.processor, model.processor.image_processor, model.tokenizer)]
+    adapters = f", {len(model.base.adapters)} adapters merged in" if model.base.adapters else ""
+    return Finding("files", "ok", f"{where}: safetensors, {', '.join(names)}{adapters}", numbers={"digest": model.digest})
+
+
+def _weights(model: HfVlm, seconds: float) -> Finding:
+    import torch
+
+    module = model.module
+    count = sum(_whole(p) for p in module.parameters())
+    size = sum(_stored(p) for p in module.parameters())
+    plain = {name: p for name, p in module.named_parameters() if type(p) is torch.nn.Parameter}
+    bad = [name for name, p in plain.items() if p.is_floating_point() and not bool(p.isfinite().all())]
+    numbers = {"parameters": count, "bytes": size, "seconds": seconds}
+    if bad:
+        return Finding(
+            "weights", "fail", f"not numbers in {', '.join(bad[:3])}", "all", "the files are damaged, or overflow at this dtype", numbers
+        )
+    form = model.dtype if model.quantization == "none" else f"{model.quantization} and {model.dtype}"
+    shown = f"{type(module).__name__}, {count / 1e6:,.3f} million parameters, {size / 2**20:,.1f} MiB as {form}, read in {seconds:.1f} s"
+    return Finding("weights", "ok", shown, numbers=numbers)
+
+
+def _stored(weight: Any) -> int:
+    """Bytes of a weight as it is kept, its scales with it."""
+    if hasattr(weight, "__tensor_flatten__"):  # torchao: a tensor of tensors
+        return sum(int(getattr(weight, name).nbytes) for name in weight.__tensor_flatten__()[0])
+    scales = getattr(getattr(weight, "quant_state", None), "absmax", None)  # bitsandbytes
+    return int(weight.nbytes) + (0 if scales is None else int(scales.nbytes))
+
+
+def _whole(weight: Any) -> int:
+    """Numbers in a weight, however few bits each has."""
+    shape = getattr(getattr(weight, "quant_state", None), "shape", weight.shape)
+    return math.prod(shape)
+
+
+def speed(patient: Patient) -> Finding:
+    """Seconds a sample for the greedy answer with every signal, and the most memory, in this batch on this machine."""
+    import torch
+
+    signals = [name for name in SIGNALS if _gives(patient, name)]
+    asked = patient.requests((*signals, *map(draw_part, range(1, 11))))
+    device = patient.model.module.device
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    begun = time.perf_counter()
+    patient.answers(asked)
+    seconds = (time.perf_counter() - begun) / len(asked)
+    peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _resident()
+    shown = (
+        f"{seconds:.3g} s a sample with all signals and 10 draws, in a batch of {len(asked)} on {device}; {peak / 2**30:.2f} GiB at most"
+    )
+    return Finding("speed and memory", "ok", shown, numbers={"seconds": seconds, "peak_bytes": peak, "device": str(device)})
+
+
+def _gives(patient: Patient, signal: str) -> bool:
+    """Whether a signal can be had at all; that the processor refuses prompts without a picture is a warning, found before."""
+    try:
+        patient.model.encode(patient.requests((signal,), patient.cases[:1]))
+    except ModelError:
+        return False
+    return True
+
+
+def _resident() -> int:
+    import resource
+    import sys
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def drift(patient: Patient, wish: Wish) -> Finding:
+    """At bfloat16: the share of answers that differ between a batch of one and of all, and from those at the examined dtype."""
+    other = opened(wish, dtype="bfloat16")
+    loaded(other, wish.device)
+    half = Patient(other, patient.cases, patient.decoding)
+    alone = [half.answers([r])[0][ANSWER].tokens for r in half.requests()]
+    together = [parts[ANSWER].tokens for parts in half.answers(half.requests())]
+    known = [parts[ANSWER].tokens for parts in patient.said]
+    n = len(known)
+    by_batch = sum(a != b for a, b in zip(alone, together, strict=True))
+    by_dtype = sum(a != b for a, b in zip(together, known, strict=True))
+    return Finding(
+        "drift", "warn" if by_batch else "ok",
+        f"as bfloat16 {by_batch} of {n} answers differ between batches of 1 and {n}, {by_dtype} of {n} from those as {patient.model.dtype}",
+        "0 between batches", "results at bfloat16 depend on the batch in so many samples; say so, or use float32" if by_batch else "",
+        {"samples": n, "by_batch": by_batch, "by_dtype": by_dtype},
+    )  # fmt: skip

@@ -1,0 +1,156 @@
+"""Pages that only this machine can open: served on loopback, pictures drawn anew, every text escaped by the template.
+
+Gradio carries the events; what is shown is HTML of ours. `qualm verify --page` and `qualm calibrate` are such pages.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import PIL.Image
+
+from runners.reporting.shown import decoded
+from runners.reporting.text import visible
+from runners.tools.page_guard import Guard
+
+HERE = Path(__file__).parent
+LOOPBACK = "127.0.0.1"
+LONGEST_SIDE = 1000
+QUIET = {"show_progress": "hidden", "concurrency_id": "one", "concurrency_limit": 1, "api_visibility": "private"}
+"""Of every event: one at a time, nothing drawn over the page, no way in for programs."""
+
+
+class PageError(Exception):
+    """The page cannot be served: why, and what to do."""
+
+
+@dataclass
+class Running:
+    """A page that is being served. Its address holds the token: it is shown to the person who opens it, and kept nowhere."""
+
+    url: str
+    port: int
+    _app: Any
+    _server: Any
+    _thread: threading.Thread
+
+    def close(self) -> None:
+        self._app.get_blocks()._queue.close()
+        self._app.stop_event.set()  # ends the streams that wait for news
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of a stream that is cut off nobody needs to hear
+        self._server.should_exit = True
+        self._thread.join(10)
+
+
+def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) -> Running:
+    """Serve a page on loopback until `close`, to those alone who were given its address.
+
+    Args:
+        build: is given Gradio and gives its blocks.
+        folder: of the page's own page.css and page.js, which come after what all pages share.
+        port: a port of loopback; any free one if None.
+
+    Raises:
+        PageError: Gradio is not installed, or the port is taken.
+    """
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # nothing leaves this machine
+    try:
+        import gradio
+    except ImportError as error:
+        raise PageError("the page needs Gradio: `pip install -e '.[pages]'` in the checkout of qualm") from error
+    listening = _bound(port)
+    free, token = listening.getsockname()[1], secrets.token_urlsafe(32)
+    outer, inner = _mounted(gradio, build(gradio), folder, f"/{token}")
+    server, thread = _started(Guard(outer, free, token), listening)
+    return Running(f"http://{LOOPBACK}:{free}/{token}/", free, inner, server, thread)
+
+
+def _bound(port: int | None) -> socket.socket:
+    """A socket of ours before anything is served, so that the port cannot be lost to another."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port or 0))
+        listening.listen(128)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise PageError(f"port {port or 'of loopback'}: {error}; give another with --port") from error
+    return listening
+
+
+def _mounted(gradio: Any, blocks: Any, folder: Path, path: str) -> tuple[Any, Any]:
+    """The application that has a page at `path`, and the page's own."""
+    css, js = ("".join(f.read_text(encoding="utf-8") for f in (HERE / f"pages.{kind}", folder / f"page.{kind}")) for kind in ("css", "js"))
+    from fastapi import FastAPI
+
+    outer = gradio.mount_gradio_app(
+        FastAPI(openapi_url=None),
+        blocks,
+        path,
+        footer_links=[],
+        run_history=False,
+        show_error=False,
+        ssr_mode=False,
+        theme=gradio.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
+        css=css,
+        head=f"<script>{js}</script>",
+    )
+    return outer, outer.routes[-1].app
+
+
+def _started(app: Guard, listening: socket.socket) -> tuple[Any, threading.Thread]:
+    """A server in a thread of its own. It writes no log of what was requested: that would keep the token."""
+    import uvicorn
+
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2)  # type: ignore[arg-type]
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise PageError("the page's server did not start")
+        time.sleep(0.01)
+    return server, thread
+
+
+def html(folder: Path, **values: Any) -> str:
+    """The folder's page.html, filled in; every value is escaped, and `visible` shows what is hidden in a text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["visible"] = visible
+    return environment.get_template("page.html").render(**values)
+
+
+def trouble(why: object) -> str:
+    """What stands in the place of a page that cannot be drawn."""
+    from markupsafe import escape
+
+    return f'<p class="told" role="status">{escape(visible(why))}</p>'
+
+
+def picture(data: bytes | None) -> str:
+    """An encoded picture as a data URI, drawn anew; empty where there is none that can be shown."""
+    drawn, _ = decoded(data)
+    return "" if drawn is None else data_uri(drawn)
+
+
+def data_uri(image: PIL.Image.Image, longest: int = LONGEST_SIDE) -> str:
+    """A picture as a data URI: small ones as they are, large ones made smaller and saved as JPEG."""
+    drawn = image.copy()
+    drawn.thumbnail((longest, longest), PIL.Image.Resampling.LANCZOS)
+    data = io.BytesIO()
+    kind = "png" if max(drawn.size) <= 320 else "jpeg"
+    drawn.save(data, "PNG") if kind == "png" else drawn.save(data, "JPEG", quality=92)
+    return f"data:image/{kind};base64,{base64.b64encode(data.getvalue()).decode()}"

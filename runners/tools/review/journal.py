@@ -1,0 +1,157 @@
+"""Decisions on their way into the registry: a journal per reviewer, appended to and synced at once, then folded into the entry.
+
+While a person works, every decision is one line at the end of `.qualm/reviews/ENTRY/REVIEWER.csv`, on disk before the next
+question is shown: a kill loses the decision in flight and nothing else. `publish` folds all journals into `decisions.csv` of the
+entry `registry/data/ENTRY` by the way of `qualm data add` (checked, cached, renamed into place) and only then lets them go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+from registry.entries.adding import Added, add
+from registry.entries.card import load_card
+from registry.entries.entries import DATA, find
+from runners.data.reviews.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
+from runners.tools.csv_journal import append, lines, mend
+
+UNDONE = "undone"
+"""In a journal only: the decision before is withdrawn."""
+
+REVIEWER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
+CARD = "reviews"
+Key = tuple[str, str, str]
+
+
+class JournalError(Exception):
+    """Decisions that cannot be kept or read: what stands in the way, what to do."""
+
+
+def place(root: Path, entry: str) -> Path:
+    """Where journals of an entry lie: local to this checkout, ignored by git and DVC."""
+    return root / ".qualm" / "reviews" / entry
+
+
+def published(root: Path, entry: str) -> list[Decision]:
+    """What the entry holds; nothing where it does not exist yet.
+
+    Raises:
+        JournalError: it is on record, but its bytes are not here.
+        CurationError: its table is broken.
+    """
+    if not (root / DATA / f"{entry}.dvc").exists():
+        return read_decisions(root / DATA / entry)
+    record = find(root, entry)
+    if record.where != "here":
+        raise JournalError(f"registry/data/{entry} is on record, but not on this disk; get it first: `{record.get}`")
+    return read_decisions(record.path)
+
+
+class Journal:
+    """One reviewer's decisions: those of the entry and those of this session. Held by one process at a time."""
+
+    def __init__(self, root: Path, entry: str, reviewer: str) -> None:
+        if not REVIEWER.fullmatch(reviewer):
+            raise JournalError(f"'{reviewer}' is no reviewer's name: letters, digits, '.', '-' and '_', at most 40")
+        self.path = place(root, entry) / f"{reviewer}.csv"
+        self.reviewer = reviewer
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: IO[bytes] = self.path.open("a+b")
+        if not _lock(self._file):
+            self._file.close()
+            raise JournalError(f"{reviewer} is reviewing {entry} in another window; close that one, or take another --reviewer name")
+        mine = {(d.sample_id, d.content): d for d in published(root, entry) if d.reviewer == reviewer}
+        self._now: dict[tuple[str, str], Decision] = mine
+        self._ids = {sample_id for sample_id, _ in mine}
+        mend(self.path)
+        for line in _lines(self.path):
+            self._apply(line)
+
+    def knows(self, sample_id: str) -> bool:
+        """Whether this reviewer said anything of a question under this id, as it is now or was once."""
+        return sample_id in self._ids
+
+    def get(self, sample_id: str, content: str) -> Decision | None:
+        """What this reviewer said of a question as it is now."""
+        return self._now.get((sample_id, content))
+
+    def record(self, sample_id: str, content: str, decision: str, note: str = "") -> None:
+        """Keep a decision, or withdraw one (`undone`); on disk when this returns."""
+        line = Decision(sample_id, content, self.reviewer, decision, " ".join(note.split()))
+        try:
+            append(self._file, [line.sample_id, line.content, line.reviewer, line.decision, line.note])
+        except OSError as error:
+            raise JournalError(f"{self.path}: {error.strerror or error}; this decision is not kept, earlier ones are") from error
+        self._apply(line)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _apply(self, line: Decision) -> None:
+        if line.decision == UNDONE:
+            self._now.pop((line.sample_id, line.content), None)
+        else:
+            self._now[line.sample_id, line.content] = line
+            self._ids.add(line.sample_id)
+
+
+def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | None:
+    """Fold all journals of an entry, and further decisions, into its table. None where there is nothing new.
+
+    Journals of sessions that are still open are folded too, and stay: folding them again changes nothing.
+
+    Raises:
+        AddError, JournalError, CurationError: nothing has changed, and the journals are all there still.
+    """
+    folder = place(root, entry)
+    old = published(root, entry)
+    now: dict[Key, Decision] = {_key(d): d for d in old}
+    now |= {_key(d): d for d in more}
+    journals = sorted(folder.glob("*.csv"))
+    for journal in journals:
+        for line in _lines(journal):
+            if line.decision == UNDONE:
+                now.pop(_key(line), None)
+            else:
+                now[_key(line)] = line
+    if set(now.values()) == set(old) and not journals:
+        return None
+    added = None
+    if set(now.values()) != set(old):
+        staged = folder / ".table"
+        shutil.rmtree(staged, ignore_errors=True)
+        write_decisions(staged / FILE, now.values())
+        added = add(root, entry, str(staged), load_card(CARD))
+        shutil.rmtree(staged, ignore_errors=True)
+    for journal in journals:
+        with journal.open("r+b") as file:
+            if _lock(file):  # nobody has it open
+                journal.unlink()
+    return added
+
+
+def _key(d: Decision) -> Key:
+    return d.sample_id, d.content, d.reviewer
+
+
+def _lock(file: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lines(path: Path) -> list[Decision]:
+    """The complete lines of a journal, in the order they were written."""
+    found = []
+    for number, fields in lines(path):
+        if len(fields) != 5 or fields[3] not in (*CHOICES, UNDONE):
+            raise JournalError(f"{path}:{number}: not a line of a journal; mend or delete it")
+        found.append(Decision(*fields))
+    return found

@@ -1,0 +1,108 @@
+"""`qualm verify --page`: the same questions on a page that only this machine can open, members of a pair side by side.
+
+Gradio carries the events; what is shown is HTML of ours with every text of the data set escaped. The server holds the state, so a
+reload shows the question that is due; a click that was meant for another question (a second tab, a double press) decides nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from runners.reporting.text import visible
+from runners.tools import pages
+from runners.tools.pages import QUIET, Running
+from runners.tools.review.journal import JournalError
+from runners.tools.review.pool import PoolError, Question
+from runners.tools.review.session import Session
+
+HERE = Path(__file__).parent
+BUTTONS = (
+    ("valid", "Valid (V)", "primary"),
+    ("invalid", "Invalid (I)", "stop"),
+    ("misplaced", "Wrong subset (W)", "stop"),
+    ("skip", "Skip (S)", "secondary"),
+)
+MISSED = "That question was decided already, in another tab or by a second press; nothing was changed."
+Drawn = tuple[str, str, str]
+"""The page, the question that is on it, and what stands in the field of notes."""
+
+
+def serve(session: Session, title: str, port: int | None = None) -> Running:
+    """Serve the page on loopback until `close`.
+
+    Args:
+        session: whose decisions these are.
+        title: what is reviewed.
+        port: a port of loopback; any free one if None.
+
+    Raises:
+        runners.tools.pages.PageError: Gradio is not installed, or the port is taken.
+    """
+    return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
+
+
+def _blocks(gradio: Any, session: Session, title: str) -> Any:
+    buttons = [b for b in BUTTONS if b[0] in session.pool.choices]
+    with gradio.Blocks(title=visible(title, 100), analytics_enabled=False, fill_width=True) as blocks:
+        shown = gradio.State("")
+        view = gradio.HTML(elem_id="view")
+        note = gradio.Textbox(label="Note (optional)", max_lines=3, elem_id="note")
+        with gradio.Row(elem_id="keys"):
+            made = [gradio.Button(text, variant=kind, elem_id=name, min_width=90) for name, text, kind in buttons]
+            undo = gradio.Button("Undo (U)", elem_id="undo", min_width=90)
+        outputs = [view, shown, note]
+
+        for button, (name, _, _) in zip(made, buttons, strict=True):
+            button.click(lambda seen, text, name=name: decide(session, title, name, seen, text), [shown, note], outputs, **QUIET)
+        undo.click(lambda: back(session, title), None, outputs, **QUIET)
+        blocks.load(lambda: drawn(session, title), None, outputs, **QUIET)
+    return blocks
+
+
+def decide(session: Session, title: str, decision: str, seen: str, note: str) -> Drawn:
+    """Keep a decision on the question that was `seen`, and show what comes next; nothing is decided if that is not due any more."""
+    try:
+        if not seen or seen != _token(session.current):
+            return drawn(session, title, MISSED)
+        session.decide(decision, note[:500])
+    except (JournalError, PoolError) as error:
+        return drawn(session, title, str(error))
+    return drawn(session, title)
+
+
+def back(session: Session, title: str) -> Drawn:
+    """Withdraw the decision before, and show its question again."""
+    try:
+        return drawn(session, title, "" if session.undo() else "There is nothing to undo.")
+    except (JournalError, PoolError) as error:
+        return drawn(session, title, str(error))
+
+
+def drawn(session: Session, title: str, told: str = "") -> Drawn:
+    """The page as it is now; where its question cannot be shown, why, and no question that could be decided."""
+    try:
+        return render(session, title, told), _token(session.current), ""
+    except PoolError as error:
+        return pages.trouble(error), "", ""
+
+
+def _token(question: Question | None) -> str:
+    return f"{question.content}:{question.sample_id}" if question else ""
+
+
+def render(session: Session, title: str, told: str = "") -> str:
+    """What is shown now, as HTML in which every text of the data set is escaped."""
+    now = session.current
+    members = session.pool.pairs[now.pair_id] if now else []
+    return pages.html(
+        HERE,
+        title=title,
+        reviewer=session.journal.reviewer,
+        pool=session.pool,
+        counts=session.counts,
+        total=len(session),
+        now=now,
+        members=[{"q": q, "image": pages.picture(q.picture), "current": q is now} for q in members],
+        told=told,
+    )

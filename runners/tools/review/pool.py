@@ -1,0 +1,227 @@
+"""What there is to decide: the scored questions of a data set or pair set, before any curation.
+
+Those of a pair set are read from its recipes and not from the assembled set, which may already lack what nobody has decided; those
+of a data set from what its adapter gave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from registry.sample import IMAGES, SAMPLES
+from registry.where.parse import META
+from runners.data.dataset import BrokenSample, Dataset
+from runners.data.reviews.claims import ClaimError, claims
+from runners.data.reviews.curation import CHOICES, content_of, pixels_of
+from runners.data.rows import choose
+from runners.data.splits import Rule
+from runners.runtime.records import iterate, read_table
+from runners.runtime.stage import StageError
+
+_META = re.compile(rf"\b{re.escape(META)}(?=\w)")
+
+
+class PoolError(Exception):
+    """There is nothing to review: what was looked for, what there is, what to do."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question, alone or a member of a pair, as a reviewer sees it."""
+
+    row: Mapping[str, Any]
+    read: Callable[[], bytes | None]
+    """Gives the picture's file; None where there is none."""
+    claims: tuple[str, ...] = ()
+    """The subsets that its data set puts it in."""
+
+    @property
+    def picture(self) -> bytes | None:
+        return self.read()
+
+    @cached_property
+    def content(self) -> str:
+        """Digest of what is shown: a decision holds for this."""
+        return content_of(self.row, pixels_of(self.picture), self.claims)
+
+    @property
+    def sample_id(self) -> str:
+        return str(self.row["sample_id"])
+
+    @property
+    def pair_id(self) -> str:
+        return str(self.row["pair_id"] or self.row["sample_id"])
+
+    @property
+    def category(self) -> str:
+        return str(self.row["category"] or "")
+
+    @property
+    def answerable(self) -> bool:
+        return self.row["answerable"] is not False
+
+    @property
+    def answers(self) -> list[str]:
+        """Right answers, the most frequent first, with how often each was given."""
+        given = Counter(str(a) for a in self.row["references"] or ())
+        return [a if n == 1 else f"{a} ×{n}" for a, n in given.most_common()]
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What is on record of it: a recipe's proof, the inpainted object, how many people named which reason..."""
+        return {str(k): str(v) for k, v in (self.row["meta"] or ())}
+
+
+class Pool:
+    """The questions that are scored, in pairs or each for itself, with their pictures."""
+
+    def __init__(self, questions: Sequence[Question], subsets: Mapping[str, str] | None = None) -> None:
+        self.questions = {q.sample_id: q for q in questions}
+        self.subsets = dict(subsets or {})
+        """What the data set's subsets are: name -> expression."""
+        placed = any(q.claims for q in questions)
+        self.choices = tuple(c for c in CHOICES if placed or c != "misplaced")
+        """What a reviewer can say."""
+        self.paired = any(q.row["pair_id"] for q in questions)
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What is counted of a review, and how it is called."""
+        named = {"valid": "valid", "invalid": "invalid", "misplaced": "in the wrong subset", "skip": "skipped"}
+        return {said: named[said] for said in self.choices} | {"left": "left"}
+
+    def claimed(self, q: Question) -> list[str]:
+        """The subsets that a question was put in, each with its rule where it has one; what it is meant to be where there are none."""
+        rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
+        return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
+
+    def asks(self, q: Question) -> str:
+        """What the reviewer has to say of a question."""
+        can = "can be answered from its picture" if q.answerable else "can NOT be answered from its picture"
+        if "misplaced" not in self.choices:
+            return f"The set says that it {can}. Is that so, and is the answer right?"
+        put = f"in the subset {' and '.join(q.claims)}" if self.subsets and q.claims else " ".join(q.claims) or "in no subset"
+        told = "" if q.answerable else f" and that it {can}"
+        return f"The set says that it is {put}{told}. Is that so, and are the answers right?"
+
+    @cached_property
+    def pairs(self) -> dict[str, list[Question]]:
+        """Members by pair, the answerable one first."""
+        found: dict[str, list[Question]] = {}
+        for q in sorted(self.questions.values(), key=lambda q: (q.pair_id, not q.answerable, q.sample_id)):
+            found.setdefault(q.pair_id, []).append(q)
+        return found
+
+    def order(self, reviewer: str) -> list[str]:
+        """Sample ids in this reviewer's own order: pairs shuffled, the two members of a pair one after the other, either first.
+
+        It depends on the reviewer and each pair alone, so that questions added later leave the order of the others as it was.
+        """
+        salted = {pair: hashlib.sha256(f"{reviewer}\x00{pair}".encode()).digest() for pair in self.pairs}
+        ids = []
+        for pair in sorted(salted, key=lambda p: (salted[p], p)):
+            members = [q.sample_id for q in self.pairs[pair]]
+            ids += members if salted[pair][-1] % 2 else members[::-1]
+        return ids
+
+    def only(self, category: str | None, sample: int | None, seed: int) -> Pool:
+        """The pairs of one category or subset, or of all below a main kind, and of those `sample`, the same for every reviewer.
+
+        A category may be named in full or by its last part. A sample is drawn over all subsets and categories.
+
+        Raises:
+            PoolError: no question is of that category.
+        """
+        pairs = self.pairs
+        if category is not None:
+            known = sorted({name for q in self.questions.values() for name in (q.category, *q.claims)} - {""})
+            pairs = {p: m for p, m in pairs.items() if f"/{category}/" in f"/{m[0].category}/" or category in m[0].claims}
+            if not pairs:
+                raise PoolError(f"no question is of category '{category}'; there are: {', '.join(known) or 'none'}")
+        if sample is not None:
+            chosen = choose([(p, "\0".join((*m[0].claims, m[0].category))) for p, m in pairs.items()], sample, seed)
+            pairs = {p: m for p, m in pairs.items() if p in chosen}
+        return Pool([q for members in pairs.values() for q in members], self.subsets)
+
+
+def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "test") -> Pool:
+    """The questions of one split of all recipes.
+
+    Args:
+        recipes: folders that `pair` stages wrote.
+        sources: folders of the data sets they were made from, which hold the pictures that recipes left as they were.
+        split: which split people look at.
+
+    Raises:
+        PoolError: a folder or picture is not there, or no recipe has a row of that split.
+    """
+    rows: list[dict[str, Any]] = []
+    for folder in recipes:
+        if not (folder / "samples.parquet").is_file():
+            raise PoolError(f"{folder}: no pairs here yet; make them first (`qualm run` or `dvc pull`)")
+        found = read_table(folder / "samples.parquet", SAMPLES).to_pylist()
+        rows += [r for r in found if r["split"] == split]
+    if not rows:
+        raise PoolError(f"no pair of split '{split}' in {', '.join(map(str, recipes)) or 'any recipe'}")
+    pictures = dict(_pictures([*recipes, *sources], {r["image_id"] for r in rows} - {None}))
+    wanted = {r["image_id"] for r in rows} - {None}
+    if missing := sorted(wanted - {name for name, data in pictures.items() if data is not None}):
+        raise PoolError(
+            f"{len(missing):,} of {len(wanted):,} pictures are not on this disk, '{missing[0]}' the first; decisions hold for a picture. "
+            f"Get {', '.join(map(str, sources)) or 'the source data sets'} first: `dvc pull` or `dvc repro --pull`"
+        )
+    return Pool([Question(r, partial(pictures.get, r["image_id"])) for r in rows])
+
+
+def read_whole(name: str, folder: Path, rule: Rule, subsets: Mapping[str, str]) -> Pool:
+    """The scored questions of a data set that is not made of pairs. Pictures are read when they are shown.
+
+    Args:
+        name: of the data set.
+        folder: that its `data` stage wrote.
+        rule: which splits are scored.
+        subsets: of its card, name -> expression.
+
+    Raises:
+        PoolError: no split is scored, or a subset cannot be told of a sample.
+    """
+    put_in = claims(subsets)
+    try:
+        dataset = Dataset(name, folder, rule)
+        return Pool(
+            [Question(row, _reader(dataset, i), put_in(row)) for i, row in enumerate(dataset.table.to_pylist())],
+            subsets,
+        )
+    except (StageError, ClaimError) as error:
+        raise PoolError(str(error)) from error
+
+
+def _reader(dataset: Dataset, row: int) -> Callable[[], bytes | None]:
+    def read() -> bytes | None:
+        try:
+            return dataset.encoded(row)
+        except BrokenSample as error:
+            raise PoolError(f"{error}; `dvc repro` or `dvc pull` the data set again") from error
+
+    return read
+
+
+def _pictures(folders: Sequence[Path], wanted: set[str]) -> Iterator[tuple[str, bytes | None]]:
+    """The wanted pictures as they lie on disk, each from the first folder that has it."""
+    left = set(wanted)
+    for folder in folders:
+        if left and (folder / "images").is_dir():
+            for row in iterate(folder / "images", IMAGES, batch_size=64):
+                if row["image_id"] in left:
+                    left.remove(row["image_id"])
+                    yield row["image_id"], row["image"]["bytes"] if row["image"] else None

@@ -1,0 +1,66 @@
+"""One reviewer's way through a pool: what is next, what was said, and back again. Shared by the terminal and the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from runners.tools.review.journal import UNDONE, Journal
+from runners.tools.review.pool import Pool, Question
+
+
+class Session:
+    """The questions of a pool in the reviewer's order, those already decided left out."""
+
+    def __init__(self, pool: Pool, journal: Journal, again: bool = False) -> None:
+        self.pool, self.journal = pool, journal
+        self._order = [pool.questions[s] for s in pool.order(journal.reviewer)]
+        self._open = {q.sample_id for q in self._order if (d := self._said(q)) == "" or (again and d == "skip")}
+        self._done = [q for q in self._order if q.sample_id not in self._open]
+        self._back_at: Question | None = None
+
+    @property
+    def current(self) -> Question | None:
+        """The question to decide now; None when all are decided."""
+        return self._back_at or next((q for q in self._order if q.sample_id in self._open), None)
+
+    @property
+    def partner(self) -> Question | None:
+        """The other member of the current question's pair."""
+        now = self.current
+        return next((q for q in self.pool.pairs[now.pair_id] if q.sample_id != now.sample_id), None) if now else None
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many questions were found valid, invalid, misplaced, or skipped, and how many are `left`."""
+        return Counter("left" if q.sample_id in self._open else self._said(q) for q in self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def decide(self, decision: str, note: str = "") -> None:
+        """Keep a decision on the current question and go on to the next."""
+        if decision not in self.pool.choices:
+            raise ValueError(f"expected one of {', '.join(self.pool.choices)}, got '{decision}'")
+        now = self.current
+        if now is not None:
+            self.journal.record(now.sample_id, now.content, decision, note)
+            self._open.discard(now.sample_id)
+            self._done.append(now)
+            self._back_at = None
+
+    def undo(self) -> Question | None:
+        """Withdraw the decision before, of this session or an earlier one, and ask that question again."""
+        if not self._done:
+            return None
+        last = self._done[-1]
+        self.journal.record(last.sample_id, last.content, UNDONE)
+        self._done.pop()
+        self._open.add(last.sample_id)
+        self._back_at = last
+        return last
+
+    def _said(self, q: Question) -> str:
+        if not self.journal.knows(q.sample_id):
+            return ""  # without looking at its picture, which takes long for a large set
+        found = self.journal.get(q.sample_id, q.content)
+        return found.decision if found else ""

@@ -1,0 +1,253 @@
+"""Samples under a perturbation whose strength may be turned: what comes out, what a model says of it, how much that differs.
+
+Answers come from the engine and its store (`runners.inference.run`), under the variant's own name and so with the random numbers that the
+benchmark itself will use: what was asked here is not asked again there, and the other way round.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pyarrow.compute as pc
+
+from registry import CLEAN
+from registry.plugins.rule import Plugin, get, gives, load
+from runners.contracts.models import ModelContext, ModelError
+from runners.data.aligned import column
+from runners.data.dataset import Dataset, Variant
+from runners.data.rows import choose
+from runners.data.splits import Rule
+from runners.inference.run import answer_tables
+from runners.runtime.stage import Stage, StageError
+from runners.scoring.answer_text import normalise
+from runners.tools.strengths.effects import DISTANCES, SHARE, Goal, mean_reading, share_reading
+from runners.tools.strengths.knobs import Knob, Range, candidates, numeric, range_of
+from runners.tools.strengths.live import Workshop
+from runners.tools.strengths.search import Reading
+
+_SIGNALS = frozenset({"text", "token_logprobs", "token_entropies", "option_logits"})
+_FEW = 24
+"""Samples by which is seen whether a strength does nothing."""
+
+Naming = Callable[[Mapping[str, Any]], str]
+"""Arguments of a perturbation -> the name of its variant."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The perturbation as the spec has it."""
+
+    plugin: Plugin
+    args: Mapping[str, Any]
+    """All of them; what is swept with one of its values."""
+    name: Naming
+    workshop: Workshop | None = None
+    """Of one that asks a model and is a stage of its own."""
+
+    def variant(self, values: Mapping[str, float]) -> Variant:
+        """It with other strengths."""
+        whole = {k.name for k in numeric(self.plugin, self.args) if k.whole}
+        args = {**self.args, **{name: int(v) if name in whole else float(v) for name, v in values.items()}}
+        modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
+        if self.workshop is not None:
+            return Variant(label, modality, made={self.workshop.dataset: self.workshop.made(self.plugin, args, label)})
+        return Variant(label, modality, load("perturbations", self.plugin.name), args, self.plugin.module)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model said."""
+
+    text: str
+    key: str
+    """Equal for answers that count as one: normalised text, or the option."""
+    uncertainty: float
+    """NaN where undefined."""
+
+
+class Asked:
+    """A model that answers."""
+
+    def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
+        """
+        Args:
+            stage: seed, settings, and how answers are decoded.
+            ref: the model as an `infer` stage is told of it.
+            folder: of its weights, where they are an input.
+            estimator: label, plugin and args of one that reads columns of the greedy answer alone.
+
+        Raises:
+            StageError: it cannot be asked.
+        """
+        self.stage, self.label, self.estimator = stage, str(ref["label"]), estimator
+        self.plugin = get("models", ref["plugin"])
+        self.gives = gives(self.plugin, ref["args"])
+        try:
+            self.model = load("models", ref["plugin"])(ModelContext(self.label, folder, ref.get("dtype"), stage.settings), **ref["args"])
+        except ModelError as error:
+            raise StageError(str(error)) from error
+        if hasattr(self.model, "lookup"):
+            raise StageError(f"model '{self.label}' is a recording: it has no answers to strengths that nobody asked it for")
+
+    def ask(self, dataset: Dataset, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
+        """Answers by variant and sample.
+
+        Raises:
+            StageError: samples that cannot be asked.
+        """
+        if "option_logits" not in self.gives and any(s["choices"] for s in dataset.samples):
+            raise StageError(f"model '{self.label}' gives no option_logits, by which the multiple-choice questions of {dataset.name} go")
+        try:
+            (table,) = answer_tables(
+                self.model, self.plugin.module, [dataset], list(variants), _SIGNALS & self.gives, self.stage, label=self.label
+            )
+        except ModelError as error:
+            raise StageError(str(error)) from error
+        options = {s["sample_id"]: list(s["choices"] or ()) for s in dataset.samples}
+        found: dict[str, dict[str, Answer]] = {v.name: {} for v in variants}
+        for row, doubt in zip(table.to_pylist(), self._uncertainties(table), strict=True):
+            found[row["variant"]][row["sample_id"]] = _answer(row, options[row["sample_id"]], doubt)
+        return found
+
+    def _uncertainties(self, table: Any) -> list[float]:
+        plugin = get("estimators", self.estimator["plugin"])
+        given = np.ones(table.num_rows, dtype=bool)
+        for name in plugin.reads:
+            given &= pc.is_valid(table[name]).to_numpy()
+        values = np.full(table.num_rows, np.nan)
+        if given.any():
+            some = table.filter(given)
+            values[given] = load("estimators", plugin.name)(*(column(some[name]) for name in plugin.reads), **self.estimator["args"])
+        return [float(v) for v in values]
+
+
+def _answer(row: Mapping[str, Any], options: Sequence[str], uncertainty: float) -> Answer:
+    logits = row["option_logits"]
+    if options and logits:
+        best = int(np.argmax(logits))
+        return Answer(str(options[best]), f"option {best}", uncertainty)
+    text = str(row["text"] or "")
+    return Answer(text, normalise(text), uncertainty)
+
+
+class Bench:
+    """Some samples of a data set, a perturbation, and perhaps a model."""
+
+    def __init__(self, dataset: Dataset, subject: Subject, seed: int, asked: Asked | None = None) -> None:
+        self.dataset, self.subject, self.seed, self.asked = dataset, subject, seed, asked
+        self._lock = threading.Lock()
+        self._answers: dict[str, dict[str, Answer]] = {}
+
+    def shown(self, row: int, values: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
+        """Picture and question of a sample, perturbed if strengths are given; None where the perturbation does not apply.
+
+        Raises:
+            runners.data.dataset.BrokenSample: its picture cannot be read.
+        """
+        item = self.dataset.item(row)
+        image = item.image()
+        if values is None:
+            return image, item.question
+        variant = self.subject.variant(values)
+        start = variant.item(self.dataset, row) if variant.fits(image is not None) else None
+        if start is None:
+            return None
+        return variant.apply(self.seed, start, image if start.data == item.data else start.image())
+
+    def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
+        """The model's answers to some samples, clean if no strengths are given; nothing without a model."""
+        if self.asked is None:
+            return {}
+        variant = Variant(CLEAN) if values is None else self.subject.variant(values)
+        with self._lock:
+            known = self._answers.setdefault(variant.name, {})
+            if missing := [row for row in rows if self.dataset.samples[row]["sample_id"] not in known]:
+                known.update(self.asked.ask(self.dataset.only(missing), [variant])[variant.name])
+            return known
+
+    def known(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
+        """The answers that were asked for before; never waits."""
+        name = CLEAN if values is None else self.subject.variant(values).name
+        return dict(self._answers.get(name, {}))
+
+    def measure(self, goal: Goal, knob: str, strengths: Sequence[float]) -> list[Reading]:
+        """The effect at some strengths.
+
+        Raises:
+            StageError: a sample that cannot be shown or asked.
+        """
+        if goal.name == SHARE:
+            return self._shares(knob, strengths)
+        return [self._distance(goal.name, knob, s) for s in strengths]
+
+    def _shares(self, knob: str, strengths: Sequence[float]) -> list[Reading]:
+        if self.asked is None:
+            raise StageError("a share of answers needs a model to answer")
+        variants = [self.subject.variant({knob: s}) for s in strengths]
+        found = self.asked.ask(self.dataset, [Variant(CLEAN), *variants])
+        readings = []
+        for strength, variant in zip(strengths, variants, strict=True):
+            said = found[variant.name]
+            changed = [said[s].key != found[CLEAN][s].key for s in said]
+            readings.append(share_reading(strength, changed, len(found[CLEAN]) - len(said)))
+        return readings
+
+    def _distance(self, metric: str, knob: str, strength: float) -> Reading:
+        values, left_out = [], 0
+        for row in range(len(self.dataset)):
+            before, after = self.shown(row, None), self.shown(row, {knob: strength})
+            if before is None or after is None or before[0] is None or after[0] is None:
+                left_out += 1
+            else:
+                values.append(DISTANCES[metric](before[0], after[0]))
+        return mean_reading(strength, values, left_out)
+
+    def range_of(self, knob: Knob, given: tuple[float, float] | None, scale: str) -> Range:
+        """Where to search for a strength, found by trying which of the likely values do nothing to some samples."""
+        few = range(min(_FEW, len(self.dataset)))
+        effects = {x: self._difference(few, {knob.name: x}) for x in candidates(knob)}
+        nothing = [x for x, effect in effects.items() if effect == 0]
+        ends = {x: effects[x] if x in effects else self._difference(few, {knob.name: x}) for x in (knob.low, knob.high)}
+        gentler = min(ends, key=lambda x: (ends[x], x))
+        return range_of(knob, nothing, float(self.subject.args[knob.name]), gentler, given, scale)
+
+    def _difference(self, rows: Sequence[int], values: Mapping[str, float]) -> float:
+        """How much differs, in no particular unit: 0 is nothing at all."""
+        total = 0.0
+        for row in rows:
+            before, after = self.shown(row, None), self.shown(row, values)
+            if before is None or after is None:
+                continue
+            total += float(before[1] != after[1])
+            if before[0] is not None and after[0] is not None:
+                total += DISTANCES["psnr"](before[0], after[0])
+        return total
+
+
+def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, samples: int, seed: int) -> Dataset:
+    """Some scored samples of a data set, a seeded share of every category, the same ones every time; more only adds some.
+
+    Args:
+        name: of the data set.
+        folder: of its tables.
+        splits: that the spec names, None where it leaves the choice to `runners.data.splits`.
+        modality: of the perturbation; one of pictures leaves out samples without.
+        samples: how many at most.
+        seed: of the spec.
+
+    Raises:
+        StageError: there are none.
+    """
+    whole = Dataset(name, folder, Rule(tuple(splits) if splits is not None else None))
+    rows = zip(whole.table["sample_id"].to_pylist(), whole.table["category"].to_pylist(), whole.table["image_id"].to_pylist(), strict=True)
+    fits = {s: category or "" for s, category, image in rows if modality == "text" or image is not None}
+    if not fits:
+        raise StageError(f"data set '{name}' has no sample that a perturbation of {modality} could change")
+    chosen = choose(fits.items(), samples, seed)
+    return whole.only([row for row, sample in enumerate(whole.samples) if sample["sample_id"] in chosen])

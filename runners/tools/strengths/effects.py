@@ -1,0 +1,96 @@
+"""What a perturbation does, as one number per sample that grows with its strength: an answer that changed, a distance of a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import PIL.Image
+
+from runners.data.removal_quality import ssim
+from runners.data.reviews.agreement import wilson
+from runners.runtime.precision import result
+from runners.tools.strengths.search import Reading
+
+SHARE = "share"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The effect that is looked for."""
+
+    name: str
+    target: float
+    """As the mean over samples that the search knows."""
+    title: str
+    """Of an axis."""
+    shown: Callable[[float], float] = float
+    """The search's number as people know it."""
+
+    @property
+    def slug(self) -> str:
+        return f"{self.name}-{self.shown(self.target):g}"
+
+
+def dissimilarity(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
+    """1 - SSIM, the mean over pixels and channels (`runners.data.removal_quality.ssim`): 0 of equal pictures, at most 2."""
+    return max(0.0, 1.0 - float(ssim(np.asarray(before), np.asarray(after)).mean()))
+
+
+def squared_error(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
+    """Mean squared error over pixels and channels, as a share of 255 squared: PSNR is -10 log10 of its mean over pictures."""
+    difference = np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64)
+    return float((difference**2).mean()) / 255**2
+
+
+def psnr(error: float) -> float:
+    """Decibels of a mean squared error that is a share of 255 squared; infinite where nothing differs.
+
+    >>> psnr(0.01)
+    20.0
+    """
+    return -10 * math.log10(error) if error > 0 else math.inf
+
+
+DISTANCES: dict[str, Callable[[PIL.Image.Image, PIL.Image.Image], float]] = {"1-ssim": dissimilarity, "psnr": squared_error}
+
+
+def share_goal(share: float) -> Goal:
+    """A share of answers that change, in (0, 1)."""
+    return Goal(SHARE, share, "share of answers that change")
+
+
+def distance_goal(metric: str, value: float) -> Goal:
+    """A distance of pictures, of DISTANCES.
+
+    Raises:
+        ValueError: no distance of that name, or a value it cannot take.
+    """
+    if metric not in DISTANCES:
+        raise ValueError(f"expected a distance of {', '.join(DISTANCES)}, got '{metric}'")
+    if metric == "psnr":
+        if not 0 < value < 100:
+            raise ValueError(f"psnr: expected decibels in (0, 100), got {value:g}")
+        return Goal(metric, 10 ** (-value / 10), "PSNR, dB", psnr)
+    if not 0 < value < 2:
+        raise ValueError(f"{metric}: expected a value in (0, 2), got {value:g}")
+    return Goal(metric, value, "1 - SSIM")
+
+
+def share_reading(strength: float, changed: Sequence[bool], left_out: int) -> Reading:
+    """The share that changed, with Wilson's interval; all that is possible where there is nothing."""
+    n, k = len(changed), int(sum(changed))
+    low, high = wilson(k, n) or (0.0, 1.0)
+    return Reading(strength, k / n if n else math.nan, result(low), result(high), n, left_out)
+
+
+def mean_reading(strength: float, values: Sequence[float], left_out: int) -> Reading:
+    """The mean, with the normal interval of a mean of n independent values."""
+    n = len(values)
+    if not n:
+        return Reading(strength, math.nan, 0.0, math.inf, 0, left_out)
+    mean = float(np.mean(values))
+    half = 1.96 * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    return Reading(strength, mean, max(0.0, mean - half), mean + half, n, left_out)

@@ -1,0 +1,105 @@
+"""Perturbations that a model writes or looks for, made sample by sample while their strength is turned.
+
+In the benchmark each is a stage of its own that makes whole data sets. Here the same function is given one sample at a time, with
+the seed, the variant's name and the context that the stage would give it, so that what is seen is what the stage will make. What a
+model was asked is kept by content (`.qualm/`), so turning back and forth asks nothing twice.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import PIL.Image
+
+from registry.plugins.rule import Plugin, load
+from runners.contracts.generators import GeneratorError
+from runners.contracts.perturbations import PerturbContext, PerturbError, generator
+from runners.data.dataset import Dataset, Item, Made
+from runners.data.scene_graphs import SceneGraphError, read_scenes
+from runners.prompts.templates import PromptError
+from runners.runtime.settings import Settings
+from runners.runtime.stage import StageError
+
+KEPT = 64
+"""Samples at one strength that stay in memory: those on the page, or of a few batches."""
+
+
+VARIANTS = 8
+"""Strengths whose samples stay."""
+
+
+class Workshop:
+    """What lasts over all strengths: opened models, scene graphs."""
+
+    def __init__(self, dataset: Dataset, settings: Settings, seed: int) -> None:
+        self.dataset = dataset.name
+        folder, wanted = dataset.folder, {s["image_id"] for s in dataset.samples} - {None}
+        scenes = cache(lambda: read_scenes(folder, wanted, drawn=False) if (folder / "scenes").is_dir() else {})
+        self.context = PerturbContext(settings, seed, "", scenes=scenes)
+        self.lock = threading.Lock()
+        """Models and generators are asked by one thread."""
+
+        self._made: OrderedDict[str, Live] = OrderedDict()
+
+    def made(self, plugin: Plugin, args: Mapping[str, Any], label: str) -> Live:
+        """The data set under a variant; that of the variants looked at last is still there."""
+        if label not in self._made:
+            self._made[label] = Live(self, plugin, args, label)
+        self._made.move_to_end(label)
+        while len(self._made) > VARIANTS:
+            self._made.popitem(last=False)
+        return self._made[label]
+
+
+class Live(Made):
+    """A data set under one variant, of which nothing is made before it is looked at."""
+
+    def __init__(self, workshop: Workshop, plugin: Plugin, args: Mapping[str, Any], label: str) -> None:
+        self.workshop, self.label = workshop, label
+        self._modality = str(plugin.declares.get("MODALITY"))
+        self._function, self._args = load("perturbations", plugin.name), dict(args)
+        self._items: OrderedDict[str, Item | None] = OrderedDict()
+
+    def item(self, dataset: Dataset, row: int) -> Item | None:
+        """One sample as the perturbation leaves it; None where it cannot be applied.
+
+        Raises:
+            StageError: it cannot be made; the sample and the cause stand in the message.
+            runners.data.dataset.BrokenSample: its picture cannot be read.
+        """
+        name = str(dataset.samples[row]["sample_id"])
+        with self.workshop.lock:
+            if name not in self._items:
+                self._items[name] = self._make(dataset, row, dataset.item(row))
+                while len(self._items) > KEPT:
+                    self._items.popitem(last=False)
+            self._items.move_to_end(name)
+            return self._items[name]
+
+    def _make(self, dataset: Dataset, row: int, item: Item) -> Item | None:
+        image = item.image() if self._modality != "text" else None
+        context = self.workshop.context
+        rows = dataset.table.slice(row, 1).to_pylist()
+        given: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self._modality]
+        here = replace(context, label=self.label, rows=rows, pictures=[item.data], facts=[{}])
+        try:
+            (made,) = self._function(here, [given], [generator(context.seed, self.label, item.sample_id)], **self._args)
+        except (PerturbError, GeneratorError, PromptError, SceneGraphError) as error:
+            raise StageError(f"variant {self.label}: sample '{item.sample_id}': {error}") from error
+        if made is None:
+            return None
+        picture, question = {"image": (made, item.question), "text": (None, made), "cross": made}[self._modality]
+        same = picture is None or image is None or picture is image or picture.tobytes() == image.tobytes()
+        return replace(item, question=question, data=item.data if same else _png(picture))
+
+
+def _png(picture: PIL.Image.Image) -> bytes:
+    with io.BytesIO() as file:
+        picture.save(file, "PNG", compress_level=1)
+        return file.getvalue()

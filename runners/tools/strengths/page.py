@@ -1,0 +1,153 @@
+"""The page of `qualm calibrate`: samples as they are beside what a perturbation makes of them, and sliders that turn its strength.
+
+Pictures follow the sliders at once; what a model says of them comes after, from the store or computed, and never for strengths that
+were left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from runners.reporting.text import number, visible
+from runners.runtime.stage import StageError
+from runners.tools import pages
+from runners.tools.pages import QUIET, Running
+from runners.tools.strengths.knobs import written
+from runners.tools.strengths.session import Session, WriteError
+from runners.tools.strengths.votes import CHOICES, VoteError
+
+HERE = Path(__file__).parent
+KEYS = {"too weak": ("weak", "Too weak (W)"), "right": ("right", "Right (R)"), "too strong": ("strong", "Too strong (S)")}
+REPLACE, ADD = "in the place of what is there", "added to the sweep"
+Drawn = tuple[str, str]
+"""The head of the page, and its samples."""
+
+
+def serve(session: Session, title: str, port: int | None = None) -> Running:
+    """Serve the page on loopback until `close`.
+
+    Args:
+        session: what is shown and voted.
+        title: what is calibrated.
+        port: a port of loopback; any free one if None.
+
+    Raises:
+        runners.tools.pages.PageError: Gradio is not installed, or the port is taken.
+    """
+    return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
+
+
+def _blocks(gradio: Any, session: Session, title: str) -> Any:
+    with gradio.Blocks(title=visible(title, 100), analytics_enabled=False, fill_width=True) as blocks:
+        view = gradio.HTML(elem_id="view")
+        with gradio.Row(elem_id="sliders", visible=bool(session.knobs)):
+            sliders = [
+                gradio.Slider(k.low, k.high, session.values[k.name], step=k.step, label=k.name, elem_id=f"slider-{k.name}", min_width=220)
+                for k in session.knobs
+            ]
+        with gradio.Row(elem_id="keys"):
+            votes = [gradio.Button(text, elem_id=name, min_width=90) for name, text in KEYS.values()]
+            back = gradio.Button("Back (B)", elem_id="back", min_width=70)
+            on = gradio.Button("Next (N)", elem_id="next", min_width=70)
+        cards = gradio.HTML(elem_id="cards")
+        with gradio.Row(elem_id="writing", visible=bool(session.knobs)):
+            mode = gradio.Radio([REPLACE, ADD], value=REPLACE, label="Write into the spec", elem_id="mode", min_width=220)
+            write = gradio.Button("Write these values", elem_id="write", min_width=140)
+        shown = [view, cards]
+
+        def start() -> tuple[Any, ...]:
+            return (*drawn(session, title), *(session.values[k.name] for k in session.knobs))
+
+        def answered(event: Any) -> None:
+            if session.bench.asked is not None:  # in a queue of its own: sliders do not wait for the model
+                event.then(lambda: asked(session, title), None, shown, **{**QUIET, "concurrency_id": "model"})
+
+        for slider in sliders:
+            answered(slider.change(lambda *values: turned(session, title, values), sliders, shown, trigger_mode="always_last", **QUIET))
+        for button, by in ((back, -1), (on, 1)):
+            answered(button.click(lambda by=by: moved(session, title, by), None, shown, **QUIET))
+        for button, verdict in zip(votes, CHOICES, strict=True):
+            button.click(lambda verdict=verdict: voted(session, title, verdict), None, shown, **QUIET)
+        write.click(lambda how: written_down(session, title, how), [mode], shown, **QUIET)
+        answered(blocks.load(start, None, [*shown, *sliders], **QUIET))
+    return blocks
+
+
+def turned(session: Session, title: str, values: Sequence[float | None]) -> Drawn:
+    """Other strengths, in the order of the sliders."""
+    session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
+    return drawn(session, title)
+
+
+def moved(session: Session, title: str, by: int) -> Drawn:
+    """So many batches on or back."""
+    session.move(by)
+    return drawn(session, title)
+
+
+def voted(session: Session, title: str, verdict: str) -> Drawn:
+    """A vote, or why it is not kept."""
+    try:
+        session.vote(verdict)
+    except VoteError as error:
+        return drawn(session, title, str(error))
+    return drawn(session, title)
+
+
+def written_down(session: Session, title: str, how: str) -> Drawn:
+    """The strengths in the spec, or why not."""
+    try:
+        return drawn(session, title, "; ".join(session.write(how == ADD)))
+    except WriteError as error:
+        return drawn(session, title, str(error))
+
+
+def asked(session: Session, title: str) -> Drawn:
+    """The model's answers, or why there are none."""
+    try:
+        session.ask()
+    except StageError as error:
+        return drawn(session, title, str(error))
+    return drawn(session, title)
+
+
+def drawn(session: Session, title: str, told: str = "") -> Drawn:
+    """The page's two parts, or why its samples cannot be shown."""
+    try:
+        return render(session, title, "head", told), render(session, title, "cards")
+    except StageError as error:
+        return render(session, title, "head", str(error)), ""
+
+
+def render(session: Session, title: str, part: str, told: str = "") -> str:
+    """One part of the page, `head` or `cards`, as HTML in which every text of the data set is escaped."""
+    bench = session.bench
+    shown = session.shown() if part == "cards" else []
+    values = {
+        "part": part,
+        "title": title,
+        "reviewer": session.reviewer,
+        "variant": session.variant,
+        "dataset": bench.dataset.name,
+        "place": session.place,
+        "values": {name: written(value) for name, value in session.values.items()},
+        "tally": session.tally,
+        "choices": CHOICES,
+        "model": bench.asked.label if bench.asked is not None else "",
+        "estimator": bench.asked.estimator["label"] if bench.asked is not None else "",
+        "told": told,
+        "shown": [{"s": s, "sides": _sides(s)} for s in shown],
+    }
+    return pages.html(HERE, **values)
+
+
+def _sides(shown: Any) -> list[dict[str, Any]]:
+    found = []
+    for name, side in (("original", shown.before), ("perturbed", shown.after)):
+        picture = pages.data_uri(side.picture, 640) if side is not None and side.picture is not None else ""
+        doubt = number(side.answer.uncertainty, 2) if side is not None and side.answer is not None else ""
+        small = side is not None and side.picture is not None and max(side.picture.size) <= 160
+        found.append({"name": name, "side": side, "picture": picture, "small": small, "uncertainty": doubt})
+    return found

@@ -1,0 +1,143 @@
+"""The strength at which an effect reaches a stated size, by bisection, and an honest no where there is no such strength.
+
+An effect is a mean over samples (1 for an answer that changed, a distance of a picture), so what is measured at a strength has an
+interval. The search relies on one thing: a stronger perturbation has at least the effect of a weaker one. It holds that to what it
+measured, and gives up where the intervals contradict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from runners.tools.strengths.knobs import Range, written
+
+GRID = 6
+"""Strengths that are measured before bisection, ends included: enough to see that a curve turns back."""
+WIDENINGS = 6
+CLOSE = 0.004
+"""Bisection ends where the strengths around the target are this near on the scale from weak to strong."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The effect at one strength."""
+
+    strength: float
+    value: float
+    low: float
+    high: float
+    """95% interval."""
+    n: int
+    """Samples it is the mean of."""
+    left_out: int = 0
+    """Samples that the perturbation does not apply to."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search came to."""
+
+    chosen: Reading | None
+    """None where no strength can be named."""
+    readings: tuple[Reading, ...]
+    """All that was measured, weak to strong."""
+    why: str
+    """Of a choice that misses the target, or of none."""
+    range: Range
+
+
+Measure = Callable[[Sequence[float]], Sequence[Reading]]
+"""The readings at some strengths; each is asked for once."""
+
+
+def search(measure: Measure, where: Range, target: float, most: int = 20, shown: Callable[[float], float] = float) -> Found:
+    """Look for the strength whose effect is the target.
+
+    A grid over the range; further out while even the strong end stays below the target and nothing bounds the parameter; then
+    bisection of the interval in which the monotone curve of least squares through all readings crosses the target.
+
+    Args:
+        measure: gives readings.
+        where: the range and its scale.
+        target: the effect.
+        most: strengths to measure at most, so that chance in a plateau cannot keep it going.
+        shown: an effect as people know it, for messages.
+    """
+    known: dict[float, Reading] = {}
+
+    def ask(strengths: Sequence[float]) -> None:
+        new = list(dict.fromkeys(s for s in strengths if s not in known))
+        known.update(zip(new, measure(new) if new else [], strict=True))
+
+    ask([where.at(i / (GRID - 1)) for i in range(GRID)])
+    for _ in range(WIDENINGS):
+        last = _ordered(known, where)[-1]
+        if not where.widens or not last.value < target:
+            break
+        where = where.wider()
+        ask([where.strong])
+    while len(known) < most:
+        readings = _ordered(known, where)
+        if _fault(readings, target, where, shown):
+            break
+        a, b = (where.place(r.strength) for r in _around(readings, target))
+        middle = where.at((a + b) / 2)
+        if b - a < CLOSE or middle in known:
+            break
+        ask([middle])
+    readings = _ordered(known, where)
+    why = _fault(readings, target, where, shown)
+    chosen = None if why else _nearest(readings, target)
+    if chosen is not None and not chosen.low <= target <= chosen.high:
+        why = "the effect leaps over the target here; this is the strength nearest to it"
+    return Found(chosen, tuple(readings), why, where)
+
+
+def _ordered(known: dict[float, Reading], where: Range) -> list[Reading]:
+    return sorted(known.values(), key=lambda r: where.place(r.strength) if where.weak != where.strong else 0)
+
+
+def _fault(readings: Sequence[Reading], target: float, where: Range, shown: Callable[[float], float]) -> str:
+    """Why the curve has no strength for the target; empty if it has one."""
+    first, last = readings[0], readings[-1]
+    if any(r.n == 0 for r in readings):
+        return "no sample has both what went in and what came out"
+    above = [r for r in readings if r.low > target]
+    below = [r for r in readings if r.high < target]
+    for early in above:
+        late = [r for r in below if where.place(r.strength) > where.place(early.strength)]
+        if late:
+            return (
+                f"the effect is not monotone: above the target at {written(early.strength)} and below it at the stronger "
+                f"{written(late[0].strength)}; a narrower range may hold one crossing"
+            )
+    smooth = monotone([r.value for r in readings], [r.n for r in readings])
+    wanted = f"where {shown(target):.4g} was wanted"
+    if smooth[-1] < target:
+        return f"even {written(last.strength)} has less effect than asked for: {shown(last.value):.4g} {wanted}"
+    if smooth[0] > target:
+        return f"even {written(first.strength)} has more effect than asked for: {shown(first.value):.4g} {wanted}"
+    return ""
+
+
+def _around(readings: Sequence[Reading], target: float) -> tuple[Reading, Reading]:
+    """The neighbours between which the monotone curve reaches the target; it must reach it."""
+    smooth = monotone([r.value for r in readings], [r.n for r in readings])
+    first = next(i for i, value in enumerate(smooth) if value >= target)
+    return readings[max(first - 1, 0)], readings[first]
+
+
+def _nearest(readings: Sequence[Reading], target: float) -> Reading:
+    """That one of the neighbours of the crossing which is nearer to the target."""
+    return min(_around(readings, target), key=lambda r: abs(r.value - target))
+
+
+def monotone(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """The values of the non-decreasing curve that lies nearest, by weighted least squares (pool adjacent violators)."""
+    from scipy.optimize import isotonic_regression
+
+    found = isotonic_regression(np.asarray(values, dtype=float), weights=np.maximum(np.asarray(weights, dtype=float), 1e-9))
+    return [float(v) for v in found.x]

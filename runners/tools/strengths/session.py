@@ -1,0 +1,159 @@
+"""One person's look at a perturbation: which samples, at which strengths, what they voted, and what they had written down."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import PIL.Image
+
+from runners.data.dataset import BrokenSample
+from runners.tools.strengths.bench import Answer, Bench
+from runners.tools.strengths.knobs import Knob
+from runners.tools.strengths.votes import Vote, Votes
+
+AT_ONCE = 4
+"""Samples on the page."""
+
+Writer = Callable[[str, float, bool, str], str]
+"""Parameter, value, whether it is added to a sweep, and how it was found -> what was done."""
+
+
+class WriteError(Exception):
+    """A value that cannot be written into the spec: why."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One sample as it is, or perturbed."""
+
+    picture: PIL.Image.Image | None
+    question: str
+    answer: Answer | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One sample as it is and perturbed."""
+
+    sample_id: str
+    options: Sequence[str]
+    before: Side | None
+    """None where its picture cannot be read."""
+    after: Side | None
+    """None where the perturbation does not apply."""
+    same: bool
+    """Whether the perturbation left it as it is."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the model's answer counts as another one."""
+        answers = [side.answer for side in (self.before, self.after) if side is not None and side.answer is not None]
+        return len(answers) == 2 and answers[0].key != answers[1].key
+
+
+class Session:
+    """The state of the page: the server holds it, so that a reload shows what was shown."""
+
+    def __init__(self, bench: Bench, knobs: Sequence[Knob], votes: Votes, reviewer: str, writer: Writer | None) -> None:
+        self.bench, self.knobs, self.votes, self.reviewer, self.writer = bench, knobs, votes, reviewer, writer
+        self.values: dict[str, float] = {k.name: k.rounded(float(bench.subject.args[k.name])) for k in knobs}
+        self._written = dict(self.values)
+        self._order = _pictures_apart([s["image_id"] for s in bench.dataset.samples])
+        self._start = 0
+
+    @property
+    def rows(self) -> list[int]:
+        """The samples on the page."""
+        return self._order[self._start : self._start + AT_ONCE]
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """First and last of those on the page, counted from 1, and how many there are."""
+        return self._start + 1, self._start + len(self.rows), len(self._order)
+
+    @property
+    def variant(self) -> str:
+        """What the perturbation is called at these strengths."""
+        return self.bench.subject.variant(self.values).name
+
+    def turn(self, values: Mapping[str, float | None]) -> None:
+        """Other strengths; an emptied field leaves its own as it was."""
+        for knob in self.knobs:
+            given = values.get(knob.name)
+            if given is not None and math.isfinite(given):
+                self.values[knob.name] = knob.rounded(float(given))
+
+    def move(self, by: int) -> None:
+        """So many batches on or back, round and round."""
+        batches = -(-len(self.bench.dataset) // AT_ONCE)
+        self._start = (self._start // AT_ONCE + by) % batches * AT_ONCE
+
+    def ask(self) -> None:
+        """Have the model answer what is on the page."""
+        rows, values = self.rows, dict(self.values)
+        self.bench.answers(None, rows)
+        self.bench.answers(values, rows)
+
+    def shown(self) -> list[Shown]:
+        """What is on the page, with those answers that are there."""
+        clean, perturbed = self.bench.known(None), self.bench.known(self.values)
+        return [self._shown(row, clean, perturbed) for row in self.rows]
+
+    def _shown(self, row: int, clean: Mapping[str, Answer], perturbed: Mapping[str, Answer]) -> Shown:
+        sample = self.bench.dataset.samples[row]
+        name, options = str(sample["sample_id"]), list(sample["choices"] or ())
+        try:
+            before, after = self.bench.shown(row, None), self.bench.shown(row, self.values)
+        except BrokenSample:
+            return Shown(name, options, None, None, False)
+        assert before is not None  # nothing was done to it
+        sides = [None if made is None else Side(*made, said.get(name)) for made, said in ((before, clean), (after, perturbed))]
+        return Shown(name, options, sides[0], sides[1], after is not None and _equal(before, after))
+
+    def vote(self, verdict: str) -> None:
+        """Say something of this batch at these strengths; said again, the last word counts."""
+        dataset = self.bench.dataset
+        batch = " ".join(str(dataset.samples[row]["sample_id"]) for row in self.rows)
+        self.votes.record(Vote(self.variant, dataset.name, batch, self.reviewer, verdict))
+
+    @property
+    def tally(self) -> dict[str, Counter[str]]:
+        return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
+
+    def write(self, add: bool) -> list[str]:
+        """Write the strengths that differ from those in the spec; gives what was done, or why nothing was.
+
+        Raises:
+            WriteError: it cannot be written.
+        """
+        if self.writer is None:
+            raise WriteError("the perturbations stand in a spec that this one extends; calibrate that one, or write them here")
+        wanted = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
+        if not wanted:
+            return ["the spec has these values already; nothing was written"]
+        votes = self.tally.get(self.variant, Counter())
+        said = ", ".join(f"{n} {verdict}" for verdict, n in votes.items())
+        done = [self.writer(name, self.values[name], add, f"by eye, votes: {said}" if said else "") for name in wanted]
+        self._written = dict(self.values)
+        return done
+
+
+def _pictures_apart(pictures: Sequence[str | None]) -> list[int]:
+    """Rows in an order that shows other pictures before it shows one again."""
+    seen: Counter[str | None] = Counter()
+    turns = []
+    for row, picture in enumerate(pictures):
+        turns.append((seen[picture] if picture is not None else 0, row))
+        seen[picture] += 1
+    return [row for _, row in sorted(turns)]
+
+
+def _equal(before: tuple[PIL.Image.Image | None, str], after: tuple[PIL.Image.Image | None, str]) -> bool:
+    pictures = (before[0], after[0])
+    same = pictures[0] is pictures[1] or (
+        pictures[0] is not None and pictures[1] is not None and pictures[0].tobytes() == pictures[1].tobytes()
+    )
+    return same and before[1] == after[1]

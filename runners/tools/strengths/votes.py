@@ -1,0 +1,65 @@
+"""What people said of strengths: a line each in a local journal, the last word of a person on a batch counting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from runners.tools.csv_journal import append, lines, mend
+
+CHOICES = ("too weak", "right", "too strong")
+
+
+class VoteError(Exception):
+    """A vote that cannot be kept, or a journal that cannot be read: which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """What one person said of one batch at one strength."""
+
+    variant: str
+    dataset: str
+    batch: str
+    """Ids of the samples that were looked at, separated by spaces."""
+    reviewer: str
+    verdict: str
+    """One of CHOICES."""
+
+
+class Votes:
+    """A journal of votes, read once and appended to."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        mend(path)
+        self._now: dict[tuple[str, str, str, str], Vote] = {}
+        for number, fields in lines(path):
+            if len(fields) != 5 or fields[4] not in CHOICES:
+                raise VoteError(f"{path}:{number}: not a line of a journal of votes; mend or delete it")
+            self._apply(Vote(*fields))
+
+    def record(self, vote: Vote) -> None:
+        """Keep a vote; on disk when this returns."""
+        if vote.verdict not in CHOICES:
+            raise ValueError(f"expected one of {', '.join(CHOICES)}, got '{vote.verdict}'")
+        try:
+            with self.path.open("ab") as file:
+                append(file, [vote.variant, vote.dataset, vote.batch, vote.reviewer, vote.verdict])
+        except OSError as error:
+            raise VoteError(f"{self.path}: {error.strerror or error}; this vote is not kept, earlier ones are") from error
+        self._apply(vote)
+
+    def tally(self, dataset: str, perturbation: str) -> dict[str, Counter[str]]:
+        """Votes on a perturbation by variant, in the order in which they were first voted on."""
+        found: dict[str, Counter[str]] = {}
+        for vote in self._now.values():
+            if vote.dataset == dataset and vote.variant.partition("@")[0] == perturbation:
+                found.setdefault(vote.variant, Counter())[vote.verdict] += 1
+        return found
+
+    def _apply(self, vote: Vote) -> None:
+        self._now[vote.variant, vote.dataset, vote.batch, vote.reviewer] = vote

@@ -1,0 +1,153 @@
+"""Encoded examples as one batch: each in a row of its own, padded on the left as in inference, or several in a row, packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runners.training.encoding import Coded
+
+IGNORE = -100
+"""Label of a place that no loss is taken on."""
+
+
+def pad(coded: Sequence[Coded], filler: int) -> dict[str, Any]:
+    """One row per example.
+
+    Returns:
+        What the model is given (`input_ids`, `attention_mask`, `position_ids`, picture tensors...), all rows left-padded to the longest,
+        and beside it: `labels` (B, L), the next token where that is part of the answer and IGNORE elsewhere; `owner` (B, L), the number of
+        the example that a place belongs to, -1 for padding.
+    """
+    import torch
+
+    length = max(map(len, coded))
+    shape = (len(coded), length)
+    ids, mask = torch.full(shape, filler, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+    labels, owner = torch.full(shape, IGNORE, dtype=torch.long), torch.full(shape, -1, dtype=torch.long)
+    beside = {name: torch.zeros(shape, dtype=torch.long) for one in coded for name in one.beside}
+    for row, one in enumerate(coded):
+        start = length - len(one)
+        _place(ids[row], labels[row], one, start)
+        mask[row, start:] = 1
+        owner[row, start:] = row
+        for name, values in one.beside.items():
+            beside[name][row, start : start + len(values)] = torch.tensor(values)
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    return {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures(coded)} | {
+        "labels": labels,
+        "owner": owner,
+    }
+
+
+def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) -> dict[str, Any]:
+    """Several examples in a row, none of which sees another: less padding, and what they begin with in common is computed once.
+
+    Examples on one picture (and the two answers of a preference) share the tokens up to where their prompts part; each then goes on
+    as if the others were not there.
+
+    Args:
+        coded: the examples.
+        filler: id that fills rows up.
+        image_token: id of a picture's places; None shares nothing.
+
+    Returns:
+        The same names as `pad`; `attention_mask` is an additive one of shape (B, 1, L, L), and positions are those of each example alone.
+    """
+    import torch
+
+    units = _units(coded, image_token)
+    rows = _fill([_length(coded, *unit) for unit in units])
+    length = max(sum(_length(coded, *units[u]) for u in row) for row in rows)
+    shape = (len(rows), length)
+    ids, positions = torch.full(shape, filler, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+    labels, owner, unit = (torch.full(shape, value, dtype=torch.long) for value in (IGNORE, -1, -1))
+    beside = {name: torch.zeros(shape, dtype=torch.long) for one in coded for name in one.beside}
+    seen_pictures = []
+    for row, places in enumerate(rows):
+        start = 0
+        for number in places:
+            shared, members = units[number]
+            first = coded[members[0]]
+            seen_pictures.append(first)
+            ids[row, start : start + shared] = torch.tensor(first.prompt[:shared], dtype=torch.long)
+            positions[row, start : start + shared] = torch.arange(shared)
+            for name, values in first.beside.items():
+                beside[name][row, start : start + shared] = torch.tensor(values[:shared], dtype=torch.long)
+            end = start + shared
+            for member in members:
+                one, own = coded[member], len(coded[member]) - shared
+                _place(ids[row], labels[row], one, end, shared)
+                positions[row, end : end + own] = torch.arange(shared, shared + own)
+                owner[row, end : end + own] = member
+                for name, values in one.beside.items():
+                    beside[name][row, end : end + len(values) - shared] = torch.tensor(values[shared:], dtype=torch.long)
+                end += own
+            unit[row, start:end] = number
+            start = end
+    seen = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
+    seen &= torch.ones(length, length, dtype=torch.bool).tril()
+    mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)[:, None]
+    given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures(seen_pictures)}
+    return given | {"labels": labels, "owner": owner}
+
+
+def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, list[int]]]:
+    """Examples that begin alike: (how many tokens they share, their numbers). The last prompt token stays each example's own."""
+    groups: dict[int, list[int]] = {}
+    for number, one in enumerate(coded):
+        groups.setdefault(id(one.picture) if image_token is not None and one.picture else -1 - number, []).append(number)
+    units: list[tuple[int, list[int]]] = []
+    for members in groups.values():
+        prompts = [coded[m].prompt for m in members]
+        shared = next((i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1), min(map(len, prompts)))
+        shared = min(shared, *(len(p) - 1 for p in prompts)) if len(members) > 1 else 0
+        apart = len(members) == 1 or any(image_token in p[shared:] for p in prompts)
+        units += [(0, [m]) for m in members] if apart else [(shared, members)]
+    return units
+
+
+def _length(coded: Sequence[Coded], shared: int, members: Sequence[int]) -> int:
+    return shared + sum(len(coded[m]) - shared for m in members)
+
+
+def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
+    """Picture tensors of all examples one after the other, filled up with zeros where they differ in shape beyond the first axis."""
+    import torch
+
+    made = {}
+    for name in dict.fromkeys(n for one in coded for n in one.picture):
+        parts = [one.picture[name] for one in coded if name in one.picture]
+        widest = [max(p.shape[axis] for p in parts) for axis in range(1, parts[0].dim())]
+        filled = []
+        for part in parts:
+            lacking = [(0, w - have) for w, have in zip(widest, part.shape[1:], strict=True)]
+            filled.append(
+                torch.nn.functional.pad(part, [x for pair in reversed(lacking) for x in pair]) if any(b for _, b in lacking) else part
+            )
+        made[name] = torch.cat(filled)
+    return made
+
+
+def _place(ids: Any, labels: Any, one: Coded, start: int, begun: int = 0) -> None:
+    """Write an example from its token `begun` on, beginning at `start`."""
+    import torch
+
+    middle, end = start + len(one.prompt) - begun, start + len(one) - begun
+    ids[start:end] = torch.tensor((*one.prompt[begun:], *one.answer))
+    labels[middle - 1 : end - 1] = torch.tensor(one.answer)
+
+
+def _fill(lengths: Sequence[int]) -> list[list[int]]:
+    """Pieces into rows no longer than the longest of them, the longest first, each into the first row that has room."""
+    room: list[int] = []
+    rows: list[list[int]] = []
+    for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
+        place = next((k for k, left in enumerate(room) if left >= lengths[number]), None)
+        if place is None:
+            rows.append([])
+            room.append(max(lengths))
+            place = len(rows) - 1
+        rows[place].append(number)
+        room[place] -= lengths[number]
+    return rows

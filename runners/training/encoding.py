@@ -1,0 +1,104 @@
+"""Examples as token ids and picture tensors, through the very processor and chat template that inference uses; each once."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.finetunes import FinetuneError
+from runners.contracts.models import Request
+from runners.data.dataset import BrokenSample, Dataset
+from runners.training.examples import Example
+
+if TYPE_CHECKING:
+    from runners.inference.hf.model import HfVlm
+
+PICTURES_IN_MEMORY = 2 * 2**30
+"""Bytes of processed pictures that are kept; beyond that the oldest are processed again when they are needed."""
+_PROMPT = ("input_ids", "attention_mask")
+
+
+@dataclass(frozen=True)
+class Coded:
+    """One example: prompt ids, then answer ids, and whatever else its model is given."""
+
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    beside: dict[str, tuple[int, ...]]
+    """What the processor says of every prompt token, such as token types."""
+    picture: Mapping[str, Any]
+    """Tensors of the picture, with a first axis of pictures (or of their patches)."""
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.answer)
+
+
+class Encoder:
+    """Encodes examples, from any thread, and remembers."""
+
+    def __init__(self, model: HfVlm, datasets: Mapping[str, Dataset], memory: int = PICTURES_IN_MEMORY) -> None:
+        self.model, self.datasets, self.memory = model, datasets, memory
+        self._texts: dict[tuple[str, int, str], tuple[tuple[int, ...], dict[str, tuple[int, ...]]]] = {}
+        self._answers: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._pictures: OrderedDict[tuple[str, str | None], Mapping[str, Any]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def answer(self, example: Example, text: str | None = None) -> tuple[int, ...]:
+        """Ids of an answer, end of turn included; of the example's own, or of another text in its place."""
+        said = example.answer if text is None else text
+        prompt = self.model.render(list(example.conversation))
+        key = (prompt, said)
+        if key not in self._answers:
+            self._answers[key] = tuple(self.model.answer_ids(list(example.conversation), said))
+        return self._answers[key]
+
+    def picture_of(self, example: Example) -> tuple[str, str | None]:
+        """Which picture an example is about."""
+        return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
+
+    def __call__(self, example: Example, text: str | None = None) -> Coded:
+        """An example as ids and tensors.
+
+        Raises:
+            FinetuneError: its picture cannot be read.
+        """
+        prompt = self.model.render(list(example.conversation))
+        key = (example.dataset, example.row, prompt)
+        image = self.picture_of(example)
+        with self._lock:
+            known, picture = self._texts.get(key), self._pictures.get(image) if image[1] is not None else {}
+        if known is None or picture is None:
+            known, picture = self._encode(example, prompt)
+            picture = self._keep(key, known, image, picture)
+        return Coded(known[0], self.answer(example, text), known[1], picture)
+
+    def _encode(self, example: Example, prompt: str) -> tuple[Any, Mapping[str, Any]]:
+        try:
+            image = self.datasets[example.dataset].image(example.row)
+        except BrokenSample as error:
+            raise FinetuneError(f"{error}; mend it or leave the sample out") from error
+        tensors = self.model.encode([Request(prompt, image)]).tensors
+        ids = tensors["input_ids"]
+        beside = {n: tuple(t[0].tolist()) for n, t in tensors.items() if n not in _PROMPT and t.shape == ids.shape}
+        picture = {n: t for n, t in tensors.items() if n not in _PROMPT and n not in beside}
+        return (tuple(ids[0].tolist()), beside), picture
+
+    def _keep(self, key: Any, known: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Remember both; gives the picture that is remembered, so that one picture is one object."""
+        with self._lock:
+            self._texts[key] = known
+            if not picture or image in self._pictures:
+                return self._pictures.get(image, picture)
+            self._pictures[image] = picture
+            self._bytes += _bytes(picture)
+            while self._bytes > self.memory and len(self._pictures) > 1:
+                self._bytes -= _bytes(self._pictures.popitem(last=False)[1])
+            return picture
+
+
+def _bytes(tensors: Mapping[str, Any]) -> int:
+    return sum(t.element_size() * t.nelement() for t in tensors.values())

@@ -1,0 +1,155 @@
+"""Rows of datasets as examples: a conversation, the answer that is to be learnt, and for preferences the one that is not."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from registry import HISTORY, REJECTED
+from runners.contracts.finetunes import FinetuneError
+from runners.data.dataset import Dataset
+from runners.prompts.question import LETTERS, messages, render_question, verification
+
+
+@dataclass(frozen=True)
+class Example:
+    """One thing to learn."""
+
+    dataset: str
+    row: int
+    """Of the dataset's table."""
+    conversation: tuple[dict[str, Any], ...]
+    """Up to where the answer begins."""
+    answer: str
+    rejected: str | None = None
+    """A worse answer, where preferences are learnt."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What of a sample training looks at."""
+
+    dataset: str
+    row: int
+    sample_id: str
+    question: str
+    choices: tuple[str, ...]
+    has_image: bool
+    pair_id: str | None
+    answerable: bool
+    references: tuple[str, ...]
+    target: str | None
+    """What the model is to say; None where the data do not tell."""
+    rejected: str | None = None
+    """A worse answer, where the data have one."""
+    history: tuple[tuple[str, str], ...] = ()
+    """Questions and answers that came before, in the same conversation."""
+
+    @property
+    def conversation(self) -> tuple[dict[str, Any], ...]:
+        if not self.history:
+            return tuple(messages(self.question, self.choices, image=self.has_image))
+        (first, answer), *later = self.history
+        turns = [*messages(first, image=self.has_image), _turn("assistant", answer)]
+        turns += [turn for asked, said in later for turn in (_turn("user", asked), _turn("assistant", said))]
+        return (*turns, _turn("user", render_question(self.question, self.choices)))
+
+    def example(self, answer: str | None = None, rejected: str | None = None) -> Example:
+        """To be taught the row's own answer, or another."""
+        said = self.target if answer is None else answer
+        assert said is not None
+        return Example(self.dataset, self.row, self.conversation, said, rejected)
+
+    def asked_back(self, question: str, reply: str) -> Example:
+        """To be taught what to say when its own answer is asked about."""
+        turns = (*self.conversation, _turn("assistant", str(self.target)), _turn("user", question))
+        return Example(self.dataset, self.row, turns, reply)
+
+
+def _turn(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text}]}
+
+
+def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
+    """The rows of a dataset that can be trained on, those with an answer, in the table's order.
+
+    Raises:
+        FinetuneError: there is none.
+    """
+    columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
+    found, without = [], 0
+    for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
+        target, meta = _target(sample), dict(sample["meta"] or ())
+        if target is None:
+            without += 1
+            continue
+        found.append(
+            Row(
+                dataset.name,
+                number,
+                sample["sample_id"],
+                sample["question"],
+                tuple(sample["choices"] or ()),
+                sample["image_id"] is not None,
+                sample["pair_id"],
+                sample["answerable"],
+                tuple(sample["references"] or ()),
+                target,
+                meta.get(REJECTED),
+                _history(meta.get(HISTORY), dataset.name, sample["sample_id"]),
+            )
+        )
+    if without:
+        count(**{"dropped (no answer to learn)": without})
+    if not found:
+        raise FinetuneError(f"dataset '{dataset.name}': none of its {without} rows to train on has a reference")
+    return found
+
+
+def _history(told: str | None, dataset: str, sample_id: str) -> tuple[tuple[str, str], ...]:
+    try:
+        return tuple((str(asked), str(said)) for asked, said in json.loads(told or "[]"))
+    except (ValueError, TypeError) as error:
+        raise FinetuneError(
+            f"dataset '{dataset}': sample '{sample_id}': meta.{HISTORY}: expected a JSON list of [question, answer]: {error}"
+        ) from error
+
+
+def _target(sample: dict[str, Any]) -> str | None:
+    """The letter of the right option; else the most common reference, which for an unanswerable row says how to decline."""
+    if sample["choices"] and sample["answer_index"] is not None:
+        return LETTERS[sample["answer_index"]]
+    references = [r for r in sample["references"] or () if r.strip()]
+    return Counter(references).most_common(1)[0][0] if references else None
+
+
+def preferences(rows: Sequence[Row]) -> list[Example]:
+    """What a row's own answer is preferred to: the worse answer that the data have, else its partner's in a contrastive pair."""
+    rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
+    both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
+    return rated + [own.example(rejected=other.target) for own, other in both]
+
+
+def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Each row of a contrastive pair with its partner, both ways round; rows without a partner are left out."""
+    members: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.pair_id is not None:
+            members.setdefault(row.pair_id, []).append(row)
+    whole = [both for both in members.values() if len(both) == 2]
+    return [(own, other) for one, two in whole for own, other in ((one, two), (two, one))]
+
+
+def verifications(rows: Sequence[Row]) -> list[Example]:
+    """Is that answer right? Yes after a row's own answer, no after its partner's."""
+    made = []
+    for own, other in pairs(rows):
+        if own.choices or own.target == other.target:
+            continue
+        for said, verdict in ((own.target, "yes"), (other.target, "no")):
+            turns = tuple(verification(own.question, str(said), own.has_image))
+            made.append(replace(own.example(), conversation=turns, answer=verdict))
+    return made

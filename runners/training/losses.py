@@ -1,0 +1,56 @@
+"""Losses from logits, as pure functions: they are held to hand calculations and to trl's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runners.training.batching import IGNORE
+
+
+def answer_logprobs(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+    """Log-probabilities of the answers' tokens.
+
+    Args:
+        network: a transformers model.
+        batch: as `runners.training.batching` makes it.
+
+    Returns:
+        logprobs (T,): natural log of the probability of each answer token of the batch, end of turn included, in float32;
+        owner (T,): the number of the example that it belongs to.
+    """
+    import torch
+
+    given = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
+    if _positions_by_itself(network):
+        del given["position_ids"]
+    asked = batch["labels"] != IGNORE
+    dtype = next(p.dtype for p in network.parameters() if p.is_floating_point())
+    given = {n: v.to(dtype) if v.is_floating_point() and n != "attention_mask" else v for n, v in given.items()}
+    logits = network(**given, use_cache=False, logits_to_keep=asked).logits.float()
+    return -torch.nn.functional.cross_entropy(logits, batch["labels"][asked], reduction="none"), batch["owner"][asked]
+
+
+def _positions_by_itself(network: Any) -> bool:
+    """Models of positions along several axes (Qwen2-VL) count them from the pictures' grids."""
+    return any(hasattr(m, "get_rope_index") for m in network.modules())
+
+
+def dpo_loss(chosen: Any, rejected: Any, chosen_before: Any, rejected_before: Any, beta: float, smoothing: float = 0.0) -> Any:
+    """Direct preference optimisation's loss of each pair.
+
+    -(1 - s) ln sigmoid(m) - s ln sigmoid(-m) with m = beta [(ln pi_w - ln ref_w) - (ln pi_l - ln ref_l)].
+    Rafael Rafailov, Archit Sharma, Eric Mitchell, Stefano Ermon, Christopher D. Manning, Chelsea Finn, "Direct Preference Optimization:
+    Your Language Model is Secretly a Reward Model", NeurIPS 2023, equation 7; label smoothing as in Eric Mitchell's note on cDPO.
+
+    Args:
+        chosen: summed log-probability (n,) of every chosen answer, and of every rejected one, now and `before`.
+        rejected: the same.
+        chosen_before: the same.
+        rejected_before: the same.
+        beta: how far the model may go from what it was; smaller is further.
+        smoothing: the probability that a preference is the wrong way round.
+    """
+    from torch.nn.functional import logsigmoid
+
+    margin = beta * ((chosen - chosen_before) - (rejected - rejected_before))
+    return -(1 - smoothing) * logsigmoid(margin) - smoothing * logsigmoid(-margin)

@@ -1,0 +1,227 @@
+"""From examples to a recipe for the shared trainer: order, batches, shares for several devices, saving."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from registry.plugins.rule import Chosen, load_chosen
+from runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
+from runners.data.dataset import Dataset
+from runners.data.splits import TRAIN, Rule
+from runners.runtime.progress import progress
+from runners.runtime.stage import StageError
+from runners.training.batching import pack, pad
+from runners.training.encoding import Encoder
+from runners.training.examples import Example, Row, read_rows
+from runners.training.mixture import Mixture
+
+if TYPE_CHECKING:
+    from runners.contracts.tunings import Tuning
+    from runners.inference.hf.model import HfVlm
+    from runners.training.tuner import Tuner
+
+MOST_ROWS = 20
+"""Rows of a short training's curve; a long one's has one per 100 steps."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is trained."""
+
+    batch: int
+    epochs: float
+    steps: int | None
+    max_length: int | None
+    packed: bool
+    together: int = 1
+
+
+class Material:
+    """The rows of a recipe's datasets, by dataset."""
+
+    def __init__(self, context: FinetuneContext, train: Sequence[str], weights: Sequence[float] | None) -> None:
+        if weights is not None and len(weights) != len(train):
+            raise FinetuneError(f"weights: expected one for each of the {len(train)} datasets of `train`, got {len(weights)}")
+        if len(set(train)) != len(train):
+            raise FinetuneError(f"train: expected different datasets, got {', '.join(train)}; give `weights` to see one more often")
+        self.context = context
+        self.datasets = {name: _training_rows(name, context.dataset(name)) for name in train}
+        self.rows = {name: read_rows(data, context.count) for name, data in self.datasets.items()}
+        self.weights = None if weights is None else dict(zip(train, weights, strict=True))
+
+    def mixture(self, make: Callable[[Sequence[Row]], list[Example]]) -> tuple[dict[str, list[Example]], dict[str, float]]:
+        """Pools of examples and their weights: one pool of everything unless weights were given.
+
+        Raises:
+            FinetuneError: a dataset gives no examples.
+        """
+        pools = {name: make(rows) for name, rows in self.rows.items()}
+        for name, pool in pools.items():
+            if not pool:
+                raise FinetuneError(f"dataset '{name}': none of its {len(self.rows[name])} rows can be used by this recipe")
+        if self.weights is None:
+            return {"": [e for name in sorted(pools) for e in pools[name]]}, {"": 1.0}
+        return pools, dict(self.weights)
+
+    def with_share(
+        self,
+        pools: dict[str, list[Example]],
+        weights: dict[str, float],
+        name: str,
+        share: float,
+        make: Callable[[Sequence[Row]], list[Example]],
+    ) -> tuple[dict[str, list[Example]], dict[str, float]]:
+        """The same pools, and one more that makes up `share` of what is drawn.
+
+        Raises:
+            FinetuneError: it would be empty.
+        """
+        added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
+        if not added:
+            raise FinetuneError(f"{name}: expected contrastive pairs with two different answers in {', '.join(self.rows)}, found none")
+        total = sum(weights.values())
+        return {**pools, name: added}, {**{n: w / total * (1 - share) for n, w in weights.items()}, name: share}
+
+
+def _training_rows(name: str, folder: Path) -> Dataset:
+    try:
+        return Dataset(name, folder, Rule((TRAIN,)))
+    except StageError as error:
+        raise FinetuneError(f"{error}; only rows of '{TRAIN}' are trained on") from error
+
+
+def trainable(context: FinetuneContext, name: str) -> HfVlm:
+    """A model of the spec that can be trained.
+
+    Raises:
+        FinetuneError: it is none whose weights we hold, or of a dtype that does not train.
+    """
+    from runners.inference.hf.model import HfVlm
+
+    model = context.model(name)
+    if not isinstance(model, HfVlm):
+        raise FinetuneError(f"model '{name}': expected one with weights (hf_vlm), got {type(model).__name__}")
+    if model.dtype == "float16":
+        raise FinetuneError(f"model '{name}': float16 overflows in training; expected float32 or bfloat16")
+    return model
+
+
+def build(
+    context: FinetuneContext,
+    model: HfVlm,
+    tune: Chosen,
+    material: Material,
+    pools: Mapping[str, Sequence[Example]],
+    weights: Mapping[str, float],
+    amount: Amount,
+    make: Callable[[Tuning, int], Tuner],
+) -> Recipe:
+    """The recipe that trains a model on pools of examples.
+
+    Args:
+        context: seed, settings, counters.
+        model: to start from.
+        tune: which weights are trained: a plugin of `runners/plugins/tunings`.
+        material: the datasets that the examples are of.
+        pools: examples by name.
+        weights: of the pools.
+        amount: batch, epochs or steps.
+        make: the Lightning module for a tuning and a number of steps.
+    """
+    import torch
+
+    encoder = Encoder(model, material.datasets)
+    if amount.max_length is not None:
+        pools = _fitting(context, encoder, pools, amount.max_length)
+    have = sum(map(len, pools.values()))
+    total = amount.steps * amount.batch if amount.steps is not None else math.ceil(amount.epochs * have)
+    steps = math.ceil(total / amount.batch)
+    mixture = Mixture(pools, weights, context.seed, total, amount.together, encoder.picture_of)
+    context.count(examples=have, **{f"drawn ({name})": n for name, n in mixture.drawn().items() if name})
+    torch.manual_seed(context.seed)
+    tuning: Tuning = load_chosen("tunings", tune)(model)
+    tuner = make(tuning, steps)
+    tuner.train()
+    shares = Shares(encoder, mixture, amount, model.tokenizer.pad_token_id, getattr(model.processor, "image_token_id", None))
+    if amount.packed:
+        tuner.check_packing = shares.both_ways
+
+    def save(folder: Path, state: Mapping[str, Any]) -> None:
+        prefix = "network."
+        tuning.save(folder, {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)})
+
+    mixed = model.dtype == "bfloat16" and all(p.dtype.itemsize == 4 for p in tuner.parameters())
+    every = max(1, min(100, steps // MOST_ROWS))
+    return Recipe(
+        tuner,
+        shares.whole,
+        steps,
+        save,
+        share=shares,
+        batch_size=amount.batch,
+        log_every=every,
+        precision="bf16-mixed" if mixed else "32-true",
+    )
+
+
+class Shares:
+    """The batch of a step, or one of several shares of it."""
+
+    def __init__(self, encoder: Encoder, mixture: Mixture, amount: Amount, filler: int, image_token: int | None) -> None:
+        self.encoder, self.mixture, self.amount, self.filler, self.image_token = encoder, mixture, amount, filler, image_token
+
+    def whole(self, step: int) -> dict[str, Any]:
+        return self(step, 0, 1)
+
+    def __call__(self, step: int, part: int, parts: int) -> dict[str, Any]:
+        """A share of a step's batch; `per_token` and `per_pair` scale its sums so that the mean over the shares is the batch's mean.
+
+        Raises:
+            FinetuneError: there are more shares than examples.
+        """
+        examples = self.mixture.batch(step, self.amount.batch)
+        parts_here = min(parts, len(examples))  # the last step may be smaller: then some shares are empty but for a weight of zero
+        mine = [examples[i] for i in np.array_split(np.arange(len(examples)), parts_here)[part]] if part < parts_here else examples[:1]
+        scale = parts if part < parts_here else 0
+        coded = [self.encoder(e) for e in mine]
+        paired = mine[0].rejected is not None
+        if paired:
+            coded += [self.encoder(e, e.rejected) for e in mine]
+        return {
+            "padded": pack(coded, self.filler, self.image_token) if self.amount.packed else pad(coded, self.filler),
+            "per_token": scale / sum(len(self.encoder.answer(e)) for e in examples),
+            "per_pair": scale / len(examples),
+            "pairs": len(mine),
+            "place": f"{step} {part}",
+        }
+
+    def both_ways(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The first examples, padded and packed."""
+        examples = self.mixture.batch(0, min(8, self.amount.batch))
+        coded = [self.encoder(e, text) for e in examples for text in ((None,) if e.rejected is None else (None, e.rejected))]
+        return pad(coded, self.filler), pack(coded, self.filler, self.image_token)
+
+
+def _fitting(context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Sequence[Example]], most: int) -> dict[str, list[Example]]:
+    """The examples that are not too long; the others are counted."""
+    kept: dict[str, list[Example]] = {}
+    with progress(context.settings, "measuring", sum(map(len, pools.values()))) as advance:
+        for name, pool in pools.items():
+            kept[name] = []
+            for example in pool:
+                lengths = [len(encoder(example, text)) for text in {None, example.rejected}]
+                if max(lengths) <= most:
+                    kept[name].append(example)
+                advance()
+            dropped = len(pool) - len(kept[name])
+            if dropped:
+                context.count(**{"dropped (too long)": dropped})
+            if not kept[name]:
+                raise FinetuneError(f"max_length: all {len(pool)} examples {f'of {name} ' if name else ''}are longer than {most} tokens")
+    return kept

@@ -1,0 +1,49 @@
+"""Held-out questions put to the model while it trains: one forward pass, right when the whole answer is the likeliest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from registry.sample import IMAGES, SAMPLES
+from runners.prompts.question import LETTERS, render_question
+from runners.runtime.records import iterate
+from runners.training.small_vlm.packing import IGNORE, pack
+from runners.training.small_vlm.pictures import decode, normalise
+from runners.training.small_vlm.words import ASSISTANT, END
+
+SIZE = 64
+
+
+class Exam:
+    """Questions of dataset folders, ready to be asked; calling it gives `heldout/NAME`: share of right answers."""
+
+    def __init__(self, learner: Any, teacher: Any, folders: Mapping[str, Path]) -> None:
+        self.learner, self.teacher, self.folders = learner, teacher, folders
+
+    def __call__(self) -> dict[str, float]:
+        return {f"heldout/{name}": float(np.mean(self._right(folder))) for name, folder in self.folders.items()}
+
+    def _right(self, folder: Path) -> list[bool]:
+        pictures = {r["image_id"]: decode(r["image"]["bytes"]) for r in iterate(folder / "images", IMAGES, batch_size=256)}
+        rows = list(iterate(folder / "samples.parquet", SAMPLES, ["image_id", "question", "references", "choices", "answer_index"]))
+        right: list[bool] = []
+        for start in range(0, len(rows), SIZE):
+            part = rows[start : start + SIZE]
+            right += self._answer(part, np.stack([pictures[r["image_id"]] for r in part]))
+        return right
+
+    def _answer(self, rows: list[dict[str, Any]], pixels: np.ndarray) -> list[bool]:
+        import torch
+
+        prompts = self.teacher.encode([render_question(r["question"], r["choices"] or ()) + ASSISTANT for r in rows])
+        answers = self.teacher.encode([(LETTERS[r["answer_index"]] if r["choices"] else r["references"][0]) + END for r in rows])
+        packed = pack(self.teacher.prefix, [[pair] for pair in zip(prompts, answers, strict=True)], self.teacher.tokenizer.pad_token_id)
+        batch = {k: torch.from_numpy(v).to(self.learner.device) for k, v in packed.items()}
+        with torch.no_grad():
+            logits = self.learner.answer_logits({**batch, "pixel_values": torch.from_numpy(normalise(pixels)).to(self.learner.device)})
+        wrong = (logits.argmax(-1) != batch["labels"]) & (batch["labels"] != IGNORE)
+        return [not w for w in wrong.any(1).tolist()]

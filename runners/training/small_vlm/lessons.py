@@ -1,0 +1,146 @@
+"""What the small model is taught: pictures with many questions each, every one with an answer that can be seen.
+
+Beside the questions it will be asked it gets some that teach it to tell objects apart (where is it, where from there, what
+is there, describe the picture), without which it learns which colours are present and not which object has which; and
+some that teach it to judge an answer, by both prompts that ask for that. Questions are drawn from the scene graph afresh
+each time a picture comes up. It never meets a question that the picture does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
+from registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, where, words
+from registry.scenes.world import LEVELS, VALUES, Scene
+from runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
+from runners.training.small_vlm.words import ASSISTANT, END, USER
+
+GRID = 4
+"""The picture is spoken of as a grid of this many rows and columns."""
+DESCRIBE = "Describe the picture."
+
+Lesson = tuple[str, str, tuple[tuple[int, ...], ...]]
+"""What the user says, what the assistant answers, and which objects each noun phrase means."""
+
+
+def vocabulary() -> list[str]:
+    """Texts that hold every word the model may read or say."""
+    values = [v for vs in VALUES.values() for v in vs]
+    return [
+        *values,
+        *(f"{shape}s" for shape in VALUES["shape"]),
+        *VALUES,
+        *SIDES.values(),
+        *QUADRANTS.values(),
+        *NEITHER,
+        "cone glass wood a object objects yes no nothing , 0 1 2 3 4 5 6 7 8 9",
+        "What is the of? What number of are there? Is there a? Are there any? How many are there? The is what?",
+        "Which of these is in the picture? Where is the seen from the? Where is it? What is at row column?",
+        DESCRIBE,
+        INSTRUCTION,
+        " ".join(f"{letter}." for letter in LETTERS[:6]),
+        *(template for _, _, template in FORMS),
+        *(text for texts in REFUSALS.values() for text in texts),
+        VERIFY,
+        p_true("", ""),
+        "True False",
+        OTHER_WORDS,
+    ]
+
+
+OTHER_WORDS = """
+I you he she it we they this that these those who whose which what where when why how am are is was were be been being do does did done
+can could will would shall should may might must not no yes nor or and but if then else because so than as at by for from in into of off
+on onto out over to under up with without about after again before both each few more most much many other another some such only own
+same too very just now here there today tomorrow yesterday soon later never always ever sure certain unsure maybe perhaps probably
+likely possible impossible unknown unclear unanswerable answer question image picture photo scene thing things object objects item
+items one ones two three four five six seven eight nine ten none any all every near next far beside between close first last biggest
+smallest bigger smaller largest taller shorter higher lower front back side top bottom middle center corner edge table ground floor
+shadow light dark bright color colour shape size material number count name tell say see seen look looks know known think guess seem
+seems mean means told give given make made take taken put find found show shown ask asked sorry please cannot don didn isn aren doesn
+visible hidden missing enough information detail left right red green blue
+"""
+"""Words it may be asked in by other benchmarks; it meets none of them in training, as any model meets rare words."""
+
+
+def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = KINDS) -> Lesson:
+    """A question of a random kind; counting where the scene offers none of that kind."""
+    question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))]) or ask(rng, scene, "counting")
+    assert question is not None
+    return question.text, question.answer, question.about
+
+
+def category_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
+    """A question of the kinds that contrastive pairs are made of, one that the picture answers."""
+    drawn = [c for c in CATEGORIES if c not in ("extraneous", "ambiguity")]  # these two ask what `open_question` asks
+    made = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
+    return None if made is None or made.answer is None else (made.text, made.answer, made.about)
+
+
+def judged(rng: np.random.Generator, lesson: Lesson, as_turn: bool) -> Lesson:
+    """Is this the right answer? Half the time it is."""
+    question, answer, about = lesson
+    right = bool(rng.random() < 0.5)
+    said = answer if right else _wrong(rng, answer)
+    if as_turn:
+        return f"{question}{ASSISTANT}{said}{END}{USER}{VERIFY}", "yes" if right else "no", about
+    return p_true(question, said), "True" if right else "False", about
+
+
+def _wrong(rng: np.random.Generator, answer: str) -> str:
+    """Another answer of the same kind, or now and then a refusal, which is wrong where there is an answer."""
+    if rng.random() < 0.1:
+        return NEITHER[0]
+    if answer.isdigit():
+        near = [n for n in range(max(0, int(answer) - 2), int(answer) + 3) if n != int(answer)]
+        return str(near[int(rng.integers(len(near)))])
+    kinds = [("yes", "no"), tuple(QUADRANTS.values()), *((*values, *BESIDES.get(a, ())) for a, values in VALUES.items())]
+    others = [v for values in kinds if answer in values for v in values if v != answer]
+    return others[int(rng.integers(len(others)))]
+
+
+def where_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
+    """Where one object is seen from another: both of the comparisons that a relation is made of, asked outright."""
+    made = where(rng, scene)
+    return None if made is None else made[0]
+
+
+def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> Lesson:
+    """The same with six options; the answer is the letter."""
+    question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))], True) or ask(rng, scene, "counting", True)
+    assert question is not None and question.answer_index is not None
+    return render_question(question.text, question.choices), LETTERS[question.answer_index], question.about
+
+
+def place_question(rng: np.random.Generator, scene: Scene) -> Lesson:
+    """Where an object is, or what is at a place."""
+    things = scene["objects"]
+    i = int(rng.integers(len(things)))
+    thing = things[i]
+    row, column = _cell(scene, thing)
+    name = {"color": thing["color"], "shape": thing["shape"]}
+    here = [t for t in things if _cell(scene, t) == (row, column)]
+    if rng.random() < 0.5 and count(scene, name) == 1:
+        return f"Where is the {words(name)}?", f"row {row} column {column}", ((i,),)
+    if len(here) > 1:
+        return describe(scene)
+    return f"What is at row {row} column {column}?", _full(thing), ((i,),)
+
+
+def describe(scene: Scene) -> Lesson:
+    """Every object, from left to right."""
+    return DESCRIBE, ", ".join(_full(t) for t in sorted(scene["objects"], key=lambda t: float(t["pixel_coords"][0]))), ()
+
+
+def _cell(scene: Scene, thing: dict[str, Any]) -> tuple[int, int]:
+    pixels = LEVELS[scene["level"]].pixels
+    x, y, _ = thing["pixel_coords"]
+    return min(int(y * GRID / pixels), GRID - 1) + 1, min(int(x * GRID / pixels), GRID - 1) + 1
+
+
+def _full(thing: dict[str, Any]) -> str:
+    return words({a: thing[a] for a in VALUES})

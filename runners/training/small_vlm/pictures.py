@@ -1,0 +1,108 @@
+"""Scenes and their pictures, read from a dataset folder, as arrays that a training loop can index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from registry.formats import pictures
+from registry.sample import IMAGES
+from registry.scenes.world import LEVELS, SIZES, VALUES, Scene
+from runners.contracts.finetunes import FinetuneError
+from runners.runtime.records import iterate
+
+UNSEEN = -100
+"""Label of a cell whose attributes are nobody's."""
+HEADS = (*(len(values) for values in VALUES.values()), 2)
+"""Classes of each of a cell's labels: size, color, material, shape, and whether an object's middle is in it."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures (n, pixels, pixels, 3) uint8 with their scene graphs."""
+
+    pixels: np.ndarray
+    scenes: list[Scene]
+    cells: np.ndarray
+    """(n, heads, cells) int64: what each cell shows."""
+    owner: np.ndarray
+    """(n, cells) int16: whose it is, by place in the scene; -1 for nobody's."""
+
+    def upto(self, objects: int) -> np.ndarray:
+        """Indices of the scenes with at most so many objects."""
+        return np.flatnonzero([len(s["objects"]) <= objects for s in self.scenes])
+
+
+def read_pictures(folders: Sequence[Path], patch: int) -> Pictures:
+    """All scenes of some dataset folders with their pictures.
+
+    Args:
+        folders: made by a `data` stage with the adapter `synthetic_scenes`.
+        patch: side of a cell of the vision tower, in pixels.
+
+    Raises:
+        FinetuneError: a folder without scenes or with pictures of different sizes.
+    """
+    scenes: list[Scene] = []
+    pixels: list[np.ndarray] = []
+    for folder in folders:
+        files = sorted((folder / "scenes").glob("CLEVR_*_scenes.json"))
+        if not files:
+            raise FinetuneError(
+                f"{folder}/scenes: expected CLEVR scenes files, found none; train on a dataset of the card synthetic_scenes"
+            )
+        pictures = {row["image"]["path"]: row["image"]["bytes"] for row in iterate(folder / "images", IMAGES, batch_size=256)}
+        for file in files:
+            for scene in json.loads(file.read_text(encoding="utf-8"))["scenes"]:
+                if scene["image_filename"] in pictures:  # a limit may have left some out
+                    scenes.append(scene)
+                    pixels.append(decode(pictures[scene["image_filename"]]))
+    if len({p.shape for p in pixels}) != 1:
+        raise FinetuneError(f"pictures of one size expected, got {sorted({p.shape for p in pixels})}; train on datasets of one level")
+    return Pictures(np.stack(pixels), scenes, *(np.stack(a) for a in zip(*(label_cells(s, patch) for s in scenes), strict=True)))
+
+
+def label_cells(scene: Scene, patch: int) -> tuple[np.ndarray, np.ndarray]:
+    """What each cell of the picture shows, and whose it is: the nearest object over it, first of all one whose middle is in it."""
+    rules = LEVELS[scene["level"]]
+    side = rules.pixels // patch
+    middles = (np.arange(side) + 0.5) * patch
+    x, y = (a.ravel() for a in np.meshgrid(middles, middles))
+    labels = np.full((len(HEADS), side * side), UNSEEN, np.int64)
+    owner = np.full(side * side, -1, np.int16)
+    labels[-1] = 0
+    far_to_near = sorted(range(len(scene["objects"])), key=lambda i: -float(scene["objects"][i]["pixel_coords"][2]))
+    for i in far_to_near:
+        px, py, depth = scene["objects"][i]["pixel_coords"]
+        reach = max(SIZES[scene["objects"][i]["size"]] * rules.camera.focal * rules.pixels / depth, 0.75 * patch)
+        owner[(x - px) ** 2 + (y - py) ** 2 <= reach**2] = i
+    for i in far_to_near:
+        px, py, _ = scene["objects"][i]["pixel_coords"]
+        cell = min(int(py // patch), side - 1) * side + min(int(px // patch), side - 1)
+        owner[cell] = i
+        labels[-1, cell] = 1
+    for i in far_to_near:
+        labels[:-1, owner == i] = _classes(scene["objects"][i])
+    return labels, owner
+
+
+def normalise(pixels: np.ndarray) -> np.ndarray:
+    """As the image processor does: (n, h, w, 3) uint8 -> (n, 3, h, w) float32."""
+    return ((pixels.astype(np.float32) / 255.0 - MEAN) / STD).transpose(0, 3, 1, 2).copy()
+
+
+MEAN, STD = 0.5, 0.25
+
+
+def _classes(thing: dict[str, Any]) -> np.ndarray:
+    return np.array([[list(VALUES[a]).index(thing[a])] for a in VALUES])
+
+
+def decode(data: bytes) -> np.ndarray:
+    """A picture file as (h, w, 3) uint8."""
+    return np.asarray(pictures.decoded(data))

@@ -1,0 +1,141 @@
+"""The curriculum: which pictures and which questions a step trains on. A pure function of seed and step.
+
+First the vision tower alone learns to say of every cell what it shows, as public VLMs start from a tower that already
+sees. Then questions: on pictures of one object, of two, of three, of all; starting with crowded pictures ends on a
+plateau where the model knows which colours are there and not which object has which. Options come last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from registry.scenes.world import stream
+from runners.prompts.question import LETTERS
+from runners.training.small_vlm.lessons import (
+    Lesson,
+    category_question,
+    describe,
+    judged,
+    open_question,
+    option_question,
+    place_question,
+    where_question,
+)
+from runners.training.small_vlm.packing import IGNORE, pack
+from runners.training.small_vlm.pictures import Pictures, normalise
+from runners.training.small_vlm.words import ASSISTANT, END, IMAGE, USER
+
+CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
+"""Up to which share of the question steps pictures have at most how many objects."""
+JUDGING_FROM = 0.25
+"""Share of the question steps after which answers are judged too."""
+OPTIONS_FROM = 0.3
+"""Share of the question steps after which multiple choice is trained too."""
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """What makes a batch."""
+
+    pictures: Pictures
+    tokenizer: Any
+    seed: int
+    cells: int
+    """Picture tokens."""
+    looking: int
+    """Steps of the vision tower alone."""
+    steps: int
+    batch: int
+    """Pictures in a step of questions; a step of looking has twice as many."""
+    questions: int
+    """Open-ended questions about each picture."""
+    options: int
+    """Multiple-choice questions about each picture, once they are trained."""
+
+    def __call__(self, step: int) -> dict[str, Any]:
+        """Tensors of a step: pixel_values, cells, and unless it only looks what `pack` gives."""
+        import torch
+
+        rng = stream(self.seed, "batch", step)
+        share = (step - self.looking) / max(1, self.steps - self.looking)
+        crowd = 99 if share < 0 else next(objects for until, objects in CROWDS if share < until)
+        pool = self._pools[crowd]
+        chosen = pool[rng.integers(len(pool), size=self.batch * (2 if share < 0 else 1))]
+        batch: dict[str, Any] = {"pixel_values": normalise(self.pictures.pixels[chosen]), "cells": self.pictures.cells[chosen]}
+        if share >= 0:
+            lessons = [self._lesson(rng, int(i), share) for i in chosen]
+            batch |= self._pack(lessons)
+            batch |= self._looks(lessons, chosen, batch)
+        return {name: torch.from_numpy(array) for name, array in batch.items()}
+
+    @cached_property
+    def _pools(self) -> dict[int, Any]:
+        return {objects: self.pictures.upto(objects) for _, objects in CROWDS}
+
+    def _lesson(self, rng: Any, index: int, share: float) -> list[Lesson]:
+        scene = self.pictures.scenes[index]
+        lessons = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
+        if rng.random() < 0.25 or share < CROWDS[0][0]:
+            lessons.append(describe(scene))
+        if share > CROWDS[0][0]:
+            lessons += [made for made in (where_question(rng, scene), category_question(rng, scene)) if made]
+        if share > JUDGING_FROM:
+            lessons.append(judged(rng, lessons[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
+        if share > OPTIONS_FROM:
+            lessons += [option_question(rng, scene) for _ in range(self.options)]
+        return lessons
+
+    def _pack(self, lessons: list[list[Lesson]]) -> dict[str, Any]:
+        prompts = iter(self.encode([question + ASSISTANT for row in lessons for question, _, _ in row]))
+        answers = iter(self.encode([answer + END for row in lessons for _, answer, _ in row]))
+        return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in lessons], self.tokenizer.pad_token_id)
+
+    def _looks(self, lessons: list[list[Lesson]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
+        """Where to look from each question's last prompt token, as rows (picture, head, token) and masks over tokens.
+
+        `cells`: for every noun phrase that means something, the cells of what it means, a head for each phrase.
+        `option`: for multiple choice, the letter and the text of the right option.
+        """
+        rows: dict[str, list[tuple[int, int, int]]] = {"cells": [], "option": []}
+        masks: dict[str, list[Any]] = {"cells": [], "option": []}
+        ids, length = packed["input_ids"], packed["input_ids"].shape[1]
+        for b, row in enumerate(lessons):
+            owner = self.pictures.owner[chosen[b]]
+            for k, (_, answer, about) in enumerate(row, 1):
+                own = packed["segment"][b] == k
+                last = int(np.argmax(own & (packed["labels"][b] != IGNORE)))
+                for head, objects in enumerate(about):
+                    if objects:
+                        mask = np.zeros(length, bool)
+                        mask[1 : 1 + self.cells] = np.isin(owner, objects)
+                        rows["cells"].append((b, head, last))
+                        masks["cells"].append(mask)
+                if answer in LETTERS:
+                    starts = np.flatnonzero(own & np.isin(ids[b], self._letters))[: len(self._letters)]
+                    place = LETTERS.index(answer)
+                    rows["option"].append((b, 0, last))
+                    masks["option"].append((np.arange(length) >= starts[place]) & (np.arange(length) < starts[place + 1]))
+        made: dict[str, Any] = {}
+        for name in rows:
+            made[f"{name}_from"] = np.array(rows[name], np.int64).reshape(-1, 3)
+            made[f"{name}_to"] = np.array(masks[name], bool).reshape(-1, length)
+        return made
+
+    @cached_property
+    def _letters(self) -> list[int]:
+        ids: list[int] = self.tokenizer.convert_tokens_to_ids(list(LETTERS[:6]))
+        return ids
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return ids
+
+    @property
+    def prefix(self) -> list[int]:
+        """Ids before every question, as the chat template and the processor write them."""
+        user, image = self.tokenizer.convert_tokens_to_ids([USER, IMAGE])
+        return [user, *[image] * self.cells]

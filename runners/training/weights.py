@@ -1,0 +1,66 @@
+"""Weights by name: which modules a pattern means, where the vision tower is, what lies beside the weights of a saved model."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runners.contracts.finetunes import FinetuneError
+
+if TYPE_CHECKING:
+    from runners.inference.hf.model import HfVlm
+
+_BESIDE = ("*.json", "*.jinja", "*.model", "*.txt")
+"""Files of tokenizer, processor and chat template."""
+_NOT_BESIDE = {"config.json", "generation_config.json", "adapter_config.json", "model.safetensors.index.json"}
+
+
+def vision_tower(network: Any) -> Any | None:
+    """The module that sees; None where transformers knows none by name."""
+    found = network.get_encoder(modality="image")
+    return None if found is network or found is network.base_model else found
+
+
+def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[str]:
+    """Names of the modules whose dotted name, or the end of it, fits a regular expression.
+
+    Args:
+        network: a transformers model.
+        pattern: such as `[qv]_proj` or `.*language_model.*mlp.*`.
+        vision: whether modules of the vision tower count.
+        linear: whether only linear layers do.
+
+    Raises:
+        FinetuneError: no module fits, or the pattern is no regular expression.
+    """
+    import torch
+
+    try:
+        wanted = re.compile(rf"(?:.*\.)?(?:{pattern})")
+    except re.error as error:
+        raise FinetuneError(f"pattern '{pattern}': expected a regular expression over names of modules: {error}") from error
+    tower = None if vision else vision_tower(network)
+    unseen = set() if tower is None else {id(m) for m in tower.modules()}
+    candidates = {
+        name: module
+        for name, module in network.named_modules()
+        if name and id(module) not in unseen and (not linear or isinstance(module, torch.nn.Linear))
+    }
+    found = [name for name in candidates if wanted.fullmatch(name)]
+    if not found:
+        ends = sorted({name.rpartition(".")[2] for name in candidates} - {""})
+        raise FinetuneError(f"pattern '{pattern}': no {'linear layer' if linear else 'module'} fits; their names end in {', '.join(ends)}")
+    return found
+
+
+def copy_processor(model: HfVlm, folder: Path) -> None:
+    """Tokenizer, processor and chat template of a model, byte for byte where they lie on disk, so that prompts stay the same."""
+    if model.base.folder is None:
+        model.processor.save_pretrained(folder)
+        return
+    for pattern in _BESIDE:
+        for file in model.base.folder.glob(pattern):
+            if file.name not in _NOT_BESIDE:
+                shutil.copyfile(file, folder / file.name)

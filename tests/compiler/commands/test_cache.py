@@ -1,0 +1,106 @@
+"""`qualm cache`: says what the store holds and whose it is, and removes what no present spec can ask for, and only that."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from compiler.commands.cache import app
+from runners.contracts.models import Part
+from runners.runtime.code_digest import engine_digest
+from runners.store.answers import Store
+from runners.store.maintenance import BUSY
+
+ROOT = Path(__file__).parents[3]
+
+
+def qualm(folder, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-m", "compiler", "cache", *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "specs").mkdir()
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    shutil.copy(ROOT / "specs" / "scene_vlm.yaml", tmp_path / "specs")
+    for engine, label in ((engine_digest("runners.plugins.models.hf_vlm"), "now"), ("gone", "before")):
+        store = Store(tmp_path / ".qualm" / "store", "m", engine, {"label": label, "plugin": "hf_vlm"}, f"s/infer-{label}")
+        for i in range(3):
+            store.put([bytes([i]) * 32, bytes([i + 9]) * 32], ["answer", "draw 1"], [Part("red"), Part("blue")])
+    return tmp_path
+
+
+def test_help_teaches():
+    for arguments, said in (
+        (["--help"], "a killed run goes on where it was"),
+        (["du", "--help"], "no run will find them"),
+        (["gc", "--help"], "Without options no answer is lost"),
+    ):
+        done = qualm(ROOT, *arguments)
+        assert done.returncode == 0 and said in " ".join(done.stdout.split())
+
+
+def test_du(project):
+    text = qualm(project, "du").stdout
+    now, before = (next(line for line in text.splitlines() if line.startswith(name)) for name in ("now", "before"))
+    assert now.split()[2:6] == ["3", "3", "-", "3"] and "just now" in now
+    assert max(map(len, text.splitlines()[:3])) <= 80, "a row is a line of a terminal"
+    assert next(line for line in text.partition("used by")[2].splitlines() if line.split()[:1] == ["now"]).split()[-1] == "s/infer-now"
+    assert " old " in before and " old " not in now
+    assert "of old engines (`qualm cache gc --unused` removes them)" in text
+    facts = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
+    assert facts["now"]["specs"] == ["scene_vlm"] and facts["before"]["specs"] == []
+    assert facts["now"]["parts"] == {"answer": 3, "draw": 3} and facts["now"]["segments"] == 3
+    assert facts["now"]["bytes"] == sum(p.stat().st_size for p in Path(facts["now"]["folder"]).glob("*.segment"))
+
+
+def test_gc_removes_what_no_spec_uses(project):
+    then = time.time() - BUSY - 60
+    for path in (project / ".qualm" / "store").rglob("*"):
+        if path.suffix == ".segment":
+            path = path.rename(path.with_name(f"{int(then * 1e9):020d}-{path.name.partition('-')[2]}"))
+        os.utime(path, (then, then))
+    assert "6 answers of 'before' by engine gone would be removed" in qualm(project, "gc", "--unused", "--dry-run").stdout
+    assert len(json.loads(qualm(project, "du", "--json").stdout)) == 2
+    assert "6 answers of 'before'" not in qualm(project, "gc", "--unused", "--older-than", "30", "--dry-run").stdout
+    Store(project / ".qualm" / "store", "m", "gone", stage="s/infer-before")
+    assert "used minutes ago and are kept" in qualm(project, "gc", "--unused", "--dry-run").stdout
+    facts = json.loads(qualm(project, "gc", "--unused", "--older-than", "0", "--dry-run", "--json").stdout)
+    assert facts["dry_run"] and facts["merged"] == 6 and len(facts["in_use"]) == 1
+
+
+def test_gc_without_options_loses_nothing(project, monkeypatch):
+    from runners.store import maintenance
+
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(maintenance, "GRACE", 0.0)
+    assert "6 segments merged into 2" in CliRunner().invoke(app, ["gc"]).output
+    facts = json.loads(qualm(project, "du", "--json").stdout)
+    assert [f["segments"] for f in facts] == [1, 1] and [sum(f["parts"].values()) for f in facts] == [6, 6]
+    assert "nothing to do" in CliRunner().invoke(app, ["gc"]).output
+
+
+def test_an_empty_store(tmp_path):
+    (tmp_path / "specs").mkdir()
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    assert "the store is empty" in qualm(tmp_path, "du").stdout
+    assert "nothing to do" in qualm(tmp_path, "gc", "--unused").stdout
+
+
+def test_a_spec_with_mistakes_keeps_everything(project):
+    (project / "specs" / "wrong.yaml").write_text("qualm: 1\nname: wrong\nmodles: {}\n")
+    done = qualm(project, "gc", "--unused")
+    assert done.returncode == 2 and "specs/wrong.yaml has mistakes" in done.stderr
+    (project / "qualm.toml").write_text("stoer = 1\n")
+    assert qualm(project, "du").returncode == 2

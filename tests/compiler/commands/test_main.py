@@ -1,0 +1,199 @@
+"""The command line as a whole: its help, and one message for whatever is foreseen."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from compiler import commands
+from compiler.commands import main
+from registry.plugins.rule import ROOT
+from tests.compiler.command_line import qualm
+
+
+def test_help_teaches() -> None:
+    done = qualm("--help")
+    assert done.returncode == 0
+    for command in (
+        "validate",
+        "plan",
+        "compile",
+        "run",
+        "diff",
+        "ls",
+        "graph",
+        "lineage",
+        "schema",
+        "new",
+        "show",
+        "compare",
+        "verify",
+        "cache",
+        "data",
+    ):
+        assert command in done.stdout
+
+
+GROUPS = {"cache", "doctor"}
+"""Modules of commands that are groups of their own."""
+
+
+def test_every_command_that_is_written_is_listed(app: typer.Typer) -> None:
+    names = {m.name for m in pkgutil.iter_modules(commands.__path__)} - {"main", *GROUPS}
+    modules = [importlib.import_module(f"compiler.commands.{name}") for name in names]
+    written = {
+        f for m in modules for name, f in vars(m).items() if isinstance(f, FunctionType) and f.__module__ == m.__name__ and name[0] != "_"
+    }
+    assert {command.callback for command in app.registered_commands} == written
+    assert {group.name for group in app.registered_groups} == {*GROUPS, "data"}
+
+
+def test_a_damaged_lock_is_one_message(tmp_path: Path) -> None:
+    from tests.end_to_end.clone import make_clone
+
+    clone = make_clone(tmp_path / "clone", "quickstart")
+    (clone.root / "dvc.lock").write_text("schema: '2.0'\nstages: [\n")
+    done = clone.qualm("plan", check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "dvc.lock: not YAML" in done.stderr
+
+
+def test_outside_of_a_checkout(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(ROOT)!r}); from compiler.commands.main import main; sys.argv = ['qualm', 'plan']; main()",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "change into a checkout" in done.stderr
+
+
+def test_version() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert qualm("--version").stdout == f"qualm {project['version']}\n"
+
+
+def test_commands_stand_in_groups() -> None:
+    text = qualm("--help").stdout
+    assert all(f"─ {panel} ─" in text for panel in (main.RUN, main.LOOK, main.PEOPLE, main.FIND, main.SHARE)) and "─ Commands ─" not in text
+
+
+def every_command() -> list[tuple[list[str], str]]:
+    """Words of each command, and its docstring."""
+    from compiler.commands.cache import app as cache
+    from compiler.commands.doctor import app as doctor
+    from registry.commands.cli import app as data
+
+    groups = {"": main.app, "data": data, "doctor": doctor, "cache": cache}
+    return [
+        ([*group.split(), command.name or command.callback.__name__], command.callback.__doc__ or "")  # type: ignore[union-attr]
+        for group, app in groups.items()
+        for command in app.registered_commands
+    ]
+
+
+@pytest.fixture(scope="module")
+def app() -> typer.Typer:
+    main._mount()
+    return main.app
+
+
+@pytest.mark.parametrize(("words", "doc"), [pytest.param(*one, id=" ".join(one[0])) for one in every_command()])
+def test_help_fits_80_columns_and_breaks_no_example(words: list[str], doc: str, app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = CliRunner().invoke(app, [*words, "--help"]).output.splitlines()
+    assert lines and max(map(len, lines)) <= 80
+    examples = [line.strip() for line in inspect.cleandoc(doc).splitlines() if line.startswith("  ")]
+    assert set(examples) <= {line.strip() for line in lines}
+
+
+def completed(words: str) -> list[str]:
+    """What a bash completes a line to."""
+    environment = {**os.environ, "_QUALM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    code = "import sys; sys.argv = ['qualm']; from compiler.commands.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("qualm validate quick", "quickstart"),
+        ("qualm show certainly_uncertain_scenes --model sft_ot", "sft_other"),
+        ("qualm show quickstart --dataset scenes_", "scenes_mc"),
+        ("qualm show certainly_uncertain_scenes --metric f1", "f1_idk"),
+        ("qualm compare quickstart ba", "base"),
+        ("qualm compare certainly_uncertain_scenes:dp", "certainly_uncertain_scenes:dpo_ours"),
+        ("qualm ls metr", "metrics"),
+        ("qualm ls metrics ece_", "ece_idk"),
+        ("qualm data show vqa", "vqav2"),
+        ("qualm data add scene --card scene", "scene-vlm-base"),
+        ("qualm doctor model scene-v", "scene-vlm-base"),
+        ("qualm export quickstart out --to vlme", "vlmevalkit"),
+    ],
+)
+def test_the_shell_completes_names(words: str, name: str) -> None:
+    assert completed(words)[:1] == [name]
+
+
+def test_completing_loads_no_torch() -> None:
+    code = (
+        "import sys, types; from compiler.terminal import completion as c; from registry.commands import completion as r\n"
+        "context = types.SimpleNamespace(params={'spec': 'quickstart', 'kind': 'models'})\n"
+        "for f in (c.specs, c.models, c.sides, c.metrics, c.datasets, r.data, r.plugins): assert f(context, '')\n"
+        "print(sorted(m for m in ('torch', 'transformers', 'dvc', 'pyarrow') if m in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("validate quickstart", 0),
+        ("plan vlm_uqbench --exit-code", 1),
+        ("validate nothing", 2),
+        ("validate --nothing", 2),
+        ("nothing", 2),
+        ("ls nothing", 2),
+        ("compare quickstart", 2),
+        ("compare quickstart base nobody", 2),
+        ("export quickstart --to hf", 2),
+        ("diff quickstart no-such-revision", 2),
+        ("data show nothing", 2),
+        ("share no-such-remote", 2),
+    ],
+)
+def test_exit_codes(command: str, code: int) -> None:
+    done = qualm(*command.split())
+    assert done.returncode == code and "Traceback" not in done.stderr
+
+
+def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import sys; from compiler.commands import main as cli; from compiler.project import checkout as project\n"
+        "def stop(*_): raise KeyboardInterrupt\n"
+        "project.Project.resolve = stop; sys.argv = ['qualm', 'validate']; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")

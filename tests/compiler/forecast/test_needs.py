@@ -1,0 +1,166 @@
+"""What `qualm plan` ends with: each thing that is missing, once, with what to type; nothing for what is here."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compiler.forecast.needs import Need, lines, needs
+from compiler.forecast.rebuilds import Forecast
+from compiler.plan.make import make_plan
+from compiler.plan.plan import Plan
+from compiler.resolve.resolve import resolve_file
+from compiler.resolve.resolved import Resolved
+from compiler.spec.errors import SpecError
+from compiler.spec.language import RunWide
+from compiler.terminal.views import print_needs
+from registry.dvc.state import object_path
+from registry.entries import card
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage, StageError
+from runners.stages import data
+from tests.plugin_files import made_up
+
+WRITER = '''
+SERVER = "base_url"
+def made_up_writer(context, *, model: str = "m", base_url: str = "http://made.up/v1"):
+    """Writes."""
+'''
+RECIPE = '''
+from typing import Annotated
+from registry.plugins.rule import Chosen, DatasetName, Kind
+def made_up_recipe(context, *, dataset: DatasetName, category: str, writer: Annotated[Chosen, Kind("generators")] = "made_up_writer"):
+    """Pairs of a test."""
+'''
+SPEC = """\
+qualm: 1
+name: t
+taxonomy: {epistemic: {knowledge: {}}}
+datasets:
+  docci: {card: docci}
+  vqa: {card: vqav2, limit: 5000}
+pairs:
+  ours:
+    recipes: [made_up_recipe: {dataset: docci, category: epistemic/knowledge}]
+    curated: my-reviews
+models:
+  here: {hf_vlm: {artifact: scene-vlm-base}}
+  there: {hf_vlm: {artifact: llava-1.5-7b}}
+  hub: {hf_vlm: {hub: org/model, revision: 0123456789012345678901234567890123456789}}
+judges: [rules]
+metrics: [accuracy]
+"""
+
+
+UNREAD = {"docci": "a reader of its captions", "vqav2": "a reader of its questions"}
+"""What these cards said before they had readers."""
+read = card.load_card
+
+
+def unread(name: str) -> card.Card:
+    update = {"adapter": None, "missing": UNREAD[name]} if name in UNREAD else {}
+    return read(name).model_copy(update=update)
+
+
+@pytest.fixture(autouse=True)
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("MADE_UP_KEY", raising=False)
+    monkeypatch.setattr(card, "load_card", unread)
+    (tmp_path / "registry/data/scene-vlm-base").mkdir(parents=True)
+    with made_up(tmp_path) as add:
+        add("generators", "made_up_writer", WRITER)
+        add("pairs", "made_up_recipe", RECIPE)
+        yield
+
+
+def planned(tmp_path: Path, text: str = SPEC) -> tuple[Resolved, Plan]:
+    (tmp_path / "t.yaml").write_text(text)
+    resolved = resolve_file(tmp_path / "t.yaml", tmp_path, RunWide(default="t"))
+    return resolved, make_plan(resolved)
+
+
+def found(tmp_path: Path, action: str = "run", text: str = SPEC) -> list[Need]:
+    resolved, plan = planned(tmp_path, text)
+    settings = Settings(servers={"http://made.up/v1": {"key": "MADE_UP_KEY"}})
+    return needs(resolved, plan, [Forecast(s.name, s.kind, action) for s in plan.stages], tmp_path, settings)  # type: ignore[arg-type]
+
+
+def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
+    listed = "\n".join(lines(found(tmp_path)))
+    assert (
+        listed
+        == """\
+  data and models to add:
+    docci         `qualm data add docci --from PATH`; DOCCI: https://google.github.io/docci (1 stage)
+    llava-1.5-7b  `qualm data add llava-1.5-7b --from PATH --card transformers_model` (2 stages)
+    my-reviews    `qualm verify t ours`, by which people decide on its questions (1 stage)
+    vqav2         `qualm data add vqav2 --from PATH`; VQA v2: https://visualqa.org (1 stage)
+  downloads from the Hugging Face hub, when first run:
+    org/model  at revision 0123456789012345678901234567890123456789 (2 stages)
+  environment variables to set:
+    MADE_UP_KEY  the key of http://made.up/v1 (1 stage)
+  data that nothing here reads yet:
+    docci  missing: a reader of its captions (1 stage)
+    vqav2  missing: a reader of its questions (1 stage)"""
+    )
+    by_name = {n.what: n.stages for n in found(tmp_path) if n.kind == "data"}
+    assert by_name["llava-1.5-7b"] == ("infer-there-ours", "infer-there-vqa")
+
+
+def test_one_thing_that_two_stages_want_for_different_ends_is_one_line(tmp_path: Path) -> None:
+    """A key that a writer and a model send."""
+    text = SPEC.replace("  hub:", '  api: {openai: {model: m, base_url: "http://made.up/v1"}}\n  hub:')
+    (key,) = [n for n in found(tmp_path, text=text) if n.kind == "environment"]
+    assert (key.what, key.how) == ("MADE_UP_KEY", "the key of http://made.up/v1")
+    assert key.stages == ("infer-api-ours", "infer-api-vqa", "pair-ours-made_up_recipe")
+
+
+def test_stages_that_are_left_alone_need_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert found(tmp_path, "unchanged") == found(tmp_path, "restore") == []
+    print_needs([])
+    assert capsys.readouterr().out == ""
+    print_needs(found(tmp_path))
+    assert capsys.readouterr().out.startswith("What this needs from you\n  data and models to add:\n")
+
+
+def test_a_key_that_is_set_is_no_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MADE_UP_KEY", "secret")
+    assert not [n for n in found(tmp_path) if n.kind == "environment"]
+    monkeypatch.delenv("MADE_UP_KEY")
+    without = SPEC.replace("knowledge}]", "knowledge, writer: {made_up_writer: {base_url: http://open.to/v1}}}]")
+    assert not [n for n in found(tmp_path, text=without) if n.kind == "environment"]
+
+
+def test_a_data_set_that_nothing_reads_compiles_and_its_stage_says_so(tmp_path: Path) -> None:
+    _, plan = planned(tmp_path)
+    stage = plan.stage("data-docci")
+    assert stage.params["adapter"] is None and stage.inputs == {"source": "registry/data/docci"}
+    with pytest.raises(StageError) as caught:
+        data.run(Stage("t/data-docci", "t", "data-docci", "data", stage.params, stage.inputs, stage.outputs, 0, Settings()))
+    assert str(caught.value) == (
+        "dataset docci: nothing here reads the files of the card 'docci' yet; missing: a reader of its captions. "
+        "Write registry/adapters/NAME.py (docs/plugins.md), name it as the card's `adapter`, and compile again"
+    )
+
+
+def test_what_nothing_reads_has_no_parameters(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        planned(tmp_path, SPEC.replace("{card: docci}", "{card: docci, split: val}"))
+    assert str(caught.value) == (
+        "t.yaml:5:24: datasets.docci.split: unknown key 'split' (nothing reads this card's data yet, so it has no parameters)"
+    )
+
+
+def test_what_the_run_fetches_itself_is_no_need_and_what_nobody_has_is_one(tmp_path: Path) -> None:
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\n    remote = lab\n['remote \"lab\"']\n    url = ../lab\n")
+    md5 = "5d41402abc4b2a76b9719d911017c592"
+    (tmp_path / "registry/data/llava-1.5-7b.dvc").write_text(f"outs:\n- md5: {md5}\n  hash: md5\n  path: llava-1.5-7b\n")
+    listed = {n.what: n.how for n in found(tmp_path) if n.kind == "data"}
+    assert "or `dvc push` where they still are" in listed["llava-1.5-7b"]
+    for store in ("lab", ".dvc/cache"):
+        place = object_path(tmp_path / store, md5)
+        place.parent.mkdir(parents=True)
+        place.write_text("hello")
+        assert "llava-1.5-7b" not in {n.what for n in found(tmp_path)}
+        place.unlink()

@@ -1,0 +1,60 @@
+"""What is generated for this repository is ours alone, and compiling writes none of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.generated.pages import PAGES, out_of_step
+from registry.plugins.rule import ROOT
+from tests.end_to_end.clone import Clone, make_clone
+
+PLUGIN = '''
+HIGHER_IS_BETTER = True
+
+def brand_new(correct, weights, *, power: int = 2):
+    """A metric of somebody else's."""
+    return correct
+'''
+
+
+def test_pages_are_in_step() -> None:
+    assert not out_of_step(ROOT), "run `make docs-reference`"
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
+    """With another package installed that brings a metric."""
+    package = tmp_path / "site"
+    info = package / "theirs-1.0.dist-info"
+    info.mkdir(parents=True)
+    (package / "brand_new_metric.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[qualm.metrics]\nbrand_new = brand_new_metric\n")
+    made = make_clone(tmp_path / "clone", "quickstart")
+    made.commit("compiled")
+    monkeypatch.setenv("PYTHONPATH", str(package))
+    return made
+
+
+def test_what_is_installed_reaches_editors_and_nothing_that_git_tracks(clone: Clone) -> None:
+    clone.qualm("compile")
+    assert clone.run("git", "status", "--porcelain").stdout == ""
+    (clone.root / "specs/spec.schema.json").unlink()
+    clone.qualm("new", "mine")
+    first = (clone.root / "specs/mine.yaml").read_text().splitlines()[0]
+    schema = clone.root / "specs" / first.partition("$schema=")[2]
+    assert "brand_new" in schema.read_text()
+    assert clone.run("git", "status", "--porcelain").stdout.split() == ["??", "specs/mine.yaml"]
+
+
+def test_the_maintainers_command_leaves_it_out(clone: Clone) -> None:
+    assert "brand_new" in clone.qualm("ls", "metrics").stdout
+    command = (clone.python, "-m", "compiler.generated")
+    clone.run(*command, "--check")
+    (clone.root / "docs/spec.md").write_text("edited")
+    done = clone.run(*command, "--check", check=False)
+    assert done.returncode == 1 and "out of step: docs/spec.md" in done.stdout
+    clone.run(*command)
+    assert all((clone.root / page).read_text() == (ROOT / page).read_text() for page in PAGES)

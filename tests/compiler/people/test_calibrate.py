@@ -1,0 +1,168 @@
+"""`qualm calibrate` on a project: which perturbation, a search with a real model, the curve, and what is written into the spec."""
+
+import csv
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from compiler.commands.main import app
+from compiler.people.calibrate import calibrate
+from compiler.people.strength_wanted import Wanted
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from tests.calibration_project import SPEC, calibration_project
+from tests.tiny_clip import tiny_clip
+from tests.tiny_models import tiny_llava
+
+CURVES = ".qualm/calibrations/s"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_llava(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, model: Path) -> Project:
+    return calibration_project(tmp_path, model)
+
+
+def spec_of(project: Project) -> Path:
+    return project.root / "specs" / "s.yaml"
+
+
+def respell(project: Project, old: str, new: str) -> Project:
+    text = spec_of(project).read_text()
+    assert old in text
+    spec_of(project).write_text(text.replace(old, new))
+    return Project(project.root)
+
+
+def test_a_share_of_answers_by_a_real_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = Wanted("gaussian_noise", auto=True, share=0.3, samples=20, write=True)
+    assert calibrate(project, "s", wanted)
+    said = capsys.readouterr().out
+    assert "chosen: sigma " in said and "answers computed" in said
+    with (project.root / CURVES / "gaussian_noise_sigma_share-0.3_scenes_tiny.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(r["strength"]) for r in rows] == sorted(float(r["strength"]) for r in rows)
+    assert rows[0]["value"] == "0" and all(r["n"] == "20" for r in rows)
+    (chosen,) = [r for r in rows if r["chosen"] == "1"]
+    assert float(chosen["low"]) <= 0.3 <= float(chosen["high"])
+    drawing = ET.fromstring((project.root / CURVES / "gaussian_noise_sigma_share-0.3_scenes_tiny.svg").read_text())
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    written = spec_of(project).read_text()
+    comment = next(line for line in written.splitlines() if "# calibrated" in line)
+    assert comment.startswith(f"  # calibrated: gaussian_noise.sigma {chosen['strength']}: share of answers that change 0.")
+    assert written.replace(f"{comment}\n", "") == SPEC.replace("sigma: 40 ", f"sigma: {chosen['strength']} ")
+
+    assert calibrate(Project(project.root), "s", wanted)  # again: nothing is asked, the same is found, one comment
+    again = capsys.readouterr().out
+    assert "0 answers computed" in again and f"chosen: sigma {chosen['strength']}" in again
+    assert spec_of(project).read_text() == written
+
+
+def test_a_distance_of_pictures_needs_no_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert calibrate(project, "s", Wanted("jpeg", auto=True, distance="psnr=12", samples=6))
+    assert "PSNR, dB" in capsys.readouterr().out
+    assert calibrate(project, "s", Wanted("blur@radius=2", auto=True, distance="1-ssim=0.5", samples=6, write=True))
+    said = capsys.readouterr().out
+    value = said.split("chosen: radius ")[1].split(":")[0]
+    lines = spec_of(project).read_text().splitlines()
+    assert f"  - blur: {{radius: [1, {value}]}}   # a sweep" in lines
+    assert any(line.startswith(f"  # calibrated: blur.radius {value}: 1 - SSIM 0.") for line in lines)
+    assert not (project.root / ".qualm" / "store").exists()
+
+
+def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = Wanted("jpeg", auto=True, distance="1-ssim=1.9", samples=4, write=True)
+    assert not calibrate(project, "s", wanted)
+    said = capsys.readouterr().out
+    assert "no strength: even 1 has less effect than asked for" in said and "curve: .qualm/calibrations/s/jpeg_quality_1-ssim-1.9" in said
+    assert spec_of(project).read_text() == SPEC
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        (Wanted("blur", auto=True, share=1.5), r"--share: expected a share in \(0, 1\), got 1.5"),
+        (Wanted("blur", auto=True, share=0.1, distance="psnr=20"), "either --share or --distance"),
+        (Wanted("blur", auto=True, distance="ssim=0.3"), "expected a distance of 1-ssim, psnr, got 'ssim'; write METRIC=VALUE"),
+        (Wanted("typos", auto=True, distance="psnr=20"), "typos edits questions, and --distance is of pictures"),
+        (Wanted("blur", auto=True, range="5"), "--range: expected LOW:HIGH, two numbers, got '5'"),
+        (Wanted("jpeg", auto=True, range="0:50", distance="psnr=30"), "--range: quality is from 1 to 100, got 0:50"),
+        (Wanted("blur", auto=True, model="huge"), "has no model 'huge'"),
+        (Wanted("blur", auto=True, dataset="scene"), "no data set 'scene'; did you mean 'scenes'"),
+        (Wanted("blur", parameter="sigma"), "blur has no numeric parameter 'sigma'; there are: radius"),
+        (Wanted("blur", auto=True, scale="cubic", distance="psnr=20"), "--scale: expected auto, linear or log, got 'cubic'"),
+    ],
+)
+def test_wrong_questions_are_answered(project: Project, wanted: Wanted, says: str) -> None:
+    with pytest.raises(ProjectError, match=says):
+        calibrate(project, "s", wanted)
+    assert spec_of(project).read_text() == SPEC
+
+
+def test_what_is_missing_comes_with_what_makes_it(project: Project) -> None:
+    (project.root / "results" / "s" / "data" / "scenes" / "samples.parquet").unlink()
+    with pytest.raises(ProjectError, match=r"not made yet; make it: dvc repro --pull specs/s/dvc\.yaml:data-scenes"):
+        calibrate(project, "s", Wanted("blur", auto=True))
+
+
+CLIP = """  - jpeg: {quality: 30}
+  - clip_mask: {artifact: clip}
+  - inv: {prompt: inv}
+"""
+
+
+def with_clip(project: Project, folder: Path) -> Project:
+    (project.root / "specs" / "prompts").mkdir()
+    (project.root / "specs" / "prompts" / "inv.md").write_text("Write it anew: {question}")
+    (project.root / "registry" / "data" / "clip").symlink_to(tiny_clip(folder))
+    return respell(project, "  - jpeg: {quality: 30}\n", CLIP)
+
+
+def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    masked = with_clip(project, tmp_path / "clip")
+    assert calibrate(masked, "s", Wanted("clip_mask", auto=True, distance="psnr=22", samples=6, write=True))
+    said = capsys.readouterr().out
+    value = said.split("chosen: strength ")[1].split(":")[0]
+    assert f"  - clip_mask: {{artifact: clip, strength: {value}}}" in spec_of(project).read_text().splitlines()
+    with (project.root / CURVES / "clip_mask_strength_psnr-22_scenes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert (rows[0]["strength"], rows[-1]["strength"], rows[0]["value"]) == ("0", "1", "inf")  # no mask changes nothing
+    assert calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, share=0.4, samples=6, model="tiny")) in (True, False)
+    assert "answers computed" in capsys.readouterr().out
+    with pytest.raises(ProjectError, match="clip_mask has no numeric parameter 'layer'; there are: strength"):
+        calibrate(Project(project.root), "s", Wanted("clip_mask", parameter="layer"))
+    (project.root / "registry" / "data" / "clip").unlink()
+    with pytest.raises(ProjectError, match=r"clip_mask@\S+: registry/data/clip is not on this disk; `qualm plan s` says how to get it"):
+        calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, distance="psnr=20"))
+
+
+@pytest.mark.parametrize("wanted", [Wanted("inv", auto=True), Wanted("inv", parameter="temperature")])
+def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tmp_path: Path, wanted: Wanted) -> None:
+    masked = with_clip(project, tmp_path / "clip")
+    ways = "`generator:`, `prompt:`, `temperature:`"
+    says = f"inv has no strength to search for.* depends on {ways} of the spec.*`qualm calibrate s -p inv` shows"
+    with pytest.raises(ProjectError, match=says):
+        calibrate(masked, "s", wanted)
+
+
+def test_an_inherited_section_is_not_written_into(project: Project) -> None:
+    (project.root / "specs" / "t.yaml").write_text("extends: s.yaml\nname: t\n")
+    with pytest.raises(ProjectError, match=r"the perturbations stand in s\.yaml, which this spec extends"):
+        calibrate(Project(project.root), "t", Wanted("blur", auto=True, write=True))
+
+
+def test_the_command_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root)
+    told = CliRunner().invoke(app, ["calibrate", "--help"], env={"COLUMNS": "120"})
+    assert told.exit_code == 0 and "qualm calibrate SPEC -p blur -m base --auto" in told.output
+    command = ["calibrate", "s", "-p", "jpeg", "--auto", "--distance", "1-ssim=1.9", "-n", "3"]
+    assert CliRunner().invoke(app, command).exit_code == 1
+    command = ["calibrate", "s", "-p", "typos", "--auto", "--share", "0.5", "-n", "4", "--output", "curves", "--write", "--add"]
+    assert CliRunner().invoke(app, command).exit_code in (0, 1)
+    assert len(list((project.root / "curves").iterdir())) == 2

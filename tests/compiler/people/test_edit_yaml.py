@@ -1,0 +1,113 @@
+"""What is written into a spec: the value, and not one byte beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.people.edit_yaml import Place, holds, respelled, write
+from compiler.spec.errors import ProjectError, SpecError
+from compiler.spec.yaml_positions import parse
+
+TEXT = """\
+qualm: 1 # x
+title: 'quoted'    # stays
+perturbations:   # of all
+  - blur   # hm
+  - gaussian_noise: {sigma:  40}   # forty
+
+  - cutout:
+      # how much
+      ratio: [0.1, 0.2] # sweep
+      of: side
+  - pixelate:
+      k:
+        - 2   # two
+        - 5
+      relative: true
+  - typos:
+  - dark: {factor: [0.5,0.2], }
+  - solarize: {}
+  - shuffle: {unit: words}
+  - jpeg:
+      chroma: "4:4:4"
+metrics: [a]
+"""
+CASES = [
+    (0, "blur", "radius", None, "replace", "- blur   #", "- blur: {radius: 0.31}   #"),
+    (0, "blur", "radius", None, "add", "- blur   #", "- blur: {radius: 0.31}   #"),
+    (1, "gaussian_noise", "sigma", None, "replace", "{sigma:  40}", "{sigma:  0.31}"),
+    (1, "gaussian_noise", "sigma", None, "add", "{sigma:  40}", "{sigma:  [40, 0.31]}"),
+    (2, "cutout", "ratio", None, "replace", "[0.1, 0.2] #", "0.31 #"),
+    (2, "cutout", "ratio", 0.2, "replace", "[0.1, 0.2] #", "[0.1, 0.31] #"),
+    (2, "cutout", "ratio", None, "add", "[0.1, 0.2] #", "[0.1, 0.2, 0.31] #"),
+    (2, "cutout", "fill", None, "replace", "      ratio:", "      fill: 0.31\n      ratio:"),
+    (3, "pixelate", "k", None, "replace", "k:\n        - 2   # two\n        - 5\n", "k: 0.31\n"),
+    (3, "pixelate", "k", 5, "replace", "        - 5\n", "        - 0.31\n"),
+    (3, "pixelate", "k", None, "add", "        - 5\n", "        - 5\n        - 0.31\n"),
+    (4, "typos", "p", None, "replace", "- typos:\n", "- typos: {p: 0.31}\n"),
+    (5, "dark", "factor", None, "replace", "[0.5,0.2], }", "0.31, }"),
+    (5, "dark", "factor", 0.2, "replace", "[0.5,0.2], }", "[0.5,0.31], }"),
+    (5, "dark", "factor", None, "add", "[0.5,0.2], }", "[0.5,0.2, 0.31], }"),
+    (6, "solarize", "threshold", None, "replace", "{}", "{threshold: 0.31}"),
+    (7, "shuffle", "k", None, "replace", "{unit: words}", "{unit: words, k: 0.31}"),
+    (8, "jpeg", "quality", None, "replace", "      chroma", "      quality: 0.31\n      chroma"),
+]
+
+
+@pytest.mark.parametrize(("index", "plugin", "parameter", "point", "mode", "old", "new"), CASES)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_only_the_value_changes(index, plugin, parameter, point, mode, old, new, newline) -> None:
+    text = TEXT.replace("\n", newline)
+    place = Place(Path("s.yaml"), index, plugin, parameter, point)
+    assert TEXT.count(old) == 1
+    assert respelled(text, place, 0.31, mode) == TEXT.replace(old, new).replace("\n", newline)
+
+
+def test_a_comment_stands_above_the_entry_and_gives_way_to_the_next() -> None:
+    place = Place(Path("s.yaml"), 2, "cutout", "ratio")
+    once = respelled(TEXT, place, 0.31, "replace", "changes 20%\nof all")
+    assert "\n\n  # calibrated: cutout.ratio changes 20% of all\n  - cutout:\n" in once
+    twice = respelled(once, place, 0.3, "replace", "changes 19%")
+    assert twice.count("# calibrated") == 1 and "cutout.ratio changes 19%" in twice
+    other = respelled(twice, Place(Path("s.yaml"), 2, "cutout", "fill"), 7, "replace", "by eye")
+    assert other.count("# calibrated") == 2 and parse(other, "s.yaml").data["perturbations"][2]["cutout"]["fill"] == 7
+
+
+def test_entries_in_one_line_have_their_comment_above_the_section() -> None:
+    text = "a: 1\nperturbations: [blur, dark: {factor: 0.5}]   # both\n"
+    assert respelled(text, Place(Path("s.yaml"), 1, "dark", "factor"), 0.4, "add", "by eye") == (
+        "a: 1\n# calibrated: dark.factor by eye\nperturbations: [blur, dark: {factor: [0.5, 0.4]}]   # both\n"
+    )
+
+
+def test_what_stands_there_already_is_not_added() -> None:
+    with pytest.raises(ProjectError, match=r"cutout: ratio: 0\.2 is there already"):
+        respelled(TEXT, Place(Path("s.yaml"), 2, "cutout", "ratio"), 0.2, "add")
+    with pytest.raises(ProjectError, match=r"cutout: ratio: 0\.1 is there already"):
+        respelled(TEXT, Place(Path("s.yaml"), 2, "cutout", "ratio", 0.2), 0.1, "replace")
+
+
+def test_a_value_that_others_share_is_left_alone(tmp_path: Path) -> None:
+    text = "perturbations:\n  - blur: {radius: &r 2}\n  - pixelate: {k: *r}\n"
+    file = tmp_path / "s.yaml"
+    file.write_text(text)
+    for index, plugin, parameter in ((0, "blur", "radius"), (1, "pixelate", "k")):
+        with pytest.raises((ProjectError, SpecError)):
+            write(Place(file, index, plugin, parameter), 3.0, "replace")
+    assert file.read_text() == text and [p.name for p in tmp_path.iterdir()] == ["s.yaml"]
+
+
+def test_bytes_before_and_after_stay(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + "perturbations: [blur]  # é\r\n".encode())
+    file.chmod(0o640)
+    assert write(Place(file, 0, "blur", "radius"), 2.5, "replace") == "s.yaml: blur: radius: set 2.5"
+    assert file.read_bytes() == b"\xef\xbb\xbf" + "perturbations: [blur: {radius: 2.5}]  # é\r\n".encode()
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_the_section_may_stand_in_another_file(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("name: a\nperturbations: [blur]\n")
+    (tmp_path / "b.yaml").write_text("extends: a.yaml\nname: b\n")
+    (tmp_path / "c.yaml").write_text("extends: a.yaml\nname: c\nperturbations: [dark]\n")
+    assert [holds(tmp_path / f"{n}.yaml", tmp_path).name for n in "abc"] == ["a.yaml", "a.yaml", "c.yaml"]

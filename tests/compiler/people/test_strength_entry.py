@@ -1,0 +1,33 @@
+"""Which perturbation is meant, and what it is called at another strength."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.people.strength_entry import Entry, find_entry
+from compiler.project.checkout import Project
+from compiler.spec.errors import ProjectError
+from tests.calibration_project import SPEC, calibration_project
+
+
+def find(project: Project, wanted: str | None) -> Entry:
+    return find_entry(project.spec_path("s"), project.root, project.resolve("s"), wanted)
+
+
+def test_a_perturbation_is_named_by_plugin_or_variant(tmp_path: Path) -> None:
+    project = calibration_project(tmp_path, tmp_path / "model")
+    assert (find(project, "blur").label, find(project, "blur").pointed) == ("blur@radius=1", False)
+    assert (find(project, "blur@radius=2").args["radius"], find(project, "blur@radius=2").pointed) == (2.0, True)
+    assert find(project, "typos").index == 2 and find(project, "typos").label == "typos"
+    with pytest.raises(ProjectError, match="no perturbation 'blurr'; did you mean 'blur'"):
+        find(project, "blurr")
+    with pytest.raises(ProjectError, match="say which with --perturbation: blur, gaussian_noise, jpeg, typos"):
+        find(project, None)
+
+
+def test_a_variant_is_called_what_the_spec_calls_it(tmp_path: Path) -> None:
+    masks = "clip_mask: {artifact: clip, strength: [0.5, 1]}"
+    project = calibration_project(tmp_path, tmp_path / "model", SPEC.replace("jpeg: {quality: 30}", masks))
+    labels = {p.label for p in project.resolve("s").perturbations if p.plugin.name == "clip_mask"}
+    entry = find(project, "clip_mask")
+    assert labels == {entry.name("strength", {**entry.args, "strength": s}) for s in (0.5, 1.0)}

@@ -1,0 +1,34 @@
+"""Perturbed samples that a stage of its own writes down."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.plan.make import make_plan
+from compiler.spec.errors import SpecError
+from tests.compiler.plan.planned import SPEC, make, resolved
+
+
+def test_a_perturbation_that_is_materialised_is_a_stage_of_its_own(tmp_path: Path) -> None:
+    plan = make(tmp_path, SPEC.replace("{radius: [1, 2]}", "{radius: [1, 2], materialize: true}"))
+    made = [s for s in plan.stages if s.kind == "perturb"]
+    assert [s.name for s in made] == ["perturb-blur-radius-1", "perturb-blur-radius-2"]
+    assert made[0].params == {"variant": "blur@radius=1", "plugin": "blur", "modality": "image", "args": {"radius": 1.0, "relative": False}}
+    places = [f"results/t/perturbed/blur-radius-1/{name}" for name in ("scenes", "scenes_mc")]
+    assert made[0].outs == tuple(sorted([*places, *(f"{place}.md" for place in places)]))
+    infer = plan.stage("infer-base-scenes")
+    assert {"results/t/perturbed/blur-radius-1/scenes", "results/t/perturbed/blur-radius-2/scenes"} <= set(infer.deps)
+    assert not [d for d in infer.deps if "scenes_mc" in d or d == "runners/plugins/perturbations/blur.py"]
+    assert [v.get("made") for v in infer.params["variants"]] == [None, True, True]
+    assert "runners/plugins/perturbations/blur.py" in made[0].deps and "runners/plugins/models/hf_vlm.py" not in made[0].deps
+    order = [s.name for s in plan.stages]
+    assert order.index("perturb-blur-radius-2") < order.index("infer-base-scenes")
+
+
+def test_where_pixels_are_made_is_no_part_of_a_variants_name(tmp_path: Path) -> None:
+    text = SPEC.replace("[1, 2]}", "2, materialize: FLAG}")
+    plain, made = (resolved(tmp_path, text.replace("FLAG", flag)) for flag in ("false", "true"))
+    assert [(p.label, p.args) for p in plain.perturbations] == [(p.label, p.args) for p in made.perturbations]
+    assert [s.as_json() for s in make_plan(plain).stages] == [s.as_json() for s in make(tmp_path, SPEC.replace("[1, 2]", "2")).stages]
+    with pytest.raises(SpecError, match=r"materialize: expected true or false, got 7"):
+        resolved(tmp_path, SPEC.replace("{radius: [1, 2]}", "{radius: 2, materialize: 7}"))

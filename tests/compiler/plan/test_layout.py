@@ -1,0 +1,64 @@
+"""What a stage depends on, and how many there are at most."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from compiler.plan.layout import MAX_STAGES
+from compiler.plan.make import make_plan
+from compiler.plan.plan import leaves
+from compiler.spec.errors import SpecError
+from registry.plugins.rule import ROOT
+from tests.compiler.plan.planned import SPEC, make, resolved
+
+
+def test_a_stage_depends_on_its_inputs_and_the_code_that_implements_it_and_nothing_more(tmp_path: Path) -> None:
+    plan = make(tmp_path)
+    infer = plan.stage("infer-base-scenes")
+    assert {"registry/data/scene-vlm-base", "results/t/data/scenes", "runners/stages/infer.py", "runners/plugins/models/hf_vlm.py"} <= set(
+        infer.deps
+    )
+    assert "runners/plugins/perturbations/blur.py" in infer.deps
+    assert not [d for d in infer.deps if d.startswith(("compiler/", "specs/", "runners/plugins/metrics/", "runners/plugins/judges/"))]
+    assert "runners/plugins/perturbations/gaussian_noise.py" not in infer.deps
+    score = plan.stage("score")
+    assert "runners/plugins/metrics/accuracy.py" in score.deps
+    assert "runners/plugins/metrics/ece.py" not in score.deps
+    for stage in plan.stages:
+        assert "runners/runtime/settings.py" not in stage.deps, "execution settings are no content"
+        assert "runners/__main__.py" not in stage.deps
+
+
+def test_where_our_code_is_an_installed_package_its_digest_is_a_parameter(tmp_path: Path) -> None:
+    ours, theirs = make(tmp_path), make_plan(resolved(tmp_path), tmp_path)
+    assert theirs.stage("score").deps == tuple(d for d in ours.stage("score").deps if not d.startswith(("registry/", "runners/")))
+    digests = {s.name: s.tracked["package"] for s in theirs.stages}
+    assert digests["infer-base-scenes"] == digests["infer-base-scenes_mc"] != digests["score"]
+    assert all("package" not in s.tracked for s in ours.stages)
+    score = ours.stage("score").code
+    by_hand = "".join(f"{file}\0{hashlib.sha256((ROOT / file).read_bytes()).hexdigest()}\n" for file in score)
+    assert digests["score"] == hashlib.sha256(by_hand.encode()).hexdigest()
+
+
+def test_ten_thousand_cells_are_at_most_a_hundred_stages(tmp_path: Path) -> None:
+    models = "".join(f"  m{i}: {{hf_vlm: {{artifact: m{i}}}}}\n" for i in range(20))
+    datasets = "".join(f"  d{i}: {{card: synthetic_scenes, test: {i + 1}}}\n" for i in range(10))
+    radii = ", ".join(str(i) for i in range(1, 17))
+    text = (
+        f"qualm: 1\nname: t\ndatasets:\n{datasets}models:\n{models}perturbations: [blur: {{radius: [{radii}]}}]\njudges: [rules]\n"
+        "estimators: [perplexity, mean_token_entropy, max_sequence_probability]\nmetrics: [accuracy]\n"
+    )
+    spelled = resolved(tmp_path, text)
+    assert spelled.cells() == 20 * 10 * 17 * 3
+    plan = make_plan(spelled)
+    assert len(plan.stages) <= MAX_STAGES
+    infer = [s for s in plan.stages if s.kind == "infer"]
+    assert len({p for s in infer for p in leaves(s.outputs)}) == 200
+    assert len({o for s in infer for o in s.outs}) == 20, "a folder per model, so that DVC's lock stays small"
+    assert set(o for s in infer for o in s.outs) <= set(plan.stage("judge").deps)
+
+
+def test_a_name_that_dvc_does_not_see_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="the name 'size' is one that DVC's run cache does not see"):
+        make(tmp_path, SPEC.replace("scenes_mc:", "size:"))

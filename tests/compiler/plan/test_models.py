@@ -1,0 +1,52 @@
+"""Of models only what somebody reads is asked."""
+
+from pathlib import Path
+
+from compiler.spec.canonical_json import canonical
+from tests.compiler.plan.planned import SPEC, make
+
+
+def test_an_estimator_on_greedy_signals_changes_no_inference(tmp_path: Path) -> None:
+    more = SPEC.replace("[perplexity]", "[perplexity, mean_token_entropy, max_sequence_probability]")
+    before, after = make(tmp_path), make(tmp_path, more)
+    changed = {s.name for s in after.stages if canonical(s.as_json()) != canonical(before.stage(s.name).as_json())}
+    assert changed == {"estimate", "report"}
+
+
+def needed(tmp_path: Path, estimators: str, more: str = "") -> tuple[dict, dict]:
+    text = SPEC.replace("judges: [rules]\nestimators: [perplexity]", f"estimators: {estimators}").replace("[accuracy, set_size]", "[auroc]")
+    plan = make(tmp_path, text + more)
+    return plan.stage("infer-base-scenes").params, plan.stage("estimate").params | {"inputs": plan.stage("estimate").inputs}
+
+
+def test_only_what_the_estimators_need_is_computed(tmp_path: Path) -> None:
+    greedy = ["text", "token_entropies", "token_logprobs"]
+    infer, estimate = needed(tmp_path, "[perplexity]")
+    assert infer["needs"] == sorted(["option_logits", *greedy])
+    assert "draws" not in infer and "draws" not in estimate
+    infer, estimate = needed(tmp_path, "[pointwise_mutual_information: {without: [image, question]}, p_true]")
+    assert set(infer["needs"]) - {"option_logits", *greedy} == {"logprobs_without_image", "logprobs_without_question", "p_true"}
+    infer, estimate = needed(tmp_path, "[semantic_entropy: {version: frequency}]", "inference: {draws: 4}\n")
+    assert set(infer["needs"]) - {"option_logits", *greedy} == {"draws"}
+    assert infer["draws"] == estimate["draws"] == 4
+    assert "datasets" not in estimate["inputs"]
+    _, estimate = needed(tmp_path, "[semantic_entropy: {compared: with_question}]")
+    assert estimate["inputs"]["datasets"] == {"scenes": "results/t/data/scenes", "scenes_mc": "results/t/data/scenes_mc"}
+
+
+def test_models_without_numbers_for_options_answer_in_words_where_a_judge_reads_them(tmp_path: Path) -> None:
+    plan = make(
+        tmp_path,
+        """\
+qualm: 1
+name: t
+datasets: {a: {card: mmbench}}
+models:
+  served: {openai: {model: m, logprobs: 5}}
+  words: {openai: {model: m}}
+judges: [option_match, rules]
+metrics: [accuracy]
+""",
+    )
+    assert plan.stage("infer-words-a").params["in_words"] is True and "in_words" not in plan.stage("infer-served-a").params
+    assert plan.stage("score").params["judge"] == "rules"

@@ -1,0 +1,24 @@
+"""Stages that write one path, and stages that wait for each other, are met."""
+
+from pathlib import Path
+
+import pytest
+
+from compiler.plan.order import check_outputs, ordered
+from compiler.plan.plan import PlannedStage
+from compiler.spec.errors import SpecError
+from tests.compiler.plan.planned import resolved
+
+
+def stage(name: str, reads: list[str], writes: str) -> PlannedStage:
+    return PlannedStage(name, "data", "", {}, {str(i): r for i, r in enumerate(reads)}, {"x": writes}, 0, ())
+
+
+def test_two_stages_that_write_one_path_are_met(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="stages 'a' and 'b' would both write results/t/x"):
+        check_outputs([stage("a", [], "results/t/x"), stage("b", [], "results/t/x")], resolved(tmp_path))
+
+
+def test_stages_that_wait_for_each_other_are_met(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="stages wait for each other in a circle: a, b"):
+        ordered([stage("a", ["y"], "x"), stage("b", ["x"], "y")], resolved(tmp_path))

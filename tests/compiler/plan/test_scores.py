@@ -1,0 +1,41 @@
+"""What is scored, tested and reported follows from the spec."""
+
+from pathlib import Path
+
+from tests.compiler.plan.planned import SPEC, make
+
+
+def test_answers_to_a_rewritten_question_are_scored_only_where_the_spec_says_so(tmp_path: Path) -> None:
+    def spec(more: str) -> str:
+        return SPEC.replace("[blur: {radius: [1, 2]}]", f"[blur: {{radius: 1}}, ive, inv{more}, shuffle]")
+
+    plan = make(tmp_path, spec(""))
+    assert plan.stage("score").params["unscored"] == plan.stage("report").params["unscored"] == ["inv", "ive"]
+    held = make(tmp_path, spec(": {scored: true}"))
+    assert held.stage("score").params["unscored"] == ["ive"]
+    assert [s.name for s in plan.stages if s.as_json() != held.stage(s.name).as_json()] == ["score", "report"]
+    assert "unscored" not in make(tmp_path).stage("score").params
+
+
+def test_what_perturbations_do_is_tested_where_a_metric_asks(tmp_path: Path) -> None:
+    assert "effects" not in make(tmp_path).stage("score").outputs
+    asked = SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")
+    stage = make(tmp_path, asked).stage("score")
+    assert stage.outputs["effects"] == "results/t/effects.parquet"
+    assert stage.params["tests"] == {"permutations": 10000, "correction": "holm", "family": "metric"}
+
+
+def test_what_perturbations_do_is_studied_where_a_metric_of_it_is_named(tmp_path: Path) -> None:
+    plain = make(tmp_path).stage("score")
+    assert "variants" not in plain.params and not {"urr", "hcc", "sweeps"} & set(plain.outputs)
+    plan = make(tmp_path, SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]"))
+    score = plan.stage("score")
+    assert [(v["variant"], v["modality"]) for v in score.params["variants"]] == [("blur@radius=1", "image"), ("blur@radius=2", "image")]
+    assert {"uncertainty_tie_rate", "mean_uncertainty"} <= {m["label"] for m in score.params["metrics"]}
+    assert {"urr", "hcc", "sweeps"} <= score.kept_in_git
+    assert {"modality_scores", "rank_stability", "attributions", "blames"} <= set(plan.stage("report").inputs)
+    assert "labelled" not in score.params
+    assert "variants" not in make(tmp_path, SPEC.replace("perturbations: [blur: {radius: [1, 2]}]\n", "")).stage("report").params
+    subset = SPEC.replace("  scenes_mc", "  pictures: {card: vizwiz_ans_difference, where: image}\n  scenes_mc")
+    told = make(tmp_path, subset.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")).stage("score")
+    assert told.params["labelled"] == {"pictures": "image"}

@@ -1,0 +1,35 @@
+"""`qualm show --how`: the facts of the report's last section, and the commit of the last run here."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from compiler.commands.main import app
+from compiler.project.checkout import Project
+from compiler.provenance.how import how
+from runners.runtime.stamp import write_stamp
+from tests.finished_project import finished_project, git
+
+
+def test_what_every_report_says(tmp_path: Path) -> None:
+    project = finished_project(tmp_path / "project")
+    found = how(project, "mini")
+    assert found["facts"]["Intervals"] == "95% percentile intervals of 1,000 bootstrap resamples of whole groups"
+    assert found["facts"]["Decoding"] == "greedy, at most 16 new tokens; no draws"
+    assert found["facts"]["Spec digest"] == project.plan("mini").stage("report").params["spec_sha256"]
+    (model,) = found["models"]
+    assert (model["model"], model["files"], model["dtype"]) == ("base", "registry/data/scene-vlm-base", "float32")
+    assert model["digest"].startswith("md5 ") and model["digest"][4:] in (project.root / "registry/data/scene-vlm-base.dvc").read_text()
+    assert found["run"] is None
+    write_stamp("mini", project.root)
+    run = how(project, "mini")["run"]
+    assert run is not None and run["git"] == git(project.root, "rev-parse", "HEAD").strip() and run["git_dirty"] is False
+    assert git(project.root, "status", "--porcelain") == ""
+
+
+def test_in_the_terminal_and_as_json() -> None:
+    printed = CliRunner().invoke(app, ["show", "quickstart", "--how"], catch_exceptions=False)
+    assert printed.exit_code == 0 and "top_p 1" in printed.output and "Git commit" in printed.output
+    told = CliRunner().invoke(app, ["show", "quickstart", "--how", "--json"], catch_exceptions=False)
+    assert json.loads(told.output) == how(Project(), "quickstart")

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from compiler.provenance import lineage
+
+MADE: dict[str, Any] = {
+    "path": "results/s/report.html",
+    "md5": "b732cd6512345678",
+    "state": "as made",
+    "stage": "s/report",
+    "params": {"title": "long " * 30, "limit": 7, "metrics": {"ece": 1}},
+    "code": ["runners/stages/report.py"],
+    "inputs": [
+        {
+            "path": "results/s/scores.parquet",
+            "md5": "43f",
+            "state": "as made",
+            "stage": "s/score",
+            "params": {"m": {}},
+            "code": [],
+            "inputs": [],
+        },
+        {"path": "results/s/scores.parquet", "md5": "43f", "see": True},
+    ],
+}
+
+
+def told(terminal: bool, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    out = io.StringIO()
+    monkeypatch.setattr(lineage, "Console", lambda **more: Console(file=out, force_terminal=terminal, no_color=True, width=width, **more))
+    lineage.print_lineage(MADE)
+    return out.getvalue().splitlines()
+
+
+def test_a_line_in_a_pipe_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line.rstrip() for line in told(terminal=False, width=40, monkeypatch=monkeypatch)]
+    assert lines[0] == "results/s/report.html  b732cd65  as made"
+    assert lines[1].startswith("├── made by s/report, 1 code file, parameters title=long long") and lines[1].endswith("...")
+    assert lines[3] == "│   └── made by s/score, 0 code files", "no parameters, no word of them"
+    assert lines[4] == "└── results/s/scores.parquet  43f  (see above)"
+
+
+def test_a_terminal_breaks_lines_and_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = told(terminal=True, width=40, monkeypatch=monkeypatch)
+    assert "(see" in lines[-2] + lines[-1] and "above)" in lines[-1]
+    assert "..." in "".join(lines), "the end of the parameters is there"

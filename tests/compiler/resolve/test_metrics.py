@@ -1,0 +1,24 @@
+"""Metrics bring their companions, and are held to what the spec has."""
+
+from tests.compiler.resolve.resolving import change, problems, resolve
+
+
+def test_metrics_bring_those_without_which_they_mislead(tmp_path):
+    text = change(
+        "  - auroc\n", "  - best_f1\n  - uncertainty_reflection_rate\n  - hallucination_change_correlation: {only_clean_correct: true}\n"
+    )
+    found = {ref.label: ref.args for ref in resolve(tmp_path, text).metrics}
+    assert {"best_f1_floor", "uncertainty_tie_rate"} <= set(found)
+    assert found["hallucination_rate@only_clean_correct=true"] == {"only_clean_correct": True, "right_from": 0.5}
+    both = text.replace("  - best_f1\n", "  - best_f1\n  - best_f1_floor\n  - hallucination_rate: {only_clean_correct: [true, false]}\n")
+    labels = [ref.label for ref in resolve(tmp_path, both).metrics]
+    assert sorted(labels) == labels and len(set(labels)) == len(labels)
+    assert sum(label.startswith("hallucination_rate") for label in labels) == 2
+
+
+def test_nothing_to_compare_with_the_clean_inputs(tmp_path):
+    text = change("  - auroc\n", "  - hallucination_rate\n").replace("perturbations:\n  - blur: {radius: [2, 6]}\n", "")
+    assert problems(tmp_path, text) == [
+        "t.yaml:14:5: metrics[2]: hallucination_rate compares perturbed inputs with clean ones, "
+        "and this spec has no perturbations (add `perturbations:`)"
+    ]

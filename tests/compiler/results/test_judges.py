@@ -1,0 +1,80 @@
+"""`qualm judges`, and labels in a spec."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiler.plan.make import make_plan
+from compiler.plan.plan import Plan
+from compiler.resolve.resolve import resolve_file
+from compiler.spec.errors import SpecError
+from compiler.spec.language import RunWide
+
+ROOT = Path(__file__).resolve().parents[3]
+SPEC = """\
+qualm: 1
+name: t
+datasets: {scenes: {card: synthetic_scenes, test: 10}}
+models: {base: {hf_vlm: {artifact: scene-vlm-base}}}
+judges: [rules]
+judging: {labels: our-labels}
+metrics: [accuracy]
+"""
+
+
+def make(tmp_path: Path, text: str = SPEC) -> Plan:
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    return make_plan(resolve_file(path, tmp_path, RunWide(default="t")))
+
+
+def test_whose_ratings_are_scored(tmp_path: Path) -> None:
+    """The first judge of each kind as the spec has them, whatever their names: the stage gets them sorted."""
+    three = SPEC.replace("judging: {labels: our-labels}\n", "").replace("judges: [rules]", "judges: [option_match, rules, first_character]")
+    three = three.replace("test: 10}}", "test: 10}, own: {card: synthetic_scenes, test: 9, judges: [first_character, option_match]}}")
+    found = make(tmp_path, three).stage("score").params
+    assert found["judge_of_choices"] == {"scenes": "option_match", "own": "first_character"}
+    assert (found["judge"], found["judge_of"]) == ("rules", {"own": "first_character"})
+    assert make(tmp_path).stage("score").params["judge_of_choices"] == {"scenes": "rules"}, "it reads both kinds"
+    only = SPEC.replace("judging: {labels: our-labels}\n", "").replace("judges: [rules]", "judges: [exact_match]")
+    assert "judge_of_choices" not in make(tmp_path, only).stage("score").params
+
+
+def test_labels_are_an_input_and_their_table_an_output_in_git(tmp_path: Path) -> None:
+    plan = make(tmp_path)
+    stage = plan.stage("judge")
+    assert "registry/data/our-labels" in stage.deps
+    assert stage.outputs["judging"] == "results/t/judging.json"
+    assert "judging" in stage.kept_in_git
+    assert "results/t/judging.json" not in plan.stage("score").deps
+    assert "results/t/judging.json" in plan.stage("report").deps
+    assert "judging" not in make(tmp_path, SPEC.replace("judging: {labels: our-labels}\n", "")).stage("judge").outputs
+
+
+def test_labels_without_a_judge(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(tmp_path, SPEC.replace("judges: [rules]\n", ""))
+    assert any("expected a judge to hold to these labels, found none (add `judges:`)" in str(p) for p in caught.value.problems)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "120", "QUALM_PROGRESS": "0"}
+    return subprocess.run(
+        [sys.executable, "-m", "compiler", "judges", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
+
+
+def test_the_command() -> None:
+    table = run("quickstart", "--labels", "tests/data/refusals.csv")
+    assert table.returncode == 0
+    assert "rules" in table.stdout
+    assert "%" in table.stdout
+    found = json.loads(run("quickstart", "--labels", "tests/data/refusals.csv", "--json").stdout)
+    assert found["rules"]["refusals"]["accuracy"] > 0.97
+    missing = run("quickstart")
+    assert missing.returncode == 2
+    assert "name labelled answers by --labels FILE, or in the spec" in missing.stderr

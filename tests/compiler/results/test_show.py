@@ -1,0 +1,119 @@
+"""`qualm show`: which rows are shown, and how undefined values look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from compiler.results import scores, show
+from compiler.spec.errors import ProjectError
+
+
+def row(metric: str, value: float | None = 0.5, model: str = "m", dataset: str = "d", **more: Any) -> dict[str, Any]:
+    edges = {"low": None if value is None else value - 0.1, "high": None if value is None else value + 0.1}
+    base = {
+        "model": model,
+        "dataset": dataset,
+        "variant": "clean",
+        "slice": "all",
+        "metric": metric,
+        "value": value,
+        "n": 9,
+        "n_unscored": 0,
+    }
+    return base | edges | more
+
+
+ROWS = [
+    row("accuracy[published]"),
+    row("accuracy[ours]", 0.625),
+    row("set_size[published/mean]", 2.0),
+    row("set_size[ours/mean]", 2.5),
+    row("set_size[share@fraction=0.1/mean]", 3.0),
+    row("ece@bins=10[ours]"),
+    row("auroc[perplexity]", None, n=0, n_unscored=9),
+    row("accuracy[ours]", 0.25, variant="blur@radius=2.0"),
+    row("accuracy[ours]", 0.125, slice="category=x"),
+]
+
+
+def labels(**filters: Any) -> list[str]:
+    return [r["metric"] for r in scores.select(ROWS, **filters)]
+
+
+def test_one_conformal_setting_and_clean_answers_unless_asked() -> None:
+    assert labels() == ["accuracy[ours]", "set_size[ours/mean]", "ece@bins=10[ours]", "auroc[perplexity]"]
+    assert labels(metrics=["set_size"]) == ["set_size[published/mean]", "set_size[ours/mean]", "set_size[share@fraction=0.1/mean]"]
+    assert labels(metrics=["ece@bins=10"]) == labels(metrics=["ece@bins=10[ours]"]) == ["ece@bins=10[ours]"]
+    assert [r["value"] for r in scores.select(ROWS, variants=["blur@radius=2.0"])] == [0.25]
+    assert [r["value"] for r in scores.select(ROWS, slices=["category=x"])] == [0.125]
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        ({"models": ["n"]}, "no model 'n' in these results; there are: m"),
+        ({"metrics": ["acuracy"]}, "no metric 'acuracy' in these results; did you mean 'accuracy'?"),
+        ({"variants": ["blur"]}, "no variant 'blur' in these results; there are: blur@radius=2.0, clean"),
+    ],
+)
+def test_unknown_names_are_met_with_the_nearest(filters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProjectError) as raised:
+        scores.select(ROWS, **filters)
+    assert str(raised.value) == message
+
+
+def test_printed_with_intervals_and_undefined_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_scores(scores.select(ROWS), Console(width=100))
+    out = capsys.readouterr().out
+    assert "0.625 0.525–0.725" in out
+    assert "undefined" in out and "0 (+9 unscored)" in out
+
+
+def test_models_that_do_not_fit_go_below(capsys: pytest.CaptureFixture[str]) -> None:
+    many = [row("accuracy", model=f"model-{i}") for i in range(6)]
+    show.show_scores(many, Console(width=100))
+    out = capsys.readouterr().out
+    assert all(f"model-{i}" in out for i in range(6))
+    assert out.count("0.400–0.600") == 6
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_names_from_outside_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_scores([row("accuracy", model="[red]m[/]")], Console(width=100))
+    assert "[red]m[/]" in capsys.readouterr().out
+
+
+def test_a_long_name_of_a_sweep_stays_on_its_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    name = "sci6@prepare=six_options(place=as_given,fillers=with_replacement)"
+    show.show_scores([row("accuracy", dataset=name)], Console(width=100))
+    assert name in capsys.readouterr().out.splitlines()[0]
+
+
+def test_an_interval_below_zero_has_no_dash_that_reads_as_a_minus(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_scores([row("mean_uncertainty[luq]", -0.851), row("accuracy", 0.9)], Console(width=80))
+    out = capsys.readouterr().out
+    assert "-0.851 -0.951 to -0.751" in out and "0.900 0.800–1.000" in out
+
+
+def test_whose_rows_calibrate_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_scores([row("accuracy[ours]", n=5), row("set_size[ours/mean]", n=5), row("auroc[luq]")], Console(width=130))
+    printed = capsys.readouterr().out
+    assert "n of [ours] and [ours/...]: the rows on which that conformal setting does not calibrate; of other metrics all" in printed
+    show.show_scores([row("accuracy"), row("auroc[luq]")], Console(width=130))
+    assert "calibrate" not in capsys.readouterr().out
+
+
+def test_many_unscored_answers_cannot_be_missed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("accuracy", None, n=0, n_unscored=16, why="[b]say[/] `options: choices`"), row("idk_rate", None, n=0, why="no judge")]
+    show.show_warnings(rows, Console(width=200))
+    out = capsys.readouterr().out.splitlines()
+    assert out == [
+        "d: idk_rate is undefined (m): no judge",
+        "WARNING d, m: all 16 answers are not scored (accuracy): [b]say[/] `options: choices`",
+    ]
+    show.show_warnings([row("accuracy")], Console(width=200))
+    assert not capsys.readouterr().out

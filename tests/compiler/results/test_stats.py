@@ -1,0 +1,127 @@
+"""`qualm stats`: the paper's table from a made-up data set, both ways round, and what is not there."""
+
+import io
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from compiler.project.checkout import Project
+from compiler.results.stats import print_statistics, read_statistics, show_statistics
+from compiler.spec.errors import ProjectError
+from registry.sample import SAMPLES
+from runners.data.statistics import COLUMNS, statistics
+from runners.runtime.records import write_table
+
+
+def rows(category: str, split: str, n: int, answerable: bool, image: str) -> list[dict]:
+    return [
+        {
+            "sample_id": f"{category}-{split}-{answerable}-{i}", "image_id": f"{image}{i}", "category": category, "answerable": answerable,
+            "split": split, "group": "", "pair_id": f"{category}-{split}-{i}",
+        }
+        for i in range(n)
+    ]  # fmt: skip
+
+
+TABLE = [
+    *rows("epistemic/knowledge", "train", 1200, True, "a"),
+    *rows("epistemic/knowledge", "train", 1200, False, "a"),
+    *rows("epistemic/extraneous", "train", 3, True, "a"),
+    *rows("epistemic/extraneous", "train", 3, False, "new"),
+    *rows("epistemic/extraneous", "test", 2, True, "t"),
+    *rows("epistemic/extraneous", "test", 1, False, "newt"),
+]
+
+
+def printed(counts: dict, width: int = 140) -> str:
+    out = io.StringIO()
+    print_statistics("ours", counts, Console(file=out, width=width, highlight=False))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def counted(table: list[dict]) -> dict:
+    return statistics(pl.DataFrame(table).select(COLUMNS), {"new0", "new1", "new2", "newt0"})
+
+
+def test_the_table_of_the_paper() -> None:
+    counts = counted(TABLE)
+    counts["recipes"] = [
+        {"label": "inpainted", "pairs": 5, "dropped": {"no box": 1200, "too large": 1}},
+        {"label": "from_caption@category=epistemic/knowledge", "pairs": 1200, "dropped": {}},
+    ]
+    counts["dropped"] = {"review: invalid": 1}
+    counts["near_duplicates"] = {"distance": 4, "dropped": False, "pairs": 2, "between": {"train/test": 2}, "closest": []}
+    assert (
+        printed(counts)
+        == """\
+ours
+                                    epistemic    epistemic
+split                              extraneous    knowledge          all
+train  pictures (perturbed/clean)         3/3      -/1,200      3/1,200
+       questions (IDK/answerable)         3/3  1,200/1,200  1,203/1,203
+test   pictures (perturbed/clean)         1/2          -/0          1/2
+       questions (IDK/answerable)         1/2          -/0          1/2
+total  pictures/questions                 9/9  1,200/2,400  1,206/2,409
+recipe                                     pairs  dropped
+inpainted                                      5  1,200 no box, 1 too large
+from_caption@category=epistemic/knowledge  1,200  -
+  left out of the set: 1 pair, review: invalid
+  pictures that look alike across splits (at most 4 of 64 bits differ): 2 between train/test; kept
+"""
+    )
+
+
+def test_many_categories_go_down_the_side() -> None:
+    text = printed(counted([r for i in range(9) for r in rows(f"kind {i}", "", 2, True, "x")]))
+    assert "kind 8" in text and "seen: pictures (perturbed/clean); asked: questions (IDK/answerable)" in " ".join(text.split())
+    assert [line.split() for line in text.splitlines() if line.startswith("kind 3")] == [["kind", "3", "-/2", "-/2", "2/2"]]
+
+
+class Plain(Project):
+    """A checkout with one spec, whose compiling needs none of our own files but these."""
+
+    def __init__(self, root: Path) -> None:
+        (root / "specs").mkdir()
+        (root / "params.yaml").write_text("default: t\n")
+        (root / "specs/t.yaml").write_text(
+            "qualm: 1\nname: t\ndatasets:\n  scenes: {card: synthetic_scenes, test: 10}\n  others: {card: synthetic_scenes, test: 20}\n"
+        )
+        super().__init__(root)
+
+    def plan(self, spec: str | None = None):
+        from compiler.plan.make import make_plan
+
+        return make_plan(self.resolve(spec))
+
+
+def test_what_is_on_disk_is_counted_and_the_rest_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = Plain(tmp_path)
+    with pytest.raises(ProjectError) as caught:
+        show_statistics(project, None, False)
+    assert str(caught.value) == "no data set of t is on disk; `dvc pull` fetches what others have made, `qualm run t` makes it"
+    write_table(tmp_path / "results/t/data/scenes/samples.parquet", TABLE, SAMPLES)
+    show_statistics(project, None, False)
+    out = capsys.readouterr().out
+    assert "1,206/2,409" in out
+    assert "others: not on disk; `dvc pull results/t/data/others` or `qualm run t`" in " ".join(out.split())
+    show_statistics(project, None, True)
+    assert json.loads(capsys.readouterr().out)["scenes"]["cells"]["test"]["all"]["clean"] == 3
+
+
+def test_an_assembled_set_knows_its_counts(tmp_path: Path) -> None:
+    (tmp_path / "statistics.json").write_text('{"splits": []}')
+    assert read_statistics(tmp_path) == {"splits": []}
+    (tmp_path / "statistics.json").write_text("{")
+    with pytest.raises(ProjectError, match="make it anew by `qualm run`"):
+        read_statistics(tmp_path)
+
+
+def test_nothing_is_cut_off_in_a_narrow_terminal() -> None:
+    table = [r for i in range(9) for split in ("train", "val", "test") for r in rows(f"a long category {i}", split, 2, True, split)]
+    assert "…" not in printed(counted(table), 80)
+    counts = counted(TABLE)
+    counts["recipes"] = [{"label": "from_caption@category=epistemic/knowledge,generator=hf(artifact=x)", "pairs": 5, "dropped": {}}]
+    assert "…" not in printed(counts, 80)

@@ -1,0 +1,57 @@
+"""The lines of `qualm run`, from what is told and said."""
+
+import io
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from compiler.running.follow import Follower, Tail
+
+
+def shown(folder: Path, events: list[dict], words: str = "", quiet: bool = False) -> str:
+    (folder / "events").write_text("".join(json.dumps(e) + "\n" for e in events))
+    (folder / "words").write_text(words)
+    out = io.StringIO()
+    with Follower(Console(file=out, width=100), folder / "events", folder / "words", 12, quiet) as follower:
+        follower.update()
+    return out.getvalue()
+
+
+def of(stage: str, how: str) -> list[dict]:
+    return [{"event": "begin", "stage": stage}, {"event": "end", "stage": stage, "how": how}]
+
+
+def test_stages_that_did_something_have_a_line(tmp_path: Path) -> None:
+    events = [*of("a", "unchanged"), *of("registry/data/m.dvc", "fetched"), *of("specs/other/dvc.yaml:b", "restored"), *of("c", "ran")]
+    events.insert(-1, {"event": "done", "stage": "mine/c", "counts": "7 samples", "seconds": 1.0})
+    lines = shown(tmp_path, events).splitlines()
+    assert lines == ["registry/data/m: fetched (0.0 s)", "[ 2/12] other/b: restored (0.0 s)", "[ 3/12] c: 7 samples (0.0 s)"]
+
+
+def test_what_fails_and_what_is_damaged_is_said(tmp_path: Path) -> None:
+    events = [
+        {"event": "begin", "stage": "a"},
+        {"event": "damaged", "path": "results/m/x", "aside": ".qualm/damaged/x"},
+        {"event": "failed", "stage": "a"},
+        {"event": "error", "error": "no space [left]"},
+    ]
+    assert shown(tmp_path, events).splitlines() == [
+        "results/m/x: damaged, not what is on record; set aside in .qualm/damaged/x, to be restored or made anew",
+        "[ 1/12] a: failed (0.0 s)",
+        "dvc: no space [left]",
+    ]
+
+
+def test_words_of_stages_come_through_without_control_characters(tmp_path: Path) -> None:
+    assert shown(tmp_path, [], "\x1b]0;title\x07red [bold]\n\nhalf a line", quiet=True) == "]0;titlered [bold]\n"
+
+
+def test_a_line_is_read_once_and_whole(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    file.write_text("one\ntw")
+    tail = Tail(file)
+    assert list(tail.lines()) == ["one\n"]
+    with file.open("a") as more:
+        more.write("o\n")
+    assert list(tail.lines()) == ["two\n"] and list(tail.lines()) == []

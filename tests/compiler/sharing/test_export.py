@@ -1,0 +1,179 @@
+"""`qualm export`: which answers, what is refused, and that files appear whole or not at all."""
+
+import shutil
+from contextlib import chdir
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from compiler.commands import main
+from compiler.project.checkout import Project
+from compiler.sharing.export import Wanted, export_results
+from compiler.spec.errors import ProjectError
+from registry.plugins.rule import ROOT
+from tests.exported import write
+
+SPEC = """\
+qualm: 1
+name: bench
+datasets:
+  d: {card: synthetic_scenes, test: 10}
+  e: {card: synthetic_scenes, test: 5}
+perturbations: [blur: {radius: 2}]
+models:
+  m: {hf_vlm: {artifact: scene-vlm-base}}
+judges: [rules]
+metrics: [lave_idk_accuracy, accuracy]
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    root = tmp_path_factory.mktemp("project")
+    (root / "params.yaml").write_text("default: bench\n")
+    (root / "specs").mkdir()
+    for code in ("registry", "runners"):
+        (root / code).symlink_to(ROOT / code)
+    (root / "specs" / "bench.yaml").write_text(SPEC)
+    made = write(root / "made", variants=("clean", "blur@radius=2"))
+    for name in ("d", "e"):
+        shutil.copytree(made / "data", root / "results/bench/data" / name)
+        (root / "results/bench/generations/m").mkdir(parents=True, exist_ok=True)
+        shutil.copy(made / "generations.parquet", root / f"results/bench/generations/m/{name}.parquet")
+    shutil.copy(made / "scores.parquet", root / "results/bench/scores.parquet")
+    return Project(root)
+
+
+def run(project, out, to="hf", **more):
+    export_results(project, Wanted("bench", Path(out), to, **more))
+
+
+def files(folder):
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+def test_everything_clean_by_default(project, tmp_path, capsys):
+    run(project, tmp_path / "out" / "deep")
+    data = [f"data/{d}-00000-of-00001.parquet" for d in "de"]
+    assert files(tmp_path / "out" / "deep") == ["README.md", *data, "generations/m_d.parquet", "generations/m_e.parquet", "scores.parquet"]
+    assert "6 files, 92 answers to 32 questions of 2 model and dataset pairs" in capsys.readouterr().out
+    assert files(tmp_path / "out") == [f"deep/{f}" for f in files(tmp_path / "out" / "deep")]
+    text = (tmp_path / "out/deep/README.md").read_text()
+    assert "d: {card: synthetic_scenes, test: 10}" in text
+
+
+def test_a_selection_and_what_is_lost(project, tmp_path, capsys):
+    run(project, tmp_path, "lmms-eval", models=["m"], datasets=["e"], variants=["blur@radius=2"])
+    assert {f.partition("_samples_")[2] for f in files(tmp_path)} == {"", "e@blur@radius=2.jsonl", "e@blur@radius=2_choices.jsonl"}
+    said = capsys.readouterr()
+    assert "not in the lmms-eval files: pictures (15)" in said.err
+
+
+def test_options_are_those_of_the_export(project, tmp_path):
+    run(project, tmp_path, "inspect", options=["form=json", "pictures=false"], datasets=["d"])
+    (name,) = files(tmp_path)
+    assert name.endswith(".json") and "data:image" not in (tmp_path / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"to": "lm_evil"}, "no export 'lm_evil'; did you mean 'lm-eval'"),
+        ({"to": "csv"}, "no export 'csv'; there are: certainly-uncertain, hf, inspect, lm-eval, lmms-eval, vlmevalkit"),
+        ({"models": ["n"]}, "no model 'n' in bench; "),
+        ({"datasets": ["scenes"]}, "no dataset 'scenes' in bench; there are: d, e"),
+        ({"variants": ["blur"]}, "no variant 'blur' in bench; "),
+        ({"options": ["form=xml"], "to": "inspect"}, "-O form=xml: expected Literal.*: Input should be 'eval' or 'json'"),
+        ({"options": ["table"], "to": "inspect"}, r"-O table: expected NAME=VALUE of inspect's parameters, which are: form"),
+        ({"options": ["a=b"], "to": "lm-eval"}, "parameters, which are: none"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_written(project, tmp_path, more, message):
+    with pytest.raises(ProjectError, match=message):
+        run(project, tmp_path / "out", **more)
+    assert not (tmp_path / "out").exists() and list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_replaced_unless_asked(project, tmp_path):
+    out = tmp_path / "out"
+    run(project, out, datasets=["d"])
+    (out / "mine.txt").write_text("mine")
+    (out / "README.md").write_text("changed")
+    with pytest.raises(
+        ProjectError, match=r"would replace README.md, data/d-00000-of-00001.parquet, generations/m_d.parquet and 1 more.*--force"
+    ):
+        run(project, out)
+    assert (out / "README.md").read_text() == "changed" and not (out / "generations/m_e.parquet").exists()
+    run(project, out, force=True)
+    assert (out / "mine.txt").read_text() == "mine" and (out / "README.md").read_text() != "changed"
+    assert not [p for p in (*out.iterdir(), *tmp_path.iterdir()) if p.name.startswith(".")]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProjectError, match="is a file; expected a folder"):
+        run(project, tmp_path / "file")
+
+
+def test_a_failed_export_leaves_nothing(project, tmp_path, monkeypatch):
+    monkeypatch.setattr("runners.plugins.exports.hf._card", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(project, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_answers_that_are_not_made(project, tmp_path):
+    path = project.root / "results/bench/generations/m/e.parquet"
+    hidden = path.rename(path.with_name("hidden"))
+    try:
+        with pytest.raises(ProjectError, match=r"make or fetch them: dvc repro --pull specs/bench/dvc.yaml:infer-m-e$"):
+            run(project, tmp_path)
+        run(project, tmp_path, datasets=["d"])
+    finally:
+        hidden.rename(path)
+
+
+def test_answers_to_other_samples(project, tmp_path):
+    path = project.root / "results/bench/generations/m/e.parquet"
+    whole = path.read_bytes()
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(0, "sample_id", [["other"] * table.num_rows]), path)
+    try:
+        with pytest.raises(ProjectError, match="sample 'other' is not in dataset 'e'; run `qualm run bench`"):
+            run(project, tmp_path / "out")
+    finally:
+        path.write_bytes(whole)
+
+
+def test_by_the_command_line(project, tmp_path):
+    with chdir(project.root):
+        done = CliRunner().invoke(
+            main.app, ["export", "bench", str(tmp_path), "--to", "vlmevalkit", "-m", "m", "-d", "d", "-O", "table=tsv"]
+        )
+    assert done.exit_code == 0, done.output
+    assert files(tmp_path) == ["d.tsv", "m/m_d.tsv"]
+    assert "not in the vlmevalkit files: sampled answers (27)" in done.output
+
+
+def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
+    with pytest.raises(ProjectError, match="bench: has no pair set; say which data set with -d: d, e"):
+        run(project, tmp_path / "out", "certainly-uncertain")
+    with pytest.raises(ProjectError, match="writes data sets, of which no model or variant is a part"):
+        run(project, tmp_path / "out", "certainly-uncertain", models=["m"])
+    with pytest.raises(ProjectError, match="no dataset 'dd' in bench; did you mean 'd'"):
+        run(project, tmp_path / "out", "certainly-uncertain", datasets=["dd"])
+    with pytest.raises(ProjectError, match="has options; this layout is for open questions"):
+        run(project, tmp_path / "out", "certainly-uncertain", datasets=["d"])
+    assert not (tmp_path / "out").exists()
+    place = project.root / "results/bench/data/e/samples.parquet"
+    table = pq.read_table(place)
+    kept = table.filter([len(c) == 0 for c in table["choices"].to_pylist()])
+    pq.write_table(kept, place)
+    try:
+        run(project, tmp_path / "out", "certainly-uncertain", datasets=["e"])
+        assert "10 questions of e" in capsys.readouterr().out
+        assert {"README.md", "test.jsonl"} < set(files(tmp_path / "out"))
+        place.unlink()
+        with pytest.raises(ProjectError, match=r"data sets that are not here; .*dvc repro --pull specs/bench/dvc\.yaml:data-e"):
+            run(project, tmp_path / "again", "certainly-uncertain", datasets=["e"])
+    finally:
+        pq.write_table(table, place)

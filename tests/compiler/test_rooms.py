@@ -1,0 +1,119 @@
+"""The rooms of the house: no two modules import each other, and each room imports only rooms below it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FLOORS: dict[str, list[set[str]]] = {
+    "registry": [
+        {"", "text", "formats"},
+        {"sample", "plugins", "dvc", "terminal", "published", "scenes"},
+        {"where", "recordings", "preparations"},
+        {"adapters"},
+        {"entries"},
+        {"commands"},
+    ],
+    "runners": [
+        {"", "servers"},
+        {"prompts", "runtime"},
+        {"contracts"},
+        {"data", "store"},
+        {"inference", "scoring"},
+        {"studies", "training"},
+        {"plugins", "reporting"},
+        {"stages"},
+        {"tools", "__main__"},
+    ],
+    "compiler": [
+        {"", "spec"},
+        {"resolve"},
+        {"generated", "plan"},
+        {"project", "forecast"},
+        {"terminal", "results"},
+        {"provenance", "running", "sharing", "people"},
+        {"commands"},
+        {"__main__"},
+    ],
+}
+"""Rooms of each package from the lowest floor up: folders and single modules; "" is the package's own `__init__.py`."""
+BACK = {("runners.contracts.estimators", "runners.inference.nli")}
+"""The one import that goes up: an estimator's context opens the NLI model that it asks for."""
+MOST = 18
+"""Entries of one folder, `__init__.py` among them."""
+MANY = {"registry/adapters", "registry/cards", "runners/plugins", "runners/contracts", "registry/data", "registry/store"}
+"""Folders of as many entries as there are plugins, kinds of plugins, or data sets; with all below them."""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module: dotted name -> file."""
+    files = [file for package in FLOORS for file in (ROOT / package).rglob("*.py")]
+    return {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+
+
+def imported(name: str) -> Iterator[str]:
+    """The modules of ours that a module imports, wherever the import stands: within functions and for type checkers too."""
+    file = modules()[name]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules())
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: a relative import; name the module in full"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield from {module for module in (inner if inner in modules() else node.module or "",) if module in modules()}
+
+
+@cache
+def graph() -> dict[str, set[str]]:
+    return {name: set(imported(name)) - {name} for name in modules()}
+
+
+def room(module: str) -> tuple[str, str]:
+    """The package and the room that a module stands in."""
+    package, _, rest = module.partition(".")
+    return package, rest.partition(".")[0]
+
+
+def test_no_circle_of_imports() -> None:
+    try:
+        TopologicalSorter(graph()).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules import each other in a circle: {' <- '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_every_room_has_its_floor(package: str) -> None:
+    rooms = {name for module in modules() for of, name in [room(module)] if of == package}
+    listed = [name for floor in FLOORS[package] for name in floor]
+    assert len(listed) == len(set(listed)) and set(listed) == rooms
+
+
+def test_imports_go_down() -> None:
+    floor = {(package, name): i for package, floors in FLOORS.items() for i, names in enumerate(floors) for name in names}
+    up = {
+        (module, target)
+        for module, targets in graph().items()
+        for target in targets
+        if room(module)[0] == room(target)[0] and room(module) != room(target) and floor[room(target)] >= floor[room(module)]
+    }
+    assert up == BACK
+
+
+def test_a_level_can_be_taken_in_at_a_glance() -> None:
+    entries: dict[Path, set[str]] = {}
+    for file in modules().values():
+        path = file.relative_to(ROOT)
+        for folder in path.parents:
+            entries.setdefault(folder, set()).add(path.relative_to(folder).parts[0])
+    full = {
+        f.as_posix(): len(names) for f, names in entries.items() if len(names) > MOST and not any(f.is_relative_to(many) for many in MANY)
+    }
+    assert not full

@@ -1,0 +1,330 @@
+"""`qualm data add` against real DVC: whole or not at all, and DVC's own commands work on what it made."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dvc.utils.serialize import dump_yaml, load_yaml
+
+from registry.dvc.state import Checkout, read_yaml
+from registry.entries.adding import AddError, add, git_source
+from registry.entries.card import load_card
+from registry.entries.entries import entries, find, verify
+
+BENCH = load_card("vlm_uncertainty_bench")
+MODEL = load_card("scene-vlm-base")
+Tree = Callable[[Path], set[str]]
+Run = Callable[..., str]
+
+
+def test_added_files_are_dvcs(repo: Path, outputs: Path, dvc: Run, git: Run) -> None:
+    told: list[str] = []
+    added = add(repo, "vub", str(outputs), BENCH, lambda what, file, size, total: told.append(f"{what} {file}"))
+    assert added.outcome == "added" and added.previous is None
+    assert added.found.splits == {"oodcv": [2844, 2844]} and added.found.left_out == ["README.md"]
+    assert told[0] == "checking output/A-7b/oodcv.pkl" and told[-2:] == ["copying tables/acc.csv", "tracking vub"]
+    raw = read_yaml(repo / "registry/data/vub.dvc")
+    assert raw["outs"][0]["path"] == "vub" and raw["meta"] == {"qualm": {"card": BENCH.name}} and raw["desc"] == BENCH.title
+    written = (repo / "registry/data/vub.dvc").read_bytes()
+    dump_yaml(repo / "registry/data/vub.dvc", load_yaml(repo / "registry/data/vub.dvc"))
+    assert (repo / "registry/data/vub.dvc").read_bytes() == written, "experiments of DVC would change the file"
+    assert Checkout(repo).path_md5("registry/data/vub") == raw["outs"][0]["md5"] == added.entry.md5
+    assert (repo / "registry/data/.gitignore").read_text() == "/vub\n"
+    assert not (repo / "registry/data/vub/README.md").exists() and not (repo / ".qualm/staging").exists()
+    assert "up to date" in dvc(repo, "status")
+    assert git(repo, "status", "--porcelain", "registry").split() == ["??", "registry/"]
+    assert add(repo, "vub", str(outputs), BENCH).outcome == "unchanged"
+    assert (outputs / "output/A-7b/oodcv.pkl").stat().st_mode & 0o200  # the source is left as it was
+
+
+def test_push_clone_pull(repo: Path, model: Callable[..., Path], tmp_path: Path, dvc: Run, git: Run) -> None:
+    entry = add(repo, "scene-vlm-base", str(model()), MODEL).entry
+    dvc(repo, "push", "-q")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "model")
+    git(tmp_path, "clone", "-q", str(repo), "clone")
+    clone = tmp_path / "clone"
+    assert find(clone, "scene-vlm-base").where == "remote"
+    dvc(clone, "pull", "-q", "registry/data/scene-vlm-base.dvc")
+    cloned = find(clone, "scene-vlm-base")
+    assert cloned.where == "here" and cloned.md5 == entry.md5 and verify(cloned).good
+
+
+def test_a_relative_root_keeps_the_content_too(repo: Path, model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo)
+    entry = add(Path(), "m", str(model()), MODEL).entry
+    assert Checkout(repo).cached(str(entry.md5))
+
+
+def test_another_version_replaces(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
+    first = add(repo, "m", str(model("a", 1)), MODEL)
+    second = add(repo, "m", str(model("b", 2)), MODEL)
+    assert second.outcome == "replaced" and second.previous == first.entry.md5 != second.entry.md5
+    assert Checkout(repo).path_md5("registry/data/m") == second.entry.md5 and "up to date" in dvc(repo, "status")
+    assert Checkout(repo).cached(str(first.entry.md5))
+    assert (repo / "registry/data/.gitignore").read_text() == "/m\n"
+
+
+def test_changes_by_hand_are_not_lost(repo: Path, model: Callable[..., Path]) -> None:
+    add(repo, "m", str(model("a", 1)), MODEL)
+    (repo / "registry/data/m/config.json").write_text("{}")
+    with pytest.raises(AddError, match="was changed by hand"):
+        add(repo, "m", str(model("b", 2)), MODEL)
+    assert (repo / "registry/data/m/config.json").read_text() == "{}"
+
+
+def test_a_missing_working_copy_comes_back(repo: Path, model: Callable[..., Path]) -> None:
+    import shutil
+
+    folder = model()
+    entry = add(repo, "m", str(folder), MODEL).entry
+    shutil.rmtree(repo / "registry/data/m")
+    assert find(repo, "m").where == "cache"
+    assert add(repo, "m", str(folder), MODEL).outcome == "unchanged"
+    assert Checkout(repo).path_md5("registry/data/m") == entry.md5
+
+
+def test_a_fresh_clone_may_add_what_it_could_pull(repo: Path, model: Callable[..., Path], dvc: Run) -> None:
+    import shutil
+
+    folder = model()
+    entry = add(repo, "m", str(folder), MODEL).entry
+    shutil.rmtree(repo / "registry/data/m")
+    shutil.rmtree(repo / ".dvc/cache")
+    assert add(repo, "m", str(folder), MODEL).outcome == "unchanged"
+    assert Checkout(repo).path_md5("registry/data/m") == entry.md5 and "up to date" in dvc(repo, "status")
+
+
+def test_damaged_files_are_all_named_and_nothing_is_added(repo: Path, outputs: Path, tree: Tree) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return os.system, (f"touch {outputs}/ran",)
+
+    (outputs / "output/A-7b/oodcv.pkl").write_bytes((outputs / "output/A-7b/oodcv.pkl").read_bytes()[:-200])
+    (outputs / "output/B.13b/mmbench.pkl").write_bytes(pickle.dumps(Bomb()))
+    (outputs / "output/B.13b/ai2d.pkl").symlink_to("/etc/passwd")
+    (outputs / "tables/acc.csv").write_text("<html>404</html>")
+    before = tree(repo)
+    with pytest.raises(AddError) as caught:
+        add(repo, "vub", str(outputs), BENCH)
+    assert [p.split(": ")[0] for p in caught.value.problems] == [
+        "output/B.13b/ai2d.pkl",
+        "output/A-7b/oodcv.pkl",
+        "output/B.13b/mmbench.pkl",
+        "tables/acc.csv",
+    ]
+    assert tree(repo) == before and not (outputs / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "A", "", "-x", "x" * 65, "a;b", ".."])
+def test_names_are_slugs(repo: Path, outputs: Path, name: str, tree: Tree) -> None:
+    before = tree(repo)
+    with pytest.raises(AddError, match="is no name for an entry"):
+        add(repo, name, str(outputs), BENCH)
+    assert tree(repo) == before
+
+
+def test_sources_that_are_none(repo: Path, outputs: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.rar").write_text("rar")
+    (tmp_path / "x.zip").write_text("zip")
+    (repo / "registry/data/held").mkdir(parents=True)
+    for name, source, card, message in (
+        ("x", str(tmp_path / "nowhere"), BENCH, "does not exist"),
+        ("x", str(tmp_path / "x.rar"), BENCH, "is a file; unpack it"),
+        ("x", str(tmp_path / "x.zip"), BENCH, "not a whole archive"),
+        ("x", str(repo / "registry/data/held"), BENCH, "lies in the registry already"),
+        ("held", str(outputs), BENCH, "exists and DVC does not track it"),
+        ("x", str(outputs), load_card("synthetic_scenes"), "is generated"),
+        ("x", "https://example.org/o/r.git", BENCH, "which revision"),
+    ):
+        with pytest.raises(AddError, match=message):
+            add(repo, name, source, card)
+    with pytest.raises(AddError, match="no DVC repository here"):
+        add(tmp_path, "x", str(outputs), BENCH)
+
+
+def test_what_was_not_touched_is_not_read_again(repo: Path, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import registry.dvc.state as dvcstate
+    import registry.entries.adding as adding
+
+    time.sleep(0.1)  # beyond a tick of the clock of what the fixture has just written
+    first = add(repo, "vub", str(outputs), BENCH)
+    time.sleep(0.1)
+    assert add(repo, "vub", str(outputs), BENCH).outcome == "unchanged"  # hashes what was written too shortly before
+    with monkeypatch.context() as patch:
+        for module, name in ((adding, "inspect"), (adding, "dvc"), (adding, "_stream"), (dvcstate, "file_md5")):
+            patch.setattr(module, name, lambda *arguments, name=name: pytest.fail(f"{name}: {arguments}"))
+        again = add(repo, "vub", str(outputs), BENCH)
+    assert again.outcome == "unchanged" and again.found == first.found and again.entry.md5 == first.entry.md5
+    table = outputs / "tables/acc.csv"
+    before = table.stat()
+    table.write_text(table.read_text().swapcase())
+    os.utime(table, ns=(before.st_atime_ns, before.st_mtime_ns))  # the same size and time of modification, and yet another file
+    assert add(repo, "vub", str(outputs), BENCH).outcome == "replaced"
+
+
+def test_the_card_and_other_files_count_too(repo: Path, outputs: Path) -> None:
+    time.sleep(0.1)
+    add(repo, "vub", str(outputs), BENCH)
+    stricter = BENCH.model_copy(update={"digests": {"tables/acc.csv": "0" * 64}})
+    with pytest.raises(AddError, match=r"tables/acc\.csv: SHA-256"):
+        add(repo, "vub", str(outputs), stricter)
+    (outputs / "output/A-7b/ai2d.pkl").write_text("<html>")
+    with pytest.raises(AddError, match=r"ai2d\.pkl: a web page"):
+        add(repo, "vub", str(outputs), BENCH)
+
+
+def test_skip_bad_leaves_bad_files_out_and_says_so(repo: Path, outputs: Path) -> None:
+    (outputs / "output/B.13b/mmbench.pkl").write_text("<html>")
+    with pytest.raises(AddError, match="a web page"):
+        add(repo, "vub", str(outputs), BENCH)
+    added = add(repo, "vub", str(outputs), BENCH, skip_bad=True)
+    assert added.outcome == "added" and [line.partition(":")[0] for line in added.found.skipped] == ["output/B.13b/mmbench.pkl"]
+    assert not (repo / "registry/data/vub/output/B.13b/mmbench.pkl").exists()
+    assert find(repo, "vub").skipped and verify(find(repo, "vub")).good
+    assert add(repo, "vub", str(outputs), BENCH, skip_bad=True).outcome == "unchanged"
+    with pytest.raises(AddError, match="the repository at that revision, whole"):
+        add(repo, "vub", "https://example.org/o/r.git@v1", BENCH, skip_bad=True)
+
+
+def test_an_archive(repo: Path, outputs: Path, tmp_path: Path) -> None:
+    import zipfile
+
+    path = tmp_path / "bench.zip"
+    names = sorted(p.relative_to(outputs).as_posix() for p in outputs.rglob("*") if p.is_file())
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.write(outputs / name, f"VLM-Uncertainty-Bench-main/{name}")
+    time.sleep(0.1)
+    target = add(repo, "vub", str(path), BENCH).entry.path
+    taken = {p.relative_to(target).as_posix(): p.read_bytes() for p in target.rglob("*") if p.is_file()}
+    assert taken == {name: (outputs / name).read_bytes() for name in names if name != "README.md"}
+    assert add(repo, "vub", str(path), BENCH).outcome == "unchanged"
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("../../evil", "x")
+    with pytest.raises(AddError, match=r"bench\.zip: '\.\./\.\./evil': leads out"):
+        add(repo, "vub", str(path), BENCH)
+    assert add(repo, "vub", str(path), BENCH, skip_bad=True).found.skipped[0].startswith("bench.zip: '../../evil'")
+
+
+def test_what_dvcignore_hides_is_noticed(repo: Path, outputs: Path, tree: Tree) -> None:
+    (repo / ".dvcignore").write_text(".qualm/\n*.csv\n")
+    before = tree(repo)
+    with pytest.raises(AddError, match=r"does \.dvcignore hide"):
+        add(repo, "vub", str(outputs), BENCH)
+    assert tree(repo) == before
+
+
+@pytest.mark.slow
+def test_import_from_git(repo: Path, outputs: Path, tmp_path: Path, dvc: Run, git: Run) -> None:
+    git(outputs, "init", "-q")
+    git(outputs, "add", "-A")
+    git(outputs, "commit", "-qm", "one")
+    git(outputs, "tag", "v1")
+    added = add(repo, "vub", f"file://{outputs}@v1", BENCH)
+    raw = read_yaml(repo / "registry/data/vub.dvc")
+    commit = git(outputs, "rev-parse", "HEAD").strip()
+    assert raw["deps"][0]["repo"] == {"url": f"file://{outputs}", "rev": "v1", "rev_lock": commit} and raw["frozen"] is True
+    assert added.entry.origin == f"file://{outputs}@v1" and added.found.splits == {"oodcv": [2844, 2844]}
+    assert "up to date" in dvc(repo, "status")
+    assert verify(added.entry).extra == () and verify(added.entry).good
+    assert add(repo, "vub", f"file://{outputs}@v1", BENCH).outcome == "unchanged"
+    (outputs / "output/A-7b/oodcv.pkl").write_bytes((outputs / "output/A-7b/oodcv.pkl").read_bytes()[:-200])
+    git(outputs, "commit", "-qam", "two")
+    with pytest.raises(AddError, match="truncated or corrupt"):
+        add(repo, "vub", f"file://{outputs}@{git(outputs, 'rev-parse', 'HEAD').strip()}", BENCH)
+    assert find(repo, "vub").md5 == added.entry.md5
+    with pytest.raises(AddError, match="dvc import"):
+        add(repo, "vub", f"file://{outputs}@nowhere", BENCH)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("https://github.com/o/r@v1.0", ("https://github.com/o/r", "v1.0")),
+        ("git+https://u:p@host/o/r.git@feature/x", ("https://u:p@host/o/r.git", "feature/x")),
+        ("git@github.com:o/r.git@abc123", ("git@github.com:o/r.git", "abc123")),
+        ("git@github.com:o/r.git", ("git@github.com:o/r.git", None)),
+        ("file:///tmp/r@v1", ("file:///tmp/r", "v1")),
+        ("./folder@v1", None),
+        ("/a/b", None),
+        ("ext::sh -c touch% x@v1", None),
+        ("--upload-pack=x", None),
+        ("https://h/r@-x", None),
+    ],
+)
+def test_what_is_a_git_source(source: str, found: tuple[str, str | None] | None) -> None:
+    assert git_source(source) == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.15, 0.4, 0.7, 1.0])
+def test_killed_at_any_moment(repo: Path, model: Callable[..., Path], after: float, dvc: Run) -> None:
+    """kill -9 leaves the old version or the new one; the next add goes through and cleans up."""
+    old = add(repo, "m", str(model("a", 1)), MODEL).entry.md5
+    new = model("b", 2)
+    code = (
+        "import sys; from pathlib import Path; from registry.entries.adding import add; from registry.entries.card import load_card;"
+        "add(Path(sys.argv[1]), 'm', sys.argv[2], load_card('scene-vlm-base'))"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(repo), str(new)], start_new_session=True)
+    time.sleep(after)
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    recorded = find(repo, "m").md5
+    assert recorded is not None and Checkout(repo).cached(recorded)
+    dvc(repo, "checkout", "-q")
+    assert Checkout(repo).path_md5("registry/data/m") == recorded
+    last = add(repo, "m", str(new), MODEL)
+    assert last.entry.md5 != old and not (repo / ".qualm/staging").exists()
+    assert "up to date" in dvc(repo, "status")
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, OSError])
+def test_stopped_between_two_renames(
+    repo: Path, model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, step: int, failure: type[BaseException], dvc: Run
+) -> None:
+    old = add(repo, "m", str(model("a", 1)), MODEL).entry.md5
+    new, real, calls = model("b", 2), Path.replace, [0]
+
+    def replace(self: Path, target: Path) -> Path:
+        if self.name in ("m.dvc", "m"):
+            calls[0] += 1
+            if calls[0] == step:
+                raise failure
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(KeyboardInterrupt if failure is KeyboardInterrupt else AddError):
+        add(repo, "m", str(new), MODEL)
+    monkeypatch.undo()
+    recorded = find(repo, "m").md5
+    assert recorded is not None and Checkout(repo).cached(recorded)
+    if failure is OSError:
+        assert recorded == old == Checkout(repo).path_md5("registry/data/m")
+    after = add(repo, "m", str(new), MODEL)
+    assert after.entry.md5 != old and Checkout(repo).path_md5("registry/data/m") == after.entry.md5
+    assert "up to date" in dvc(repo, "status")
+
+
+def test_one_at_a_time(repo: Path, outputs: Path) -> None:
+    import fcntl
+
+    lock = repo / ".qualm/locks/data.lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(AddError, match="another `qualm data add` is at work"):
+            add(repo, "vub", str(outputs), BENCH)
+    assert [e.name for e in entries(repo) if e.md5] == []

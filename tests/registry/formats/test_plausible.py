@@ -1,0 +1,56 @@
+"""Numbers that cannot be are a reason, and those that can come as they were."""
+
+import math
+
+import pytest
+
+from registry.formats.plausible import Reason, at_least_zero, finite, likeliest, log_probabilities, probability, same_length
+from registry.recordings.impossible import CHECKS, without_impossible
+from registry.sample import GENERATIONS
+
+NEVER = [None, "x", b"x", 5, {}, [None], ["1"], [True], [[1.0]], [math.nan], [math.inf], [-math.inf], [10**400], [10**100_000]]
+
+
+@pytest.mark.parametrize("check", [log_probabilities, likeliest, at_least_zero, finite])
+@pytest.mark.parametrize("values", NEVER, ids=lambda v: repr(v)[:20] if v != [10**100_000] else "huge")
+def test_what_is_no_list_of_finite_numbers(check, values):
+    found = check(values)
+    assert isinstance(found, Reason) and 0 < len(found) < 100
+
+
+@pytest.mark.parametrize("check", [log_probabilities, likeliest, at_least_zero, finite])
+def test_nothing_is_plausible(check):
+    assert check([]) == []
+
+
+def test_values_that_can_be_are_as_they_were():
+    values = [-0.0, -1e-300, -3.25, -1e300]
+    assert [v.hex() for v in log_probabilities(values)] == [v.hex() for v in values]
+    assert log_probabilities([1e-5]) == [0.0] and isinstance(log_probabilities([1e-3]), Reason)
+    assert at_least_zero([2226.0, 0.5]) == [2226.0, 0.5] and isinstance(at_least_zero([-2226.0]), Reason)
+    assert likeliest([math.log(0.7), math.log(0.3)]) == [math.log(0.7), math.log(0.3)] and isinstance(likeliest([-0.1, -0.2]), Reason)
+
+
+@pytest.mark.parametrize(
+    ("value", "good"), [(0, True), (1, True), (0.5, True), (1.00001, True), (1.1, False), (148.0, False), (-0.1, False)]
+)
+def test_probabilities(value, good):
+    assert isinstance(probability(value), Reason) != good
+
+
+def test_lengths():
+    assert same_length({}) is None and same_length({"a": [1]}) is None and same_length({"a": [1], "b": (2,)}) is None
+    assert same_length({"a": [1], "b": []}) == "lengths that disagree: a 1, b 0"
+
+
+def test_every_column_of_numbers_is_checked():
+    numeric = {f.name for f in GENERATIONS} - {"sample_id", "variant", "draw", "text", "said_confidence", "input_digest"}
+    assert CHECKS.keys() == numeric
+    for name in numeric:
+        kept, reasons = without_impossible({"text": "a", name: "nonsense"})
+        assert kept == {"text": "a"} and len(reasons) == 1 and name in reasons[0]
+
+
+def test_lists_of_other_lengths_are_all_undefined():
+    answer = {"text": "a b", "token_logprobs": [-1, -2], "token_entropies": [0.5], "p_yes": 0.5}
+    assert without_impossible(answer) == ({"text": "a b", "p_yes": 0.5}, ["lengths that disagree: token_logprobs 2, token_entropies 1"])

@@ -1,0 +1,119 @@
+"""Texts that people wrote are read in one way: whatever a file is or holds, the answer is its text or one clear line, at once."""
+
+from __future__ import annotations
+
+import ast
+import os
+from pathlib import Path
+
+import pytest
+
+from registry.formats.textfiles import MAX_VALUES, NoFileError, TextFileError, is_file, parse_yaml, read_bytes, read_text, shortened
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_text_comes_as_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffcafé\r\n".encode())
+    assert read_text(path) == "café\r\n" and read_bytes(path).startswith(b"\xef\xbb\xbf")
+    (tmp_path / "link").symlink_to(path)
+    assert read_text(tmp_path / "link") == "café\r\n"
+
+
+def odd(folder: Path) -> dict[str, Path | str]:
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "zero").symlink_to("/dev/zero")
+    return {
+        "a pipe": folder / "pipe",
+        "a folder": folder,
+        "a device": folder / "zero",
+        "Too many levels of symbolic links": folder / "loop",
+        "File name too long": folder / ("a" * 5000),
+        "no NUL": f"{folder}/a\0b",
+        "No such file": folder / "none",
+    }
+
+
+def test_what_is_no_file_is_one_line(tmp_path: Path) -> None:
+    for expected, path in odd(tmp_path).items():
+        assert not is_file(path)
+        with pytest.raises(TextFileError, match=expected) as caught:
+            read_text(path)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(NoFileError):
+        read_text(tmp_path / "none")
+
+
+def test_too_large_and_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"ab\nc\xe9")
+    with pytest.raises(TextFileError, match="expected a card of at most 4 bytes, got 5"):
+        read_text(path, 4, "a card")
+    with pytest.raises(TextFileError, match=r"a: expected UTF-8 text, got byte 0xe9 \(line 2, column 2; save the file as UTF-8\)"):
+        read_text(path)
+    with pytest.raises(TextFileError, match="expected a file of at most"):
+        read_text("/proc/self/maps", 4)  # a file that says it has no bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 10_000, "nested more than"),
+        ("- " * 10_000, "nested more than"),
+        ("- x\n" * (MAX_VALUES + 1), "more than"),
+        ("b0: &b0 [x, x]\n" + "".join(f"b{i}: &b{i} [*b{i - 1}, *b{i - 1}]\n" for i in range(1, 40)), "alias"),
+        ("b0: &b0 {x: 1}\n" + "".join(f"b{i}: &b{i} {{<<: [*b{i - 1}, *b{i - 1}]}}\n" for i in range(1, 40)), "alias"),
+        ("a: &a [*a]", "alias"),
+        ("a: 2024-99-99", "cannot be held"),
+        ("a: " + "9" * 5000, "a number of 5,000 characters"),
+        ("a: 0x" + "f" * 5000, "a number of 5,002 characters"),
+        ("a: !!timestamp x", "cannot be held"),
+        ("a: !!bool x", "cannot be held"),
+        ("a: !!python/object/apply:os.system [id]", "could not determine a constructor"),
+        ("? [a]\n: 1", "unhashable"),
+        ("a: [", "not YAML"),
+        ("a: 1\n---\nb: 1", "not YAML"),
+        ("a: \x00", "not YAML"),
+    ],
+)  # fmt: skip
+def test_yaml_is_bounded(text: str, message: str) -> None:
+    with pytest.raises(TextFileError, match=message) as caught:
+        parse_yaml(text, "f.yaml")
+    assert str(caught.value).startswith("f.yaml: ") and "\n" not in str(caught.value)
+
+
+def test_a_value_in_a_message_is_short() -> None:
+    assert shortened("a\nb") == r"'a\nb'" and len(shortened("x" * 1000)) == 60
+    assert shortened(10**5000) == "a value too large to show"
+
+
+OTHERS = {
+    "registry": {"textfiles.py"},
+    "compiler": set[str](),
+}
+"""Modules that may open what users wrote in a way of their own."""
+EXEMPT = {
+    "registry/adapters", "registry/recordings", "registry/scenes", "registry/preparations",  # data, read by stages and held to their layout
+    "registry/formats/json_stream.py", "registry/formats/text_tables.py", "registry/formats/check.py", "registry/formats/unpickle.py",
+    "registry/formats/archives.py",
+    "registry/entries/layout.py", "registry/entries/infer_columns.py", "registry/entries/adding.py",
+    "registry/entries/new_card_dialogue.py",  # data as it comes in
+    "registry/published/references.py", "registry/published/models.py", "compiler/plan/emit.py", "compiler/generated/pages.py",
+    "compiler/generated/editors.py", "compiler/running/run.py",  # files of ours
+}  # fmt: skip
+
+
+def test_nobody_else_reads_texts() -> None:
+    for package in OTHERS:
+        for file in (ROOT / package).rglob("*.py"):
+            name = file.relative_to(ROOT).as_posix()
+            if name == "registry/formats/textfiles.py" or any(name == e or name.startswith(f"{e}/") for e in EXEMPT):
+                continue
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("read_text", "read_bytes"):
+                    owner = node.func.value
+                    assert isinstance(owner, ast.Name) and owner.id == "textfiles", (
+                        f"{name}:{node.lineno}: read it by registry.formats.textfiles"
+                    )

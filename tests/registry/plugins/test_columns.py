@@ -1,0 +1,43 @@
+from pathlib import Path
+
+import pytest
+
+from registry.plugins import rule
+from registry.plugins.columns import columns, signals
+from registry.plugins.rule import PluginError
+from tests.plugin_files import made_up
+
+SOURCE = '''
+"""Reads by its arguments."""
+NEEDS = {needs}
+def reader(context, text, prior, *, without: str = "both", mode: str = "a"): ...
+'''
+
+
+def reader(folder: Path, needs: str, **args):
+    with made_up(folder) as add:
+        add("estimators", "reader", SOURCE.format(needs=needs))
+        return columns(rule.get("estimators", "reader"), {"without": "both", "mode": "a"} | args)
+
+
+def test_by_name_by_template_and_by_value(tmp_path):
+    assert reader(tmp_path, '["text", "prior"]') == {"text": "text", "prior": "prior"}
+    needs = '{"text": {"mode": {"b": "draw_texts"}}, "prior": "logprobs_without_{without}"}'
+    assert reader(tmp_path, needs, without="image") == {"text": None, "prior": "logprobs_without_image"}
+    assert reader(tmp_path, needs, mode="b")["text"] == "draw_texts"
+
+
+def test_what_does_not_exist(tmp_path):
+    with pytest.raises(PluginError, match="NEEDS names priro; expected positional parameters: text, prior"):
+        reader(tmp_path, '{"priro": "text"}')
+    for needs in ('{"prior": "x_{withot}"}', '{"prior": {"withot": {"b": "text"}}}'):
+        with pytest.raises(PluginError, match="NEEDS depends on 'withot'; expected a parameter of reader"):
+            reader(tmp_path, needs)
+
+
+def test_what_a_model_must_give():
+    assert signals(["text", "p_true", "question"]) == {"text", "p_true"}
+    assert signals(["p_true_sampling"]) == {"p_true_sampling", "draws"}
+    assert signals(["draw_texts"]) == {"draws", "text"}
+    assert signals(["draw_entropies", "draw_logprobs"]) == {"draws", "token_entropies", "token_logprobs"}
+    assert signals([]) == frozenset()

@@ -1,0 +1,157 @@
+"""The one rule: plugins are found and read without being imported, ours and those of installed packages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from annotated_types import Gt, Lt
+
+from registry.plugins import rule
+from registry.plugins.rule import KINDS, REQUIRED, Artifact, DatasetName, PluginError
+
+ROOT = Path(__file__).parents[3]
+
+
+def read(tmp_path: Path, source: str, name: str = "thing") -> rule.Plugin:
+    path = tmp_path / f"{name}.py"
+    path.write_text(source)
+    return rule._read("metrics", name, path, f"x.{name}")
+
+
+def test_a_signature_is_read_without_importing(tmp_path: Path) -> None:
+    source = '''
+import no_such_module
+HIGHER_IS_BETTER = True
+NEEDS = ["a", "b"]
+COMPUTED = len("not a literal")
+def helper(): ...
+def thing(confidence, correct, weights, *, bins: int = 15, rate: Annotated[float, Gt(0), Lt(1)], how: Literal["x", "y"] = "x",
+          names: list[str] | None = None, source: Artifact, sets: list[DatasetName] = [], extra: dict[str, float] = {}) -> float:
+    """First line.
+
+    More."""
+    raise RuntimeError("never called")
+'''
+    found = read(tmp_path, source)
+    assert found.reads == ("confidence", "correct", "weights")
+    assert found.declares == {"HIGHER_IS_BETTER": True, "NEEDS": ["a", "b"]}
+    assert found.summary == "First line."
+    annotations: dict[str, Any] = {p.name: p.annotation for p in found.parameters}
+    assert annotations == {
+        "bins": int,
+        "rate": Annotated[float, Gt(0), Lt(1)],
+        "how": Literal["x", "y"],
+        "names": list[str] | None,
+        "source": Artifact,
+        "sets": list[DatasetName],
+        "extra": dict[str, float],
+    }
+    assert {p.name: p.default for p in found.parameters}["rate"] is REQUIRED
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def other(): ...", "expected a function named 'thing', found other"),
+        ("def thing(*, x=1): ...", "parameter 'x' of thing: has no annotation"),
+        ("def thing(*, x: np.ndarray): ...", "annotation 'np.ndarray' is not one a spec can hold"),
+        ("def thing(*, x: int = f()): ...", "must be written out as a literal"),
+        ("def thing(*, x: int | float = 1): ...", "mixes bool, int and float, between which DVC sees no change"),
+        ("def thing(*, size: int = 1): ...", "DVC's run cache does not see parameters of this one"),
+        ("def thing(*, x: Annotated[int, Foo(1)] = 1): ...", "bound 'Foo(1)' is not one of"),
+        ("def thing(:", "cannot be read as Python"),
+    ],
+)
+def test_a_plugin_that_breaks_the_rule_says_how(tmp_path: Path, source: str, message: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        read(tmp_path, source)
+    assert message in str(caught.value)
+    assert "thing.py" in str(caught.value)
+
+
+def test_unknown_names_are_met_with_the_nearest() -> None:
+    with pytest.raises(PluginError, match="no metrics plugin named 'acuracy'; did you mean 'accuracy'"):
+        rule.get("metrics", "acuracy")
+    with pytest.raises(PluginError, match="no plugin kind 'metric'"):
+        rule.names("metric")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_in_the_docs(kind: str) -> None:
+    page = (ROOT / "docs/plugins.md").read_text()
+    assert f"| `{kind}` | " in page and f"`{KINDS[kind]}/`" in page
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_plugin_of_ours_keeps_the_rule_and_has_help(kind: str) -> None:
+    for name in rule.names(kind):
+        found = rule.get(kind, name)
+        assert found.summary, f"{found.path}: no docstring"
+        mirror = ROOT / "tests" / found.path.relative_to(ROOT).parent / f"test_{name}.py"
+        assert mirror.is_file(), f"{found.path} has no test file {mirror.relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_plugin_of_ours_loads_and_its_source_says_what_python_says(kind: str) -> None:
+    import inspect
+
+    for name in rule.names(kind):
+        function = rule.load(kind, name)
+        signature = inspect.signature(function).parameters.values()
+        keywords = {p.name: p.default for p in signature if p.kind is p.KEYWORD_ONLY}
+        found = {p.name: inspect.Parameter.empty if p.default is REQUIRED else p.default for p in rule.get(kind, name).parameters}
+        assert found == keywords
+
+
+def test_an_installed_package_adds_a_plugin_by_entry_point(tmp_path: Path) -> None:
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('imported too early')\n")
+    (package / "brier.py").write_text(
+        'def brier(confidence, correct, weights, *, form: str = "plain") -> float:\n    """Mean squared error."""\n'
+    )
+    info = tmp_path / "my_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[qualm.metrics]\nbrier = my_package.brier\n")
+    script = "from registry.plugins import rule; p = rule.get('metrics', 'brier'); print(p.summary, [x.name for x in p.parameters])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "Mean squared error. ['form']", done.stderr
+
+
+GIVING = """
+GIVES = ["text", {"token_logprobs": "k"}, {"token_entropies": ["k", "truncated"], "draws": []}]
+def thing(*, k: int = 0, truncated: bool = False) -> None:
+    '''Help.'''
+"""
+
+
+def test_what_a_model_gives_depends_on_its_arguments(tmp_path: Path) -> None:
+    found = read(tmp_path, GIVING)
+    assert rule.gives(found, {}) == {"text", "draws"}
+    assert rule.gives(found, {"k": 0, "truncated": True}) == {"text", "draws"}
+    assert rule.gives(found, {"k": 5}) == {"text", "draws", "token_logprobs"}
+    assert rule.gives(found, {"k": 5, "truncated": True}) == rule.could_give(found)
+    assert rule.would_give(found, {}, ["token_logprobs", "token_entropies"]) == ("k", "truncated")
+    assert rule.would_give(found, {"k": 1}, ["token_entropies"]) == ("truncated",)
+    assert rule.would_give(found, {}, ["token_logprobs", "p_true"]) is None
+
+
+def test_what_a_model_gives_by_one_argument(tmp_path: Path) -> None:
+    found = read(tmp_path, 'GIVES = {"how": {"a": ["text"], "b": ["text", "draws"]}}\ndef other(*, how: str = "a"): ...\n', "other")
+    assert (rule.gives(found, {}), rule.gives(found, {"how": "b"})) == ({"text"}, {"text", "draws"})
+    assert rule.could_give(found) == {"text", "draws"}
+    with pytest.raises(PluginError, match="GIVES: expected one parameter and what each of its values gives"):
+        rule.gives(found, {"how": "c"})
+
+
+def test_a_condition_that_is_no_parameter(tmp_path: Path) -> None:
+    found = read(tmp_path, GIVING.replace('"k", "truncated"]', '"k", "cut"]'))
+    with pytest.raises(PluginError, match="token_entropies depends on 'cut'; expected one of its parameters: k, truncated"):
+        rule.gives(found, {})

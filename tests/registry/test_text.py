@@ -1,0 +1,61 @@
+"""Texts of others: nothing in them steers a terminal, however they are shown, and what is plain stays as it is."""
+
+import ast
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.terminal.console import Console
+from registry.terminal.guard import Guarded
+from registry.text import hides, lines, one_line, visible
+
+ROOT = Path(__file__).resolve().parents[2]
+STEERS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"}
+STEERS -= {"\n", "\t"}
+FOREIGN = st.text(st.one_of(st.sampled_from(sorted(STEERS)), st.sampled_from("\x1b[]m;\né😀م"), st.characters()))
+
+
+@given(FOREIGN)
+def test_nothing_steers(text):
+    for made in (one_line(text), lines(text), visible(text), guarded(text), in_colours(text)):
+        assert not STEERS & set(made)
+        made.encode()
+    assert one_line(text).isprintable()
+    assert lines(lines(text)) == lines(text) and len(lines(text).split("\n")) == len(text.split("\n"))
+
+
+def guarded(text):
+    stream = io.StringIO()
+    print(text, file=Guarded(stream))
+    return stream.getvalue()
+
+
+def in_colours(text):
+    stream = io.StringIO()
+    Console(file=Guarded(stream), force_terminal=True, color_system=None).print(text, markup=False)
+    return stream.getvalue().replace("\r", "")
+
+
+@pytest.mark.parametrize("text", ["plain", "café 😀 مرحبا", "two\nlines\twith a tab", "a\u200db", "a\xa0b"])
+def test_what_is_plain_stays(text):
+    assert lines(text) == text and not any(map(hides, text))
+
+
+def test_colours_are_the_consoles_own():
+    stream = io.StringIO()
+    Console(file=Guarded(stream), force_terminal=True, color_system="standard", highlight=False).print("[red]\x1b[32m[/]")
+    assert stream.getvalue() == "\x1b[31m\\x1b[32m\x1b[0m\n"
+
+
+def test_consoles_and_characters_written_out_are_made_in_one_place():
+    for package in ("registry", "runners", "compiler"):
+        for path in (ROOT / package).rglob("*.py"):
+            place = path.relative_to(ROOT).as_posix()
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and place != "registry/terminal/console.py":
+                    assert "Console" not in [name.name for name in node.names], f"{place}: take registry.terminal.console.Console"
+                if place != "registry/text.py" and isinstance(node, ast.Constant):
+                    assert node.value != "unicode_escape", f"{place}: take registry.text"

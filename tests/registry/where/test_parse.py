@@ -1,0 +1,233 @@
+"""The expressions of `where:`: what they mean against Python's own reading, and what is wrong with others."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from registry.sample import Sample
+from registry.where.evaluate import ValueOfFieldError, meta_keys, verdict
+from registry.where.parse import WhereError, parse
+
+META = ("LQI", "INV", "AMB", "kind", "l2-category")
+
+
+def sample(**values):
+    fields = {k: values.pop(k) for k in ("category", "answerable", "split", "answer_index", "image_id") if k in values}
+    return Sample("s1", "Which?", meta={k: str(v) for k, v in values.items()}, **fields)
+
+
+def judged(text, **values):
+    return verdict(parse(text))(sample(**values))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("LQI >= 4", True),
+        ("meta.LQI >= 4.0 and INV<=2", True),
+        ("LQI == 4", True),
+        ("LQI == '4'", True),
+        ("LQI == '4.0'", False),  # texts
+        ("LQI > INV", True),  # two counts are compared as numbers: 10 > 9
+        ("1 <= INV < 9", False),
+        ("1 <= INV < LQI", True),
+        ("kind in ('a', \"b\",)", True),
+        ("kind not in ('a')", True),
+        ("INV in (1, 9)", True),
+        ("category == 'epistemic/knowledge' and answerable", True),
+        ("not answerable or answerable == false", False),
+        ("answer_index < 3", True),
+        ("kind < 'c'", True),
+        ("not not (answerable and (kind == 'b'))", True),
+        ("image_id == 'x'", None),
+        ("nothing == 1", None),
+        ("not nothing == 1", None),
+        ("nothing == 1 or answerable", True),
+        ("nothing == 1 and not answerable", False),
+        ("nothing in (1, 2)", None),
+    ],
+)
+def test_meaning(text, expected):
+    values = {"LQI": "4" if "LQI" in text and "INV" not in text else "10", "INV": 9, "kind": "b", "category": "epistemic/knowledge"}
+    values = values | {"LQI": 4, "INV": 2} if text == "meta.LQI >= 4.0 and INV<=2" else values
+    assert judged(text, **values, answerable=True, answer_index=2) is expected
+
+
+# -- against Python ----------------------------------------------------------------------------------------------------
+
+NUMBERS = ("LQI", "INV", "AMB")
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no fault of an expression."""
+COMPARE = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+COUNT = st.integers(-1, 6).map(str) | st.sampled_from(["2.5", ".5", "1e1"])
+WORD = st.sampled_from(["'a'", '"b"', "''", "'A b'"])
+
+
+def chain(operands):
+    return st.builds(
+        lambda first, rest: " ".join([first, *(f"{sign} {operand}" for sign, operand in rest)]),
+        operands,
+        st.lists(st.tuples(COMPARE, operands), min_size=1, max_size=2),
+    )
+
+
+LEAF = st.one_of(
+    chain(st.sampled_from(NUMBERS) | COUNT),
+    st.builds(lambda sign, word: f"kind {sign} {word}", COMPARE, WORD),
+    st.builds(lambda no, values: f"INV {no}in ({', '.join(values)},)", st.sampled_from(["", "not "]), st.lists(COUNT, min_size=1)),
+    st.builds(lambda no, values: f"kind {no}in ({', '.join(values)},)", st.sampled_from(["", "not "]), st.lists(WORD, min_size=1)),
+    st.sampled_from(["answerable", "answerable == True", "answerable != False"]),
+)
+EXPRESSION = st.recursive(
+    LEAF,
+    lambda inner: st.one_of(
+        st.builds("({})".format, inner),
+        st.builds("not {}".format, inner),
+        st.builds("not ({})".format, inner),
+        st.builds(" and ".join, st.lists(inner, min_size=2, max_size=3)),
+        st.builds(" or ".join, st.lists(inner, min_size=2, max_size=3)),
+    ),
+    max_leaves=8,
+)
+VALUES = st.fixed_dictionaries(
+    {**dict.fromkeys(NUMBERS, st.integers(0, 5)), "kind": st.sampled_from(["a", "b", "", "A b"]), "answerable": st.booleans()}
+)
+
+
+@UNHURRIED
+@given(EXPRESSION, VALUES)
+def test_as_python_reads_it(text, values):
+    expected = bool(eval(text, {"__builtins__": {}}, dict(values)))
+    ours = text.replace("True", "true").replace("False", "false")
+    assert judged(ours, **values) is expected
+
+
+@UNHURRIED
+@given(EXPRESSION, VALUES)
+def test_one_spelling(text, values):
+    node = parse(text.replace("True", "true").replace("False", "false"), META)
+    again = parse(str(node), META)
+    assert again == node and str(again) == str(node)
+    assert verdict(again)(sample(**values)) is verdict(node)(sample(**values))
+
+
+@UNHURRIED
+@given(EXPRESSION, VALUES, st.sets(st.sampled_from([*NUMBERS, "kind"])))
+def test_undefined_is_what_all_completions_do_not_agree_on_at_least(text, values, missing):
+    """With values missing, True and False are said only where every way to fill them in agrees."""
+    ours = text.replace("True", "true").replace("False", "false")
+    found = verdict(parse(ours))(sample(**{k: v for k, v in values.items() if k not in missing}))
+    if found is not None:
+        for filled in (0, 3, 9):
+            words = {k: ("a" if filled else "zz") if k == "kind" else filled for k in missing}
+            assert judged(ours, **{**values, **words}) is found
+
+
+# -- mistakes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "message"),
+    [
+        ("", 0, "expected a comparison, got the end"),
+        ("   ", 0, "got the end"),
+        ("LQI", 0, r"expected a comparison, got meta.LQI alone \(such as"),
+        ("LQI >=", 6, "expected a field or value after '>=', got the end"),
+        ("LQI = 4", 4, r"got '=' \(write `==`\)"),
+        ("LQI > 3 && INV > 2", 8, "write `and`"),
+        ("LQI > 3 INV > 2", 8, "expected `and`, `or` or the end, got 'INV'"),
+        ("(LQI > 3", 8, r"expected '\)', got the end \(the '\(' at character 1 is not closed\)"),
+        ("LQI > 3)", 7, r"got '\)'"),
+        ("(LQI > 3) == true", 10, "got parentheses"),
+        ("LQO > 3", 0, r"samples have no field 'LQO' \(did you mean 'LQI'\?\)"),
+        ("LQI > 3 or meta.zzzzz > 3", 11, "no field 'meta.zzzzz' .there are: .*category.*LQI"),
+        ("categry == 'x'", 0, "did you mean 'category'"),
+        ("answerable > 3", 11, "cannot be compared by '>'"),
+        ("category == 3", 9, "expected two numbers or two texts"),
+        ("answer_index == 'a'", 13, "expected two numbers or two texts"),
+        ("LQI in 4", 7, "expected '\\(', got '4'"),
+        ("LQI in ()", 8, "at least one value"),
+        ("LQI in (1, 'a')", 11, "expected two numbers or two texts"),
+        ("LQI in (INV)", 8, "expected a value, got the field meta.INV"),
+        ("LQI in (1 2)", 10, "expected ',', got '2'"),
+        ("kind == 'a", 8, "not closed"),
+        ("kind == a'", 9, "not closed"),
+        ("LQI > 3; INV", 7, "got ';'"),
+        ("LQI > 0x10", 6, "expected"),
+        ("LQI > __import__('os')", 6, "no field '__import__'"),
+        ("not", 3, "got the end"),
+        ("and", 0, "got 'and'"),
+        ("LQI > 3 \u202e", 8, "got"),
+    ],
+)
+def test_mistakes_and_their_places(text, at, message):
+    with pytest.raises(WhereError, match=message) as caught:
+        parse(text, META)
+    assert caught.value.at == at
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 60_000,
+        "not " * 2_000 + "answerable",
+        "(" * 1_000 + "answerable" + ")" * 1_000,
+        "answerable and " * 10_000 + "answerable",
+        "'" + "x" * 99_999,
+        " " * 100_000,
+        "\x00" * 9_000,
+        "1 <" * 3_300,
+        "a" * 100_000,
+        "-" * 9_999,
+    ],
+)
+def test_hostile_expressions_are_refused_quickly(text):
+    started = time.process_time()
+    with pytest.raises(WhereError):
+        parse(text, META)
+    assert time.process_time() - started < 0.5
+
+
+@UNHURRIED
+@given(
+    st.text(max_size=60) | st.lists(st.sampled_from(["(", ")", "and", "or", "not", "in", "==", "<", "LQI", "4", "'a'", ","])).map(" ".join)
+)
+def test_any_text_is_an_expression_or_a_mistake_with_a_place(text):
+    try:
+        parse(text, META)
+    except WhereError as error:
+        assert 0 <= error.at <= len(text) and error.message
+
+
+def test_long_but_allowed():
+    assert judged(" or ".join(["LQI == 9"] * 800), LQI=9) is True
+
+
+# -- the rest --------------------------------------------------------------------------------------------------------------
+
+
+def test_subsets_are_written_out():
+    subsets = {"image": "LQI >= 4", "odd": "LQI >= 1 or INV == 1", "bad": "LQO > 1", "split": "LQI > 1"}
+    assert str(parse("odd and not image", META, subsets)) == "(meta.LQI >= 1 or meta.INV == 1) and not meta.LQI >= 4"
+    with pytest.raises(WhereError, match=r"the card's subset 'bad': character 1: samples have no field 'LQO'"):
+        parse("image or bad", META, subsets)
+    with pytest.raises(WhereError, match="no field 'image'"):
+        parse("LQI == image", META, subsets)
+    with pytest.raises(WhereError, match="expected a comparison, got split alone"):  # a sample's own field comes first
+        parse("split", META, subsets)
+
+
+def test_a_text_where_a_number_was_expected():
+    with pytest.raises(ValueOfFieldError, match=r"sample 's1': expected a number in meta.LQI, got 'many'"):
+        judged("LQI > 3", LQI="many")
+    for text in ("nan", "inf", "1_0", "0x1", ""):
+        with pytest.raises(ValueOfFieldError):
+            judged("LQI > 3", LQI=text)
+
+
+def test_keys():
+    assert meta_keys(parse("LQI > 1 and not (l2-category == 'x' or split == 'y' or INV in (1))")) == {"LQI", "l2-category", "INV"}

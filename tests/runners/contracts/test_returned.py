@@ -1,0 +1,75 @@
+"""What plugins give back: something else than their kind gives is one line with file, function, expected and got."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from registry.plugins import rule
+from runners.contracts.returned import called, listed, numbers
+from runners.runtime.settings import Settings
+from runners.runtime.stage import StageError
+from runners.scoring.apply_judge import Answered, judge
+from runners.scoring.evaluate import read_metrics
+from tests.plugin_files import made_up
+
+PLUGIN = rule.get("metrics", "accuracy")
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        (0.5, "the float 0.5"),
+        (None, "the NoneType None"),
+        (np.zeros((2, 1)), "an array of float64 of shape (2, 1)"),
+        ("x", "the str 'x'"),
+        ({"a": 1}, "a dict of 1"),
+        ([1, 2], "a list of 2"),
+    ],
+)
+def test_no_numbers(value: Any, got: str) -> None:
+    with pytest.raises(StageError) as caught:
+        numbers(PLUGIN, "metric 'accuracy'", value, (1,))
+    assert str(caught.value) == f"{PLUGIN.path}: accuracy: metric 'accuracy': expected an array of float64 of shape (1,), got {got}"
+
+
+def test_numbers_are_taken() -> None:
+    assert numbers(PLUGIN, "", [1], (1,)).dtype == np.float64
+
+
+def test_no_list() -> None:
+    with pytest.raises(StageError, match=r"expected a list of 2 of int, got a list of 1"):
+        listed(PLUGIN, "x", [1], 2, int)
+    with pytest.raises(StageError, match=r"x, item 1: expected a int, got the str 'a'"):
+        listed(PLUGIN, "x", [1, "a"], 2, int)
+
+
+def test_what_it_raises_names_it() -> None:
+    def fails() -> None:
+        raise KeyError("k")
+
+    with pytest.raises(StageError, match=r"accuracy\.py: accuracy: failed on here: KeyError: 'k'"):
+        called(PLUGIN, "here", fails)
+    with pytest.raises(KeyError):
+        called(PLUGIN, "here", fails, KeyError)
+
+
+def test_a_metric_that_returns_a_float_is_one_line(tmp_path: Path) -> None:
+    with made_up(tmp_path) as add:
+        path = add("metrics", "mine", "def mine(correct, weights): return 0.5")
+        (metric,) = read_metrics([{"label": "mine", "plugin": "mine", "args": {}}])
+        with pytest.raises(StageError, match=r"mine: .* expected an array of float64 of shape \(1,\), got the float 0\.5") as caught:
+            numbers(metric.plugin, "one value per resample", metric.function(np.ones(3), np.ones((1, 3))), (1,))
+    assert str(path) in str(caught.value)
+
+
+def test_a_judge_that_gives_something_else_is_one_line(tmp_path: Path) -> None:
+    with made_up(tmp_path) as add:
+        add("judges", "mine", "def mine(questions, references, predictions): return [1.0 for _ in questions]")
+        from collections import Counter
+
+        with pytest.raises(StageError, match=r"mine\.py: mine: judge 'm', item 0: expected a Judgement, got the float 1\.0"):
+            judge({"label": "m", "plugin": "mine", "args": {}}, [Answered("q", ("a",), "a")], Settings(), Counter())

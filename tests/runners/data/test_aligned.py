@@ -1,0 +1,83 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from registry.sample import GENERATIONS, SAMPLES
+from runners.data.aligned import Samples, flat, greedy_by_variant, option_probabilities, read_samples
+from runners.runtime.records import write_table
+from runners.runtime.stage import StageError
+
+
+def samples(*rows):
+    base = {"question": "?", "group": "", "answerable": True}
+    return Samples("d", pa.Table.from_pylist([base | r for r in rows], schema=SAMPLES))
+
+
+def generations(*rows):
+    return pa.Table.from_pylist([{"variant": "clean", "draw": 0} | r for r in rows], schema=GENERATIONS)
+
+
+TWO = samples(
+    {"sample_id": "a", "choices": ["x", "y", "z"], "answer_index": 1}, {"sample_id": "b", "choices": ["x", "y"], "answer_index": 0}
+)
+
+
+def test_rows_are_matched_by_id_whatever_their_order():
+    table = generations({"sample_id": "b", "option_logits": [0.0, np.log(3)]}, {"sample_id": "a", "option_logits": [0.0, 0.0, 0.0]})
+    found = option_probabilities(TWO, table, "g")
+    np.testing.assert_allclose(found, [[1 / 3, 1 / 3, 1 / 3], [0.25, 0.75, np.nan]])
+
+
+def test_missing_and_infinite_logits_are_unscored():
+    found = option_probabilities(TWO, generations({"sample_id": "a", "option_logits": [1.0, np.inf, 0.0]}), "g")
+    assert np.isnan(found).all()
+    found = option_probabilities(
+        TWO, generations({"sample_id": "a", "option_logits": None}, {"sample_id": "b", "option_logits": [800.0, -800.0]}), "g"
+    )
+    np.testing.assert_array_equal(found, [[np.nan] * 3, [1.0, 0.0, np.nan]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"sample_id": "c", "option_logits": [1.0]}], "sample 'c' is not in dataset 'd'"),
+        ([{"sample_id": "a", "option_logits": [1.0, 2.0]}], "sample 'a': 2 option logits for 3 options"),
+        ([{"sample_id": "b", "option_logits": [1.0, 2.0]}] * 2, "sample 'b' occurs 2 times"),
+    ],
+)
+def test_rows_that_do_not_fit(rows, message):
+    with pytest.raises(StageError, match=message):
+        option_probabilities(TWO, generations(*rows), "g")
+
+
+def test_groups():
+    found = samples(*({"sample_id": i, "group": g} for i, g in [("1", "x"), ("2", ""), ("3", "x"), ("x", "")])).groups
+    assert found[0] == found[2]
+    assert len(set(found)) == 3
+
+
+def test_values_of_columns_and_meta():
+    of = samples({"sample_id": "1", "category": "c", "meta": [("kind", "k")]}, {"sample_id": "2", "category": "", "answerable": False})
+    assert of.values("category") == ["c", None]
+    assert of.values("kind") == ["k", None]
+    assert of.values("answerable") == ["true", "false"]
+    assert of.values("nothing") == [None, None]
+
+
+def test_flat_skips_nulls():
+    values, lengths = flat(pa.chunked_array([pa.array([[1.0, 2.0], None, [], [3.0]])]))
+    assert values.tolist() == [1, 2, 3]
+    assert lengths.tolist() == [2, 0, 0, 1]
+
+
+def test_greedy_by_variant(tmp_path):
+    rows = [{"sample_id": "a", "variant": v, "draw": d} for v in ("clean", "blur") for d in (0, 1)]
+    write_table(tmp_path / "g.parquet", rows, GENERATIONS)
+    found = greedy_by_variant(tmp_path / "g.parquet", ["text"])
+    assert {v: t.num_rows for v, t in found.items()} == {"clean": 1, "blur": 1}
+
+
+def test_ids_must_be_distinct(tmp_path):
+    write_table(tmp_path / "samples.parquet", [{"sample_id": "a"}, {"sample_id": "a"}], SAMPLES)
+    with pytest.raises(StageError, match="sample ids are not distinct"):
+        read_samples("d", tmp_path)

@@ -1,0 +1,154 @@
+"""What a model sees: variants of every modality, pictures decoded once they are asked for, and what is wrong with them."""
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from registry.plugins.rule import get, load, names
+from registry.sample import IMAGES, SAMPLES
+from runners.contracts.perturbations import generator
+from runners.data.dataset import BrokenSample, Dataset, Item, Variant, decoded, read_variants
+from runners.runtime.records import write_table
+from runners.runtime.stage import StageError
+from tests.hostile import READABLE, pictures
+
+
+def png(level, mode="RGB", size=(5, 3)):
+    data = io.BytesIO()
+    PIL.Image.new(mode, size, level).save(data, "PNG")
+    return data.getvalue()
+
+
+def item(sample_id, question):
+    return Item(sample_id, question, None, "here")
+
+
+def dataset(tmp_path, pictures, samples):
+    rows = [{"image_id": f"i{n}", "image": {"bytes": data, "path": ""}} for n, data in enumerate(pictures)]
+    half = (len(rows) + 1) // 2
+    write_table(tmp_path / "images" / "00000.parquet", rows[:half], IMAGES)
+    write_table(tmp_path / "images" / "00001.parquet", rows[half:], IMAGES)
+    write_table(
+        tmp_path / "samples.parquet", [{"sample_id": f"s{n}", "image_id": i, "question": "q"} for n, i in enumerate(samples)], SAMPLES
+    )
+    return Dataset("d", tmp_path)
+
+
+def test_pictures_are_found_in_any_file_and_order_and_come_as_rgb(tmp_path):
+    pictures = [png(7, "L"), png((1, 2, 3)), png((9, 9, 9, 0), "RGBA"), png(5, "P")]
+    data = dataset(tmp_path, pictures, ["i3", "i1", "i0", "i2", None, "i1"])
+    assert [data.image(r) and data.image(r).mode for r in range(6)] == ["RGB"] * 4 + [None, "RGB"]
+    assert data.image(1).getpixel((0, 0)) == (1, 2, 3)
+    assert data.image(2).getpixel((0, 0)) == (7, 7, 7)
+    assert data.image(3).getpixel((0, 0)) == (9, 9, 9)
+    assert len(data) == 6
+
+
+@pytest.mark.parametrize("data", [b"", b"not a picture", png(0, size=(90, 90))[:60], None])
+def test_a_broken_picture_is_named(tmp_path, data):
+    with pytest.raises(BrokenSample, match=r"d: sample 's1', image 'i1'"):
+        dataset(tmp_path, [png(0), data], ["i0", "i1"]).image(1)
+
+
+def test_a_picture_of_absurd_size_is_broken(tmp_path, monkeypatch):
+    monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(BrokenSample, match="exceeds limit"):
+        dataset(tmp_path, [png(0, size=(50, 50))], ["i0"]).image(0)
+
+
+def test_read_variants_loads_what_they_name():
+    clean, blur = read_variants(
+        [{"variant": "clean", "plugin": None, "args": {}}, {"variant": "blur@radius=1.0", "plugin": "blur", "args": {"radius": 1.0}}]
+    )
+    assert (clean.name, clean.function, clean.fits(False)) == ("clean", None, True)
+    assert (blur.modality, blur.fits(False), blur.fits(True)) == ("image", False, True)
+    image = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8))
+    assert clean.apply(0, item("s", "q"), image) == (image, "q")
+    blurred, question = blur.apply(0, item("s", "q"), image)
+    assert question == "q" and blurred.tobytes() != image.tobytes()
+
+
+def test_every_modality():
+    image = PIL.Image.new("RGB", (2, 2))
+    shout = Variant("shout", "text", lambda batch, rngs, *, times: [b.upper() * times for b in batch], {"times": 2})
+    assert shout.apply(0, item("s", "why"), None) == (None, "WHYWHY") and shout.fits(False)
+    both = Variant("both", "cross", lambda batch, rngs: [(PIL.Image.new("RGB", i.size, "red"), q + "!") for i, q in batch])
+    made, question = both.apply(0, item("s", "why"), image)
+    assert (made.getpixel((0, 0)), question, both.fits(False)) == ((255, 0, 0), "why!", False)
+
+
+@pytest.mark.parametrize(
+    ("modality", "function", "expected"),
+    [
+        (
+            "image",
+            lambda batch, rngs: [i.resize((1, 1)) for i in batch],
+            "expected a picture of 2 x 2, mode RGB, .* of 1 x 1",
+        ),
+        ("image", lambda batch, rngs: [i.convert("L") for i in batch], "got a picture of 2 x 2, mode L"),
+        ("image", lambda batch, rngs: ["x"], "expected a picture of 2 x 2, mode RGB, as the one it was given, got the str 'x'"),
+        ("text", lambda batch, rngs: [3], "expected a text, got the int 3"),
+        ("cross", lambda batch, rngs: [batch[0][0]], "expected a picture and a question, got a picture"),
+        ("text", lambda batch, rngs: "why", "expected a list of as many items as it was given, 1, got the str 'why'"),
+        ("text", lambda batch, rngs: [], "got a list of 0"),
+    ],
+)
+def test_what_breaks_a_perturbations_contract_is_one_line(modality, function, expected):
+    image = PIL.Image.new("RGB", (2, 2))
+    with pytest.raises(StageError, match=rf"my/plugin\.py: variant v: sample 's': .*{expected}"):
+        Variant("v", modality, function, module="my.plugin").apply(0, item("s", "why"), image)
+
+
+def test_chance_comes_from_seed_variant_and_sample_alone():
+    draw = Variant("draw", "text", lambda batch, rngs: [str(rng.integers(10**9)) for rng in rngs])
+    other = Variant("other", "text", draw.function)
+    seen = [
+        draw.apply(0, item("a", ""), None),
+        draw.apply(0, item("b", ""), None),
+        draw.apply(1, item("a", ""), None),
+        other.apply(0, item("a", ""), None),
+    ]
+    assert len({q for _, q in seen}) == 4
+    assert draw.apply(0, item("a", "x"), None) == seen[0]
+
+
+def test_a_plugin_without_modality_is_refused(monkeypatch):
+    from runners.data import dataset as inputs
+
+    monkeypatch.setattr(inputs, "get", lambda kind, name: SimpleNamespace(path="x.py", declares={}))
+    with pytest.raises(StageError, match=r"x.py: MODALITY: expected one of image, text, cross, got None"):
+        read_variants([{"variant": "x", "plugin": "x", "args": {}}])
+
+
+def test_what_cannot_be_applied_is_none():
+    never = Variant("never", "text", lambda batch, rngs: [None for _ in batch])
+    assert never.apply(0, item("s", "q"), None) is None
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_odd_pictures_that_can_be_shown_come_as_rgb(name):
+    image = decoded(pictures()[name], "here")
+    assert image.mode == "RGB" and min(image.size) >= 1
+    if name.startswith("16 bits"):  # neither all white nor cut off
+        assert [image.getpixel((x, 0)) for x in (0, 1, 128, 255)] == [(v, v, v) for v in (0, 1, 128, 255)]
+    elif name in ("cmyk", "palette", "webp", "moving"):
+        assert np.abs(np.array(image.getpixel((16, 10))) - (200, 100, 50)).max() < 40
+
+
+@pytest.mark.parametrize("name", sorted(pictures().keys() - set(READABLE)))
+def test_what_is_no_picture_is_named_and_never_shown(name):
+    with pytest.raises(BrokenSample, match=r"^here: "):
+        decoded(pictures()[name], "here")
+
+
+def test_pictures_of_every_kind_go_through_every_perturbation():
+    for name in READABLE:
+        image = decoded(pictures()[name], "here")
+        for plugin in names("perturbations"):
+            found = get("perturbations", plugin)
+            if found.declares["MODALITY"] == "image":
+                (made,) = load("perturbations", plugin)([image], [generator(7, plugin, name)])
+                assert (made.size, made.mode) == (image.size, "RGB"), (name, plugin)

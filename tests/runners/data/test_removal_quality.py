@@ -1,0 +1,63 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics.functional.image import structural_similarity_index_measure
+
+from registry.scenes.removal import silhouette, without
+from registry.scenes.render import render
+from runners.contracts.masks import dilated
+from runners.data.removal_quality import measure, ssim, summary
+from tests.targets import scene_and_picture
+
+
+def pictures(index=1):
+    scene, picture = scene_and_picture("easy", index)
+    original, truth = np.asarray(picture), render(without(scene, [0]))
+    shown = silhouette(scene, [0])
+    return original, truth, dilated(shown, 5), shown
+
+
+@pytest.mark.parametrize("size", [(40, 52), (64, 64)])
+def test_ssim_equals_torchmetrics(size):
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 256, (*size, 3), dtype=np.uint8)
+    second = np.clip(first + rng.normal(0, 30, first.shape), 0, 255).astype(np.uint8)
+    a, b = (torch.from_numpy(x.astype(np.float64)).permute(2, 0, 1)[None] for x in (first, second))
+    _, full = structural_similarity_index_measure(a, b, data_range=255.0, return_full_image=True)
+    np.testing.assert_allclose(ssim(first, second), full[0].permute(1, 2, 0).numpy(), atol=1e-9)
+    assert ssim(first, first).min() == pytest.approx(1.0)
+
+
+def test_psnr_is_that_of_all_pixels_together():
+    original, truth, mask, shown = pictures()
+    off = truth.astype(int)
+    off[mask] = np.where(off[mask] < 128, off[mask] + 10, off[mask] - 10)
+    found = summary([measure(off.astype(np.uint8), original, truth, mask, shown)] * 3)
+    assert found["psnr_inside"] == round(20 * math.log10(255 / 10), 3) == 28.131
+    assert found["psnr_outside"] is None and found["ssim_outside"] < 1  # its window reaches over the edge
+    assert found["pictures"] == 3
+
+
+def test_the_truth_is_perfect_and_the_original_shows_the_thing():
+    for index in range(5):
+        original, truth, mask, shown = pictures(index)
+        gone = measure(truth, original, truth, mask, shown)
+        assert gone.left == 0 and gone.error_inside == gone.error_outside == 0 and gone.ssim_inside == pytest.approx(1)
+        still = measure(original, original, truth, mask, shown)
+        assert still.left == pytest.approx(1)
+        half = ((original.astype(int) + truth) // 2).astype(np.uint8)
+        assert measure(half, original, truth, mask, shown).left == pytest.approx(0.5, abs=0.05)
+    assert summary([gone, still])["detected"] == 0.5
+
+
+def test_what_is_undefined_stays_undefined():
+    original, truth, mask, shown = pictures()
+    nothing = measure(truth, truth, truth, np.zeros_like(mask), shown)
+    assert math.isnan(nothing.left) and math.isnan(nothing.ssim_inside)
+    found = summary([nothing])
+    assert found["left"] is found["detected"] is found["ssim_inside"] is found["psnr_inside"] is None
+    assert summary([nothing, measure(original, original, truth, mask, shown)])["detected"] == 1.0
+    one = np.zeros((1, 1, 3), np.uint8)
+    assert measure(one, one + 9, one, np.ones((1, 1), bool), np.ones((1, 1), bool)).left == 0

@@ -1,0 +1,115 @@
+"""Automatic batch sizes: grown while memory holds twice as much, kept for the next run, never more than there is to ask."""
+
+import pytest
+import torch
+
+from runners.inference import batch_size
+from runners.inference.batch_size import MOST, grow
+from runners.inference.hf.model import HfVlm
+from runners.runtime.settings import BATCH, Settings
+from tests.tiny_models import tiny_llava
+from tests.tiny_project import CLEAN, NEEDS, Project
+
+
+def linear(base, each, calls=None):
+    def peak_of(n):
+        if calls is not None:
+            calls.append(n)
+        return base + each * n
+
+    return peak_of
+
+
+@pytest.mark.parametrize(("room", "expected"), [(1015, 1), (1025, 2), (1250, 16), (1100, 8), (1810, 64), (10**9, 256), (0, 1)])
+def test_the_largest_power_of_two_that_fits(room, expected):
+    """1,000 bytes of weights and 10 for each prompt: 64 take 1,640 and 128 would take 2,280."""
+    calls = []
+    assert grow(linear(1000, 10, calls), 1000, room, MOST) == expected
+    assert max(calls) == expected  # what would not fit was not tried
+
+
+def test_it_stops_where_memory_ends_against_expectation():
+    def uneven(n):
+        if n > 8:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return n
+
+    assert grow(uneven, 0, 10**6, MOST) == 8
+    with pytest.raises(RuntimeError, match="shapes"):
+        grow(lambda n: n if n < 4 else (_ for _ in ()).throw(RuntimeError("shapes")), 0, 10**6, MOST)
+
+
+def test_what_does_not_fit_alone_is_left_to_the_run():
+    def full(n):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    assert grow(full, 0, 100, MOST) == 1
+
+
+def test_no_more_than_there_is():
+    assert grow(linear(0, 1), 0, 10**9, 5) == 4 and grow(linear(0, 1), 0, 10**9, 1) == 1
+
+
+class Room:
+    """A device on which every prompt takes ten bytes beside a hundred for the weights."""
+
+    name, room = "a small device", 100 + 10 * 9
+
+    def used(self):
+        return 100
+
+    def peak(self, work):
+        Room.now = 0
+        work()
+        return 100 + 10 * Room.now
+
+
+@pytest.fixture
+def project(tmp_path, tmp_path_factory, monkeypatch):
+    made = Project(tmp_path, tiny_llava(tmp_path_factory.mktemp("model")))
+    made.dataset("open", 30)
+    made.stage(["open"], [CLEAN])
+    asked, plain = [], HfVlm.answer
+
+    def answer(self, encoded, decoding):
+        asked.append(len(encoded.requests))
+        Room.now = len(encoded.requests)
+        return plain(self, encoded, decoding)
+
+    monkeypatch.setattr(HfVlm, "answer", answer)
+    monkeypatch.setattr(batch_size, "torch_device", lambda name: "cuda")
+    monkeypatch.setattr(batch_size, "CudaMemory", lambda device: Room())
+    real = batch_size.measured
+    monkeypatch.setattr(batch_size, "measured", lambda asker, store, memory, device: real(asker, store, memory, "cpu"))
+    made.asked = asked
+    return made
+
+
+def test_a_run_measures_once_and_keeps_what_it_found(project):
+    assert project.run(batch_size=0).counters["answers computed"] == 30
+    assert project.asked == [1, 2, 4, 8, 8, 8, 8, 6]
+    before = [r["text"] for r in project.rows("open")]
+    for path in project.segments():
+        path.unlink()
+    del project.asked[:]
+    project.run(batch_size=0)
+    assert project.asked == [8, 8, 8, 6] and [r["text"] for r in project.rows("open")] == before
+
+
+def test_each_kind_has_its_own_size_and_signals_are_measured_too(project):
+    project.run(batch_size=0)
+    project.stage(["open"], [CLEAN], needs=[*NEEDS, "p_true"])
+    del project.asked[:]
+    assert project.run(batch_size=0).counters["signals computed"] == 30
+    assert project.asked == [1, 2, 4, 8, 8, 8, 8, 6]
+
+
+def test_a_size_that_is_set_is_taken(project):
+    project.run(batch_size=16)
+    assert project.asked == [16, 14]
+
+
+def test_on_a_cpu_nothing_is_measured(project, monkeypatch):
+    monkeypatch.setattr(batch_size, "torch_device", lambda name: "cpu")
+    project.run(batch_size=0)
+    assert project.asked == [30] and Settings().batch == BATCH == 32

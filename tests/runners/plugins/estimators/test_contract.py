@@ -1,0 +1,88 @@
+"""What every estimator keeps, whoever wrote it."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from registry.plugins import rule
+from registry.plugins.column_names import CONTEXT, DRAWN, QUESTION
+from registry.plugins.columns import columns
+from registry.sample import GENERATIONS
+from runners.contracts.estimators import EstimatorContext
+from runners.runtime.settings import Settings
+
+RNG = np.random.default_rng(0)
+LENGTHS = [3, 1, 0, 7, 2]
+TEXTS = [
+    ["red", "red", "a red cube", "blue"],
+    ["yes", "no", "yes", ""],
+    ["", "", " ", ""],
+    ["It is red. It is small.", "It is small!", "A cube. Red? Yes.", "no"],
+    ["2", "two", "3", "Two."],
+]
+COLUMNS = {
+    "token_logprobs": [-RNG.random(n) for n in LENGTHS],
+    "token_entropies": [RNG.random(n) for n in LENGTHS],
+    **{f"logprobs_without_{what}": [-RNG.random(n) for n in LENGTHS] for what in ("image", "question", "both")},
+    "option_logits": [RNG.normal(size=4) for _ in LENGTHS],
+    "text": ["a", "b c", "", "d", "e"],
+    "p_true": RNG.random(5),
+    "p_true_sampling": RNG.random(5),
+    "p_yes": RNG.random(5),
+    "image_divergence": [RNG.random(n) for n in LENGTHS],
+    "said_confidence": ["85", "about 7%", "", "sure", "100"],
+    "draw_texts": TEXTS,
+    "draw_logprobs": [[-RNG.random(1 + len(t.split())) for t in texts] for texts in TEXTS],
+    "draw_entropies": [[RNG.random(1 + len(t.split())) for t in texts] for texts in TEXTS],
+    "question": ["What color?", "Is there a cube?", "", "Describe it.", "How many?"],
+}
+
+
+def variants():
+    """Every estimator, once for each value of each of its choices."""
+    for name in rule.names("estimators"):
+        plugin = rule.get("estimators", name)
+        defaults = {p.name: p.default for p in plugin.parameters}
+        yield pytest.param(plugin, defaults, id=name)
+        for parameter in plugin.parameters:
+            choices = getattr(parameter.annotation, "__args__", ()) if "Literal" in parameter.text else ()
+            for value in [c for c in choices if c != parameter.default]:
+                yield pytest.param(plugin, {**defaults, parameter.name: value}, id=f"{name}-{parameter.name}={value}")
+
+
+def pytest_generate_tests(metafunc):
+    if "plugin" in metafunc.fixturenames:
+        metafunc.parametrize(("plugin", "args"), list(variants()))
+
+
+def apply(plugin, args, rows):
+    context = [EstimatorContext(Settings(progress=False), Counter())] if plugin.reads[0] == CONTEXT else []
+    given = [None if c is None else COLUMNS[c][rows] for c in columns(plugin, args).values()]
+    return rule.load("estimators", plugin.name)(*context, *given, **args)
+
+
+def test_needs_are_the_columns_it_reads(plugin, args):
+    declared, own = plugin.declares["NEEDS"], [name for name in plugin.reads if name != CONTEXT]
+    assert list(declared) == own
+    assert {c for c in columns(plugin, args).values() if c is not None} <= {*GENERATIONS.names, *DRAWN, QUESTION}
+    assert plugin.summary
+
+
+def test_one_number_per_row_whatever_else_is_in_the_batch(plugin, args):
+    whole = apply(plugin, args, slice(None))
+    assert whole.shape == (5,)
+    assert whole.dtype == np.float64
+    np.testing.assert_allclose(np.concatenate([apply(plugin, args, slice(i, i + 1)) for i in range(5)]), whole, atol=1e-12)
+    assert apply(plugin, args, slice(0, 0)).shape == (0,)
+
+
+def test_an_empty_generation_is_undefined(plugin, args):
+    if {"token_logprobs", "token_entropies"} & set(columns(plugin, args).values()):
+        assert np.isnan(apply(plugin, args, slice(None))[2])
+
+
+def test_answers_that_are_all_equal_are_the_surest(plugin, args):
+    if "draw_texts" in plugin.reads and args.get("version", "frequency") == "frequency" and args.get("metric") != "rouge2":
+        whole = apply(plugin, args, slice(None))
+        assert np.nanargmin(whole) == 2 or plugin.name == "luq", whole  # luq drops what says nothing

@@ -1,0 +1,102 @@
+"""Answers that were made elsewhere, exported: the prompt that was used or none, and nothing of how we would have asked."""
+
+import json
+import zipfile
+
+import pytest
+
+from registry.adapters import AdapterContext
+from registry.adapters.recorded_samples import recorded_samples
+from registry.plugins.rule import load
+from registry.sample import GENERATIONS, IMAGES, SAMPLES, Image
+from runners.contracts.models import ModelContext
+from runners.data.dataset import Variant
+from runners.data.rows import as_row
+from runners.plugins.exports import NO_PROMPT, ExportContext, Part
+from runners.plugins.models.recorded import recorded
+from runners.prompts.question import INSTRUCTION
+from runners.runtime.records import read_table, write_table
+from tests.exported import MADE
+from tests.recordings import inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
+
+OURS = ["max_gen_toks", "gen_kwargs", "random_seed", "num_fewshot", "n-shot", "temperature", '"max_new_tokens"', "started_at"]
+"""What only those know who asked."""
+ARGS = {"source": "log", "run": None, "format": "auto", "tasks": {}, "match": "id", "fields": {}, "filter": None, "check_questions": True}
+LETTERED = "Look closely.\nWhat is it?\nA. a cat\nB. a dog\nJust say the letter!"
+
+
+def logged(tmp_path, write, *rows):
+    """A log, and what a run makes of it: samples and generations of the data set `d`."""
+    log = tmp_path / "log"
+    write(log / "x.eval" if write is inspect_eval else log / "m_d.tsv" if write is tsv else log, *([list(rows)] if write is tsv else rows))
+    made = list(recorded_samples(AdapterContext(log, source=log)))
+    samples = [as_row(m) for m in made if not isinstance(m, Image)]
+    write_table(tmp_path / "data" / "samples.parquet", samples, SAMPLES)
+    write_table(tmp_path / "data" / "images" / "00000.parquet", [], IMAGES)
+    model = recorded(ModelContext("m", folder=log), source="log")
+    table = model.lookup("d", read_table(tmp_path / "data" / "samples.parquet", SAMPLES))
+    write_table(tmp_path / "generations.parquet", table, GENERATIONS)
+    return tmp_path
+
+
+def exported(folder, name, source=True, **options):
+    """The files of an export as one text, and what it says that it lost."""
+    out = folder / f"out_{name}_{source}"
+    out.mkdir()
+    kept = folder / "log" if source else folder / "gone"
+    part = Part("m", "d", Variant("clean"), 7, folder / "data", folder / "generations.parquet", ARGS, kept)
+    decoding = {"max_new_tokens": 16, "temperature": 0.7}
+    models = {"m": {"plugin": "recorded", "args": {"source": "log"}}}
+    context = ExportContext(folder=out, spec="bench", parts=(part,), made=MADE, decoding=decoding, models=models)
+    load("exports", name)(context, **options)
+    texts = []
+    for path in sorted(p for p in out.rglob("*") if p.is_file()):
+        if path.suffix == ".eval":
+            with zipfile.ZipFile(path) as archive:
+                texts += [archive.read(member).decode() for member in archive.namelist()]
+        elif path.suffix != ".parquet":
+            texts.append(path.read_text())
+    return out, "\n".join(texts), context.lost
+
+
+LOGS = {
+    "lm-eval words": (leh, [leh_open(i, LETTERED, "B", "(B)") for i in range(2)], f"Q: {LETTERED}\nA:"),
+    "lm-eval numbers": (leh, [leh_choice(i, f"Which {i}?", ["x", "y"], 1, [-1, -2]) for i in range(2)], "Which 1?\nAnswer:"),
+    "lmms-eval": (lmms, [lmms_row(i, LETTERED, "B", "B") for i in range(2)], f"{LETTERED}\nAnswer briefly."),
+    "inspect": (inspect_eval, [inspect_sample(str(i), LETTERED, "B", "B") for i in range(2)], LETTERED),
+    "vlmevalkit": (tsv, [vek_row(i, "B. a dog") for i in range(2)], None),
+}
+
+
+@pytest.mark.parametrize("name", ["lm_eval", "lmms_eval", "inspect"])
+@pytest.mark.parametrize("kind", LOGS)
+def test_the_prompt_is_the_log_s_or_none(tmp_path, kind, name):
+    write, rows, prompt = LOGS[kind]
+    folder = logged(tmp_path, write, *rows)
+    for here in (True, False):
+        _, text, lost = exported(folder, name, here)
+        assert INSTRUCTION not in text and not [word for word in OURS if word in text]
+        known = prompt is not None and here
+        assert (json.dumps(prompt)[1:-1] in text) if known else any(what.startswith(NO_PROMPT) and n == 2 for what, n in lost.items())
+        assert known or "Just say the letter" not in text
+
+
+@pytest.mark.parametrize("name", ["vlmevalkit", "hf"])
+@pytest.mark.parametrize("kind", LOGS)
+def test_formats_without_prompts_have_none_of_ours(tmp_path, kind, name):
+    write, rows, _ = LOGS[kind]
+    _, text, _ = exported(logged(tmp_path, write, *rows), name, **({"table": "tsv"} if name == "vlmevalkit" else {}))
+    assert INSTRUCTION not in text and not [word for word in OURS if word in text]
+
+
+@pytest.mark.parametrize("name", ["lm_eval", "lmms_eval", "inspect", "vlmevalkit"])
+@pytest.mark.parametrize("kind", LOGS)
+def test_answers_in_words_come_back_as_they_were(tmp_path, kind, name):
+    write, rows, prompt = LOGS[kind]
+    folder = logged(tmp_path, write, *rows)
+    out, _, _ = exported(folder, name, **({"table": "tsv", "pictures": False} if name == "vlmevalkit" else {}))
+    samples = read_table(folder / "data" / "samples.parquet", SAMPLES)
+    model = recorded(ModelContext("m", folder=out), source="again", tasks={"d": "d"})
+    assert model.lookup("d", samples).equals(read_table(folder / "generations.parquet", GENERATIONS)) and not model.left_out
+    if prompt is not None and name != "vlmevalkit":
+        assert set(model.prompts("d", samples).values()) <= {prompt, "Which 0?\nAnswer:"}

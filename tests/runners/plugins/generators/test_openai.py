@@ -1,0 +1,222 @@
+"""Against a real server on loopback that fails in every way we could think of; and against `transformers serve`."""
+
+import base64
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from runners.contracts.generators import GeneratorError, Message, chat
+from runners.inference.generator import open_generator
+from runners.runtime.settings import Settings, SettingsError
+from runners.servers.config import Price
+from tests.small_server import NONSENSE, completion, serving
+from tests.tiny_models import tiny_llm
+from tests.transformers_serve import transformers_serve
+from tests.waiting import PATIENCE
+
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv("QUALM_TEST_KEY", KEY)
+
+
+def opened(url, cache, model="m", **more):
+    own = {"key": "QUALM_TEST_KEY", "pause": 0.01, "timeout": 5.0, "retries": 3}
+    settings = Settings(progress=False, servers={url: {**own, **more}})
+    return open_generator({"plugin": "openai", "args": {"model": model, "base_url": url}}, settings, cache)
+
+
+def asked(body):
+    content = body["messages"][-1]["content"]
+    return content if isinstance(content, str) else content[-1]["text"]
+
+
+def prompts(n):
+    return [chat(f"question {i}") for i in range(n)]
+
+
+def test_replies_in_order_kept_and_never_asked_again(tmp_path):
+    with serving(lambda body, nth: f"answer to {asked(body)}, seed {body['seed']}") as server:
+        generator = opened(server.url, tmp_path, concurrency=5)
+        replies = generator.complete(prompts(40), max_new_tokens=7, temperature=0.5, seeds=list(range(40)))
+        assert [r.text for r in replies] == [f"answer to question {i}, seed {i}" for i in range(40)]
+        assert (replies[0].prompt_tokens, replies[0].reply_tokens, replies[0].finish) == (10, 5, "stop")
+        assert 1 < server.most <= 5
+        assert {b["max_tokens"] for b in server.bodies} == {7}
+        assert {b["temperature"] for b in server.bodies} == {0.5}
+        assert set(server.keys) == {f"Bearer {KEY}"}
+        again = opened(server.url, tmp_path)
+        assert again.complete(prompts(40), max_new_tokens=7, temperature=0.5, seeds=list(range(40))) == replies
+        assert len(server.bodies) == 40
+        assert again.counters == {"replies stored": 40}
+    assert KEY not in "".join(p.read_text() for p in tmp_path.rglob("*") if p.is_file()) + generator.identity
+
+
+def test_pictures_go_as_data_urls(tmp_path):
+    png = b"\x89PNG\r\n\x1a\nnot really"
+    with serving(lambda body, nth: "seen") as server:
+        talk = [Message("system", "Look."), Message("user", "What?", (png, b"\xff\xd8\xffj"))]
+        opened(server.url, tmp_path).complete([talk], max_new_tokens=4)
+    system, user = server.bodies[0]["messages"]
+    assert system == {"role": "system", "content": "Look."}
+    urls = [part["image_url"]["url"] for part in user["content"][:2]]
+    assert urls[0] == f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    assert urls[1].startswith("data:image/jpeg;base64,")
+    assert user["content"][2] == {"type": "text", "text": "What?"}
+
+
+def test_what_may_pass_is_tried_again(tmp_path):
+    troubles = [(500, "{}", {}), (503, "busy", {}), (429, "{}", {"retry-after": "0.02"})]
+    with serving(lambda body, nth: troubles[nth] if nth < 3 else "at last") as server:
+        generator = opened(server.url, tmp_path)
+        assert [r.text for r in generator.complete(prompts(4), max_new_tokens=4)] == ["at last"] * 4
+        assert len(server.bodies) == 16
+        assert generator.counters["tries repeated"] == 12
+
+
+@pytest.mark.parametrize("body", NONSENSE)
+def test_nonsense_is_tried_again(tmp_path, body):
+    with serving(lambda _, nth: (200, body, {}) if nth < 2 else "sense") as server:
+        assert opened(server.url, tmp_path).complete(prompts(1), max_new_tokens=4)[0].text == "sense"
+        assert len(server.bodies) == 3
+
+
+def test_a_silent_server_is_left_after_the_time_out(tmp_path):
+    with serving(lambda body, nth: 30.0 if asked(body) == "question 1" else "quick") as server:
+        start = time.monotonic()
+        with pytest.raises(GeneratorError, match=r"request 2 of 3: failed 2 times, the last time so: Request timed out"):
+            opened(server.url, tmp_path, timeout=1.0, retries=1).complete(prompts(3), max_new_tokens=4)
+        assert time.monotonic() - start < 20
+        assert len(opened(server.url, tmp_path).replies) == 2
+
+
+def test_a_dead_server_stops_the_run_and_keeps_what_was_answered(tmp_path):
+    with serving(lambda body, nth: (500, "out of order", {}) if int(asked(body).split()[1]) >= 10 else "fine") as server:
+        with pytest.raises(GeneratorError) as caught:
+            opened(server.url, tmp_path, concurrency=2, retries=1).complete(prompts(50), max_new_tokens=4)
+        assert "failed 2 times, the last time so: status 500: out of order" in str(caught.value)
+        assert "what was answered is kept, run again to go on" in str(caught.value)
+        assert len(opened(server.url, tmp_path).replies) == 10
+        assert len(server.bodies) < 10 + 2 * 8
+    with serving(lambda body, nth: "back") as server:
+        pass
+    with pytest.raises(GeneratorError, match="Connection error"):
+        opened(server.url, tmp_path, retries=0).complete(prompts(1), max_new_tokens=4)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(401, f"wrong key {KEY}"), (404, "no such model"), (429, '{"error": {"code": "insufficient_quota", "message": "pay"}}')],
+)
+def test_the_hopeless_is_not_tried_again(tmp_path, status, body):
+    with serving(lambda *_: (status, body, {})) as server:
+        with pytest.raises(GeneratorError, match=f"status {status}") as caught:
+            opened(server.url, tmp_path, concurrency=1).complete(prompts(20), max_new_tokens=4)
+        assert len(server.bodies) == 1
+    assert KEY not in str(caught.value)
+    assert "0 requests failed and 19 were not sent" in str(caught.value)
+
+
+def test_one_request_that_the_server_rejects(tmp_path):
+    def script(body, nth):
+        if asked(body) == "question 1":
+            return 400, "too long", {}
+        return (200, completion("", "content_filter"), {}) if asked(body) == "question 2" else "fine"
+
+    with serving(script) as server:
+        replies = opened(server.url, tmp_path).complete(prompts(4), max_new_tokens=4)
+        assert [r.text for r in replies] == ["fine", None, None, "fine"]
+        assert replies[1].error == "status 400: too long"
+        assert "content filter" in replies[2].error
+        assert len(server.bodies) == 4
+
+
+def test_spending_stops_below_the_cap(tmp_path):
+    dear = {"price": Price(10.0, 1000.0)}
+    with serving(lambda *_: "fine") as server:
+        # each reply costs (10 * 10 + 5 * 1000) / 1e6 = .0051 dollars, and may cost .0103 at most
+        generator = opened(server.url, tmp_path, concurrency=4, max_spend=0.05, **dear)
+        with pytest.raises(GeneratorError, match=r"max_spend of \$0.05 would be passed \(\$0.04\d+ are spent\); raise it"):
+            generator.complete(prompts(30), max_new_tokens=10)
+        kept = len(generator.replies)
+        assert 7 <= kept <= 9
+        assert generator.engine.line.budget.spent == pytest.approx(kept * 0.0051)
+        assert generator.counters["cents spent"] == -(-kept * 51 // 100)
+        more = opened(server.url, tmp_path, max_spend=1.0, **dear)
+        assert len(more.complete(prompts(30), max_new_tokens=10)) == 30
+        assert more.counters["replies stored"] == kept
+        assert len(server.bodies) == 30
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"url": "http://me:pass@host/v1"}, "without user, password or query"),
+        ({"url": "host/v1"}, "expected http"),
+        ({"address": "http://me:pass@host/v1"}, "without user, password or query"),
+        ({"key": "QUALM_NO_SUCH_KEY"}, "environment variable QUALM_NO_SUCH_KEY, which is not set"),
+        ({"max_spend": 1.0}, "max_spend needs `price = {input = DOLLARS, output = DOLLARS}`"),
+    ],
+)
+def test_wrong_parameters(tmp_path, args, message):
+    with pytest.raises((GeneratorError, SettingsError), match=message) as caught:
+        opened(args.pop("url", "http://127.0.0.1:9/v1"), tmp_path, **args).complete(prompts(1), max_new_tokens=4)
+    assert "pass@" not in str(caught.value)
+
+
+def test_kept_replies_need_no_key(tmp_path, monkeypatch):
+    with serving(lambda *_: "fine") as server:
+        opened(server.url, tmp_path).complete(prompts(2), max_new_tokens=4)
+        monkeypatch.delenv("QUALM_TEST_KEY")
+        assert [r.text for r in opened(server.url, tmp_path).complete(prompts(2), max_new_tokens=4)] == ["fine"] * 2
+        with pytest.raises(GeneratorError, match="QUALM_TEST_KEY, which is not set"):
+            opened(server.url, tmp_path).complete(prompts(3), max_new_tokens=4)
+
+
+def test_a_server_that_wants_no_key(tmp_path):
+    with serving(lambda *_: "open") as server:
+        assert opened(server.url, tmp_path, key="").complete(prompts(1), max_new_tokens=4)[0].text == "open"
+        assert server.keys == ["Bearer none"]
+
+
+def test_a_kill_costs_what_was_on_its_way(tmp_path):
+    """kill -9 in the middle: the next run asks only for the rest."""
+    code = (
+        "import sys; from pathlib import Path; from runners.contracts.generators import chat\n"
+        "from runners.inference.generator import open_generator; from runners.runtime.settings import Settings\n"
+        "chosen = {'plugin': 'openai', 'args': {'model': 'm', 'base_url': sys.argv[1]}}\n"
+        "settings = Settings(progress=False, servers={'default': {'concurrency': 1}})\n"
+        "open_generator(chosen, settings, Path(sys.argv[2])).complete([chat(f'question {i}') for i in range(400)], max_new_tokens=4)"
+    )
+    root = Path(__file__).resolve().parents[4]
+    with serving(lambda *_: "fine") as server:
+        run = subprocess.Popen([sys.executable, "-c", code, server.url, str(tmp_path)], env={**os.environ, "PYTHONPATH": str(root)})
+        while len(server.bodies) < 12 and run.poll() is None:
+            time.sleep(0.01)
+        run.kill()
+        run.wait(PATIENCE)
+        before = len(server.bodies)
+        assert 12 <= before < 400
+        generator = opened(server.url, tmp_path, key="")
+        assert generator.counters["replies stored"] == 0
+        assert len(generator.complete(prompts(400), max_new_tokens=4)) == 400
+        assert before + 400 - generator.counters["replies stored"] == len(server.bodies)
+        assert generator.counters["replies stored"] >= before - 1
+
+
+@pytest.mark.slow
+def test_transformers_serve(tmp_path):
+    """A real server with a real (random) model: our client against transformers' own."""
+    folder = tiny_llm(tmp_path / "llm")
+    with transformers_serve(tmp_path) as url:
+        generator = opened(url, tmp_path / "cache", model=str(folder), key="", timeout=60.0)
+        replies = generator.complete(prompts(3), max_new_tokens=8)
+        assert all(r.text for r in replies)
+        own = open_generator({"plugin": "hf", "args": {"artifact": str(folder)}}, Settings(device="cpu", progress=False), tmp_path / "own")
+        assert [r.text for r in own.complete(prompts(3), max_new_tokens=8)] == [r.text for r in replies]

@@ -1,0 +1,61 @@
+import pytest
+
+from runners.plugins.judges.mmhal import points
+from tests.asked_judge import ask, prompt_of
+from tests.small_server import serving
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("- Rating: 6, very informative with good analysis or reasoning, no hallucination", 6),
+        ("RATING: 0", 0),
+        ("I first thought Rating: 3, but Rating: 2", None),
+        ("Rating: 4 ... Rating: 4", 4),
+        ("rating : 3", None),
+        ("Rating:3", None),
+        ("Rating: 10", 1),
+        ("", None),
+    ],
+)
+def test_the_official_reading(reply, expected):
+    """As in the official script: each N of 0..6 is looked for as "rating: N" in the lower-cased reply, and just one must be found."""
+    assert points(reply) == expected
+
+
+def rater(body, nth):
+    answer = prompt_of(body).rsplit("The assistant's answer: ", 1)[1]
+    return {"Two cats.": "Right.\nRating: 5", "A dog.": "No dog.\nRating: 1"}.get(answer, "Fine, I think.")
+
+
+def test_points_and_what_the_judge_is_told():
+    with serving(rater) as server:
+        made, _ = ask(
+            server,
+            "mmhal",
+            ["How many cats?"] * 4,
+            [["There are two cats."]] * 3 + [[]],
+            ["Two cats.", "A dog.", "Hm.", "I don't know"],
+            ["Lynx, Cat", "Lynx, Cat", "", ""],
+        )
+        first = next(prompt_of(b) for b in server.bodies if prompt_of(b).endswith("Two cats."))
+        assert "In the picture: Lynx, Cat\n" in first and "The person's answer: There are two cats.\n" in first
+        assert any("In the picture: not known\n" in prompt_of(b) for b in server.bodies)
+        (zero,), _ = ask(server, "mmhal", ["?"], [["x"]], ["Hm."], [""], on_failure="zero")
+    assert [j.marks.get("points") for j in made] == [5, 1, None, None]
+    assert [j.rating for j in made] == [pytest.approx(5 / 6), pytest.approx(1 / 6), None, 1]
+    assert [j.parse_ok for j in made] == [True, True, False, True]
+    assert (zero.rating, zero.marks["points"], zero.parse_ok) == (0, 0, False)
+
+
+def test_a_question_that_the_server_will_not_answer_is_unscored():
+    """That is no rating of the judge's, so it is no 0 either."""
+    with serving(lambda body, nth: (400, "{}", {}) if "answer: rude" in prompt_of(body) else "well") as server:
+        (one, other), _ = ask(server, "mmhal", ["?"] * 2, [["x"]] * 2, ["rude", "Hm."], [""] * 2, on_failure="zero")
+    assert other.marks["points"] == 0
+    assert (one.rating, one.reply, one.parse_ok, dict(one.marks)) == (None, None, False, {})

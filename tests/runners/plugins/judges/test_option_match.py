@@ -1,0 +1,92 @@
+import re
+import string
+from itertools import product
+
+import pytest
+
+from runners.contracts.judges import JudgeContext, Judgement
+from runners.plugins.judges.option_match import named, option_match
+from runners.runtime.settings import Settings
+
+OPTIONS = ["a red cube", "a blue ball", "two cats", "Bill Gates"]
+
+
+def judge(prediction, right=1, choices=OPTIONS, **arguments):
+    references = [[choices[right], string.ascii_uppercase[right]]]
+    (one,) = option_match(JudgeContext(Settings(progress=False)), ["?"], references, [prediction], [choices], **arguments)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("reply", "place"),
+    [
+        ("B", 1),
+        ("The answer is B", 1),
+        ("(B) a red cube", 1),
+        ("B. a red cube", 1),
+        ("answer:B", None),
+        ("answer :B", 1),
+        ("A", 0),
+        ("A cat sat here", None),
+        ("A cat sat, so C", None),  # two letters are words
+        ("A. cat sat here", 0),
+        ("A or B", None),
+        ("A, or else B:", 0),  # marks are tried in an order, and a comma comes before a colon
+        ("It is a Blue Ball.", 1),
+        ("a red cube and a blue ball", None),
+        ("bill gates", 3),
+        ("E", None),
+        ("", None),
+        ("I don't know", None),
+    ],
+)
+def test_the_first_two_steps(reply, place):
+    assert named(reply, OPTIONS) == place
+
+
+def by_regular_expressions(reply, options):
+    """The same steps, written otherwise: every kind of mark in one pattern, words between spaces."""
+    kinds = [r"{}", r"{}\.", r"{},", r"{}:", r"{}\)", r"{}\)\.", r"\({}\)", r"\({}\)\.", r":{}", r":{},", r":{}\.", r":{}\)", r":{}\)\."]
+    for kind in kinds:
+        found = [k for k in string.ascii_uppercase[: len(options)] if re.search(rf"(?:^|\s){kind.format(k)}(?=\s|$)", reply)]
+        if len(found) == 1 and not (kind == r"{}" and found == ["A"] and len(re.findall(r"\S+", reply)) > 3):
+            return string.ascii_uppercase.index(found[0])
+    found = [k for k, text in enumerate(options) if re.search(re.escape(text.lower()), reply.lower())]
+    return found[0] if len(found) == 1 else None
+
+
+def test_against_another_way_to_write_it():
+    pieces = ["A", "B", "(A)", "B.", ":C", "D).", "E", "answer", "a", "Two CATS", "a red cube"]
+    replies = [" ".join(words) for n in (1, 2, 3, 4) for words in product(pieces, repeat=n)]
+    assert [named(r, OPTIONS) for r in replies] == [by_regular_expressions(r, OPTIONS) for r in replies]
+
+
+def test_right_wrong_refused_and_unscored():
+    assert judge("B") == Judgement(1.0, False) and judge("(C)") == Judgement(0.0, False)
+    assert judge("no idea") == Judgement(0.0, True), "a refusal is wrong, and known to be one"
+    assert judge("B or C") == judge("something else") == Judgement(None, False, parse_ok=False)
+    assert judge("B", choices=["same", "same"], right=0).rating == 0
+    (one,) = option_match(JudgeContext(Settings()), ["?"], [["red"]], ["red"], [[]])
+    assert one == Judgement(None, None, parse_ok=False)
+
+
+def test_mmbench_s_own_two_steps():
+    """What the first reading guesses and the second does not, and the other way round."""
+    assert judge("answer:B").rating == 1 and judge("answer:B", rule="mmbench").parse_ok is False
+    assert judge("A, or else B:").parse_ok is False and judge("A, or else B:", rule="mmbench", right=0).rating == 1
+    assert judge("no idea", rule="mmbench") == Judgement(0.0, True)
+
+
+def test_what_cannot_be_read_may_be_wrong():
+    assert judge("B or C", on_failure="wrong") == Judgement(0.0, False, parse_ok=False)
+    assert judge("B", on_failure="wrong").rating == 1 and judge("I don't know", on_failure="wrong") == Judgement(0.0, True)
+
+
+def test_what_is_left_goes_to_another_judge():
+    otherwise = {"plugin": "rules", "args": {"match": "contained"}}
+    assert judge("the ball that is blue, a blue ball", otherwise=otherwise).rating == 1
+    both = "either a red cube or a blue ball"
+    assert judge(both).rating is None and judge(both, otherwise=otherwise).rating == 1
+    assert judge("(A)", otherwise=otherwise).rating == 0
+    assert judge("I don't know", otherwise=otherwise) == Judgement(0.0, True)
+    assert judge("B or C", otherwise="first_character").rating == 1, "a judge of options is told them"

@@ -1,0 +1,53 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from runners.plugins.judges.pope import pope
+
+FIXTURES = Path(__file__).resolve().parents[4] / ".." / "shared" / "fixtures" / "pope"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("NO", "yes"),
+        ("nothing", "yes"),
+        ("It is not visible", "no"),
+        ("Yes. No", "yes"),
+        ("\nNo", "yes"),
+        ("No, there is no dog.", "no"),
+        ("No, it is a cat", "no"),
+        ("no", "no"),
+        ("No", "no"),
+        ("Yes", "yes"),
+        ("", "yes"),
+        ("I don't know", "yes"),
+        ("There is,no", "yes"),
+        ("There is, no", "no"),
+    ],
+)
+def test_the_official_rule_as_it_was_executed(text, said):
+    (one,) = pope(["Is there a dog in the image?"], [["yes"]], [text])
+    assert one.marks == {"said": float(said == "yes"), "truth": 1.0}
+    assert one.rating == float(said == "yes")
+    (other,) = pope(["Is there a dog in the image?"], [["no"]], [text])
+    assert (other.rating, other.marks["truth"]) == (float(said == "no"), 0.0)
+
+
+def test_what_cannot_be_held_to_yes_or_no():
+    found = pope(["?"] * 3, [["red"], [], ["yes", "no"]], ["red", "I don't know", "yes"])
+    assert [(j.rating, j.parse_ok, dict(j.marks)) for j in found] == [(None, False, {}), (1, True, {}), (None, False, {})]
+
+
+def test_other_references_beside_yes_or_no_are_let_be():
+    (one,) = pope(["Is it larger?"], [["No.", "They are of equal length."]], ["No"])
+    assert one.rating == 1
+
+
+def test_the_released_answer():
+    if not FIXTURES.is_dir():
+        pytest.skip("no ../shared/fixtures/pope here")
+    given = json.loads((FIXTURES / "answer_example.jsonl").read_text().splitlines()[0])
+    (one,) = pope([given["question"]], [["yes"]], [given["answer"]])
+    assert one.rating == 1

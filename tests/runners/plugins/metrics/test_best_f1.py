@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score, precision_recall_curve
+
+from runners.plugins.metrics.best_f1 import best_f1, why_undefined
+from runners.plugins.metrics.best_f1_floor import best_f1_floor
+from runners.scoring.bootstrap import Bootstrap
+
+
+def test_worked_example():
+    found = best_f1(np.array([0.1, 0.4, 0.4, 0.35, 0.8]), np.array([0.0, 0, 1, 1, 1]), np.ones((1, 5)))
+    assert found[0] == pytest.approx(0.857143, abs=1e-6)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_every_resample_against_scikit_learn_and_the_floor(ties):
+    rng = np.random.default_rng(4)
+    score = rng.integers(0, 5, 60) * 1.0 if ties else rng.normal(size=60)
+    uncertain = rng.integers(0, 2, 60) * 1.0
+    (weights,) = Bootstrap(rng.integers(0, 25, 60), 30, 3).blocks()
+    floors = best_f1_floor(score, uncertain, weights)
+    for value, floor, row in zip(best_f1(score, uncertain, weights), floors, np.asarray(weights), strict=True):
+        precision, recall, _ = precision_recall_curve(uncertain, score, sample_weight=row)
+        f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-300)
+        floor_too = f1_score(uncertain, np.ones(60), sample_weight=row)
+        assert value == pytest.approx(max(f1.max(), floor_too))
+        assert floor == pytest.approx(floor_too)
+        assert value >= floor - 1e-12
+
+
+def test_a_useless_or_reversed_estimator_gets_the_floor():
+    uncertain = np.array([1.0, 1, 0, 0])
+    for score in (np.zeros(4), np.array([0.0, 0, 1, 1]), np.array([-np.inf, -np.inf, np.inf, np.inf])):
+        assert best_f1(score, uncertain, np.ones((1, 4)))[0] == pytest.approx(2 / 3)
+
+
+def test_infinite_scores_are_ordered():
+    assert best_f1(np.array([np.inf, 1.0, -np.inf]), np.array([1.0, 0, 0]), np.ones((1, 3)))[0] == 1.0
+
+
+@pytest.mark.parametrize("uncertain", [[1.0, 1], [0.0, 0], []])
+def test_one_class_is_undefined(uncertain):
+    n = len(uncertain)
+    assert np.isnan(best_f1(np.arange(n) * 1.0, np.array(uncertain), np.ones((1, n)))[0])
+
+
+def test_undefined_says_why():
+    assert why_undefined(np.zeros(2), np.ones(2)) == "every question is uncertain"
+    assert why_undefined(np.zeros(2), np.zeros(2)) == "no question is uncertain"

@@ -1,0 +1,92 @@
+"""What every metric keeps, whoever wrote it."""
+
+import numpy as np
+import pytest
+
+from registry.plugins import rule
+from registry.plugins.columns import columns as columns_of
+from runners.contracts.metrics import torchmetric
+from runners.scoring.bootstrap import Bootstrap
+
+N = 50
+ARGS = {"option_rate": {"option": "E"}}
+
+
+def columns():
+    rng = np.random.default_rng(0)
+    return {
+        "correct": rng.integers(0, 2, N) * 1.0,
+        "confidence": rng.random(N),
+        "predicted": rng.integers(0, 6, N) * 1.0,
+        "n_options": np.full(N, 6.0),
+        "is_calibration": rng.integers(0, 2, N) * 1.0,
+        "covered": rng.integers(0, 2, N) * 1.0,
+        "set_size": rng.integers(1, 7, N) * 1.0,
+        "uncertainty": rng.normal(size=N),
+        "pred_is_idk": rng.integers(0, 2, N) * 1.0,
+        "gt_is_idk": rng.integers(0, 2, N) * 1.0,
+        "answerable": rng.integers(0, 2, N) * 1.0,
+        "fold": np.arange(N) // 3 % 2 * 1.0,
+        "says_uncertain": rng.integers(0, 2, N) * 1.0,
+        "uncertain": rng.integers(0, 2, N) * 1.0,
+        "clean_correct": rng.integers(0, 2, N) * 1.0,
+        "clean_uncertainty": rng.normal(size=N),
+        "uncertainty_change": rng.normal(size=N),
+        "rated_by_vqa": rng.integers(0, 11, N) / 10,
+        "rated_by_": rng.integers(0, 2, N) * 1.0,
+        "group_of_group": np.arange(N) // 3 * 1.0,
+        "code_of_category": np.arange(N) % 2 * 1.0,
+        "code_of_references": np.arange(N) % 5 * 1.0,
+        "code_of_subtask": np.arange(N) // 3 % 2 * 1.0,
+        "marked_by_/said": rng.integers(-1, 2, N) * 1.0,
+        "marked_by_/truth": rng.integers(0, 2, N) * 1.0,
+        "marked_by_/points": rng.integers(0, 7, N) * 1.0,
+        "marked_by_/hallucinated": rng.integers(0, 3, N) * 1.0,
+        "marked_by_/sentences": rng.integers(2, 9, N) * 1.0,
+    }
+
+
+@pytest.fixture(params=rule.names("metrics"))
+def metric(request):
+    plugin = rule.get("metrics", request.param)
+    arrays = [columns()[name] for name in columns_of(plugin, ARGS.get(plugin.name, {})).values() if name != "weights"]
+    return plugin, rule.load("metrics", request.param), arrays, ARGS.get(request.param, {})
+
+
+def test_declares_itself(metric):
+    plugin, *_ = metric
+    assert plugin.reads[-1] == "weights"
+    assert "HIGHER_IS_BETTER" in plugin.declares
+    assert plugin.summary
+    assert set(plugin.declares.get("COMPANIONS", [])) <= set(rule.names("metrics"))
+
+
+def test_grouped_weights_give_what_dense_ones_give(metric):
+    _, function, arrays, args = metric
+    (weights,) = Bootstrap(np.arange(N) // 3, 30, 1).blocks()
+    found = function(*arrays, weights, **args)
+    assert found.shape == (30,)
+    np.testing.assert_allclose(found, function(*arrays, np.asarray(weights), **args))
+
+
+def test_order_of_rows_does_not_matter(metric):
+    _, function, arrays, args = metric
+    order = np.random.default_rng(1).permutation(N)
+    one = np.ones((1, N))
+    np.testing.assert_allclose(function(*arrays, one, **args), function(*(a[order] for a in arrays), one, **args))
+
+
+def test_nothing_drawn_is_undefined(metric):
+    _, function, arrays, args = metric
+    assert np.isnan(function(*arrays, np.zeros((1, N)), **args)).all()
+
+
+def test_torchmetrics_class_over_batches(metric):
+    torch = pytest.importorskip("torch")
+    plugin, function, arrays, args = metric
+    wrapped = torchmetric(plugin.name)(**args)
+    for half in (slice(0, 20), slice(20, N)):
+        wrapped.update(*(torch.tensor(a[half]) for a in arrays))
+    assert float(wrapped.compute()) == pytest.approx(function(*arrays, np.ones((1, N)), **args)[0])
+    with pytest.raises(TypeError, match="expected columns"):
+        wrapped.update()

@@ -1,0 +1,124 @@
+"""Questions by a model that sees both pictures: a real server on loopback, and a local model with random weights."""
+
+import base64
+import io
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from registry.sample import Sample
+from registry.scenes.contrast import possible_answers, understand
+from registry.scenes.removal import without
+from runners.contracts.generators import Unusable
+from runners.contracts.pairs import PairContext, PairError
+from runners.data.scene_graphs import read_scenes
+from runners.plugins.pairs._two_pictures import Asked, read_asked
+from runners.plugins.pairs.inpainted import inpainted
+from runners.runtime.settings import Settings
+from tests.scenes_folder import scenes_folder
+from tests.small_server import IMPATIENT, serving
+from tests.tiny_models import tiny_llava
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        return scenes_folder(root, test=45)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def make(folder, asker, **more):
+    context = PairContext({"scenes": folder}, 7, "llm", Settings(device="cpu", workers=1, progress=False, servers=IMPATIENT))
+    args = {"dataset": "scenes", "saliency": "scene_graph", "mask": "scene_graph", "dilate": 5, "question": "llm", "asker": asker, **more}
+    return context, [s for s in inpainted(context, **args) if isinstance(s, Sample)]
+
+
+def openai(server):
+    return {"plugin": "openai", "args": {"model": "m", "base_url": server.url}}
+
+
+def pictures_of(body):
+    parts = [p for p in body["messages"][-1]["content"] if p["type"] == "image_url"]
+    data = [base64.b64decode(p["image_url"]["url"].partition(",")[2]) for p in parts]
+    return [np.asarray(PIL.Image.open(io.BytesIO(d)).convert("RGB")) for d in data]
+
+
+def test_both_pictures_are_shown_and_only_what_can_be_proved_is_kept(folder):
+    scenes = read_scenes(folder)
+    from registry.scenes.render import render
+
+    known = {render(s).tobytes(): s for s in scenes.values()}
+
+    def script(body, nth):
+        whole, painted = pictures_of(body)
+        scene = known[whole.tobytes()]
+        change = (whole != painted).any(-1)
+        gone = [o for o in scene["objects"] if change[int(o["pixel_coords"][1]), int(o["pixel_coords"][0])]]
+        thing = gone[0]
+        if scene["image_index"] % 3 == 0:
+            return f"Q: How nice is the {thing['color']} {thing['shape']}?\nA1: very\nA2: I don't know."
+        if scene["image_index"] % 3 == 1:
+            return "no idea"
+        return f"- Q: What color is the {thing['shape']}?\n- A1: {thing['color']}\n- A2: I don't see any {thing['shape']}."
+
+    with serving(script) as server:
+        context, samples = make(folder, openai(server), retries=1)
+    assert samples and context.dropped["malformed reply"] > 0 and context.dropped["cannot be proved"] > 0
+    assert context.counters["replies computed"] == len(server.bodies)
+    for first, second in zip(samples[::2], samples[1::2], strict=True):
+        scene = scenes[first.image_id]
+        query = understand(first.question)
+        assert possible_answers(query, scene) == first.references
+        gone = [i for i, o in enumerate(scene["objects"]) if o["shape"] == query.of["shape"]]
+        assert possible_answers(query, without(scene, gone)) == ()
+        assert second.meta["idk"] == "llm" and second.references == (f"I don't see any {query.of['shape']}.",)
+
+
+def test_a_local_model_that_sees_runs_and_its_noise_is_counted(folder, tmp_path):
+    model = tiny_llava(tmp_path / "vlm")
+    context, samples = make(folder, {"plugin": "hf", "args": {"artifact": str(model), "dtype": None}}, retries=0, max_new_tokens=4)
+    assert samples == [] and context.dropped["reply cut off"] + context.dropped["malformed reply"] > 5
+
+
+def test_an_asker_is_needed(folder):
+    with pytest.raises(PairError, match="expected a generator that sees as `asker`"):
+        make(folder, None)
+
+
+def test_replies_that_can_be_read():
+    asked = Asked("What color is the car?", "Red", "I don't see a car.")
+    for reply in (
+        "Q: What color is the car?\nA1: Red\nA2: I don't see a car.",
+        "- Q: What color is the car?\n\n- A1: Red\n- A2: I don't see a car.\n",
+        "**Q**: What color is the car?\n**A1**: Red\n**A2:** I don't see a car.",
+    ):
+        assert read_asked(reply) == asked
+    assert read_asked("Q: What is on his head?\nA1: A hat\nA2: Nothing").declined == "Nothing"
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("", "malformed reply"),
+        ("Q: What?\nA1: x", "malformed reply"),
+        ("A1: x\nQ: What?\nA2: I don't know", "malformed reply"),
+        ("Sure!\nQ: What?\nA1: x\nA2: I don't know", "malformed reply"),
+        ("Q: What?\nA1:\nA2: I don't know", "malformed reply"),
+        ("Q: Tell me\nA1: x\nA2: I don't know", "not a question"),
+        ("Q: Is the car red?\nA1: Yes\nA2: I don't know", "yes or no"),
+        ("Q: What color is it?\nA1: I don't know\nA2: I don't know", "answerable one is declined"),
+        ("Q: What color is it?\nA1: red\nA2: blue", "unanswerable one is answered"),
+        ("Q: What is the red car like?\nA1: red\nA2: I don't know", "answer in the question"),
+        ("Q: What color is the car?\nA1: red\nA2: I don't see a red car", "answer in the refusal"),
+    ],
+)
+def test_replies_that_cannot(reply, reason):
+    with pytest.raises(Unusable, match=reason):
+        read_asked(reply)

@@ -1,0 +1,41 @@
+"""JPEG against OpenCV's reading of the same file, and the contract."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from runners.plugins.perturbations.jpeg import jpeg
+from tests.perturbation_checks import keeps_the_contract, one, picture, rng
+
+
+def smooth(size=(64, 48)):
+    return picture(size=(8, 6)).resize(size, Image.Resampling.BICUBIC)
+
+
+def test_worse_quality_is_farther_from_the_picture():
+    pixels = np.asarray(smooth(), dtype=float)
+    errors = [np.abs(one(jpeg, smooth(), quality=q) - pixels).mean() for q in (100, 75, 30, 10, 1)]
+    assert errors == sorted(errors) and errors[0] < 2.5 < 10 < errors[-1]
+
+
+def test_chroma_at_full_resolution_keeps_colours_nearer():
+    pixels = np.asarray(picture(), dtype=float)
+    errors = {chroma: np.abs(one(jpeg, picture(), quality=95, chroma=chroma) - pixels).mean() for chroma in ("4:2:0", "4:2:2", "4:4:4")}
+    assert errors["4:4:4"] < errors["4:2:2"] < errors["4:2:0"]
+
+
+def test_is_close_to_opencvs():
+    import cv2
+
+    bgr = np.asarray(smooth())[..., ::-1]
+    other = cv2.imdecode(cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, 30])[1], cv2.IMREAD_COLOR)[..., ::-1]
+    assert np.abs(one(jpeg, smooth(), quality=30).astype(int) - other).mean() < 1.0
+
+
+def test_a_picture_that_no_jpeg_can_hold_does_not_apply():
+    assert jpeg([Image.new("RGB", (70_000, 1)), picture()], [rng(), rng()])[0] is None
+
+
+@pytest.mark.parametrize("quality", [1, 10, 100])
+def test_keeps_the_contract(quality):
+    keeps_the_contract(jpeg, by_chance=False, quality=quality)

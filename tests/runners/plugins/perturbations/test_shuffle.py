@@ -1,0 +1,56 @@
+"""Shuffled phrases: where a question is split, which exchanges there are, and what has nothing to exchange."""
+
+import pytest
+
+from runners.plugins.perturbations.shuffle import _split, shuffle
+from tests.perturbation_checks import rng
+
+
+@pytest.mark.parametrize(
+    ("question", "phrases"),
+    [
+        ("What color is the cube?", ["What color is the cube"]),
+        ("Is the cube, seen from here, red or blue?", ["Is the cube", "seen from here", "red", "blue"]),
+        ("If it is 3.5 m tall, and not 5:30 yet, what is it?", ["it is 3.5 m tall", "not 5:30", "what is it"]),
+        ("How many (red) things are there?", ["How many", "red", "things are there"]),
+        ("", []),
+        (" , and ?", []),
+    ],
+)
+def test_phrases_lie_between_punctuation_and_conjunctions(question, phrases):
+    pieces, places = _split(question, words=False)
+    assert [pieces[i] for i in places] == phrases and "".join(pieces) == question
+
+
+def test_one_exchange_is_one_of_all_pairs():
+    made = {shuffle(["a b, c and d?"], [rng(str(i))])[0] for i in range(60)}
+    assert made == {"c, a b and d?", "d, c and a b?", "a b, d and c?"}
+
+
+def test_two_exchanges_never_undo_each_other():
+    question = "one, two, three?"
+    made = {shuffle([question], [rng(str(i))], k=2)[0] for i in range(60)}
+    assert made == {"two, three, one?", "three, one, two?"}
+    assert shuffle(["red or blue?"], [rng()], k=100) == ["blue or red?"]  # there is only one
+
+
+def test_a_single_phrase_and_no_exchange_come_back_as_they_were():
+    assert shuffle(["What color is the cube?", "Name it.", ""], [rng()] * 3) == ["What color is the cube?", "Name it.", ""]
+    assert shuffle(["Red, or blue."], [rng()], k=0) == ["Red, or blue."]
+    assert shuffle(["red, red?"], [rng()]) == ["red, red?"]
+
+
+def test_words_are_had_by_any_question():
+    (made,) = shuffle(["What color is the large metal cube?"], [rng()], unit="words")
+    assert made != "What color is the large metal cube?" and made.endswith("?")
+    assert sorted(made.rstrip("?").split()) == sorted(["What", "color", "is", "the", "large", "metal", "cube"])
+
+
+def test_the_end_is_a_question_mark():
+    assert shuffle(["See the cube, then say its color."], [rng()]) == ["then say its color, See the cube?"]
+
+
+def test_chance_is_the_samples_own():
+    question = "a, b, c, d, e, f, g, h?"
+    alone = shuffle([question], [rng("b")])
+    assert shuffle([question, question], [rng("a"), rng("b")])[1] == alone[0] != shuffle([question], [rng("c")])[0]

@@ -1,0 +1,41 @@
+"""Typos: what is replaced by what, how often, and how a question ends."""
+
+import pytest
+
+from runners.plugins.perturbations.typos import NEIGHBOURS, typos
+from tests.perturbation_checks import rng
+
+QUESTION = "What color is the large metal cube?"
+ROWS = ["qwertyuiop", " asdfghjkl", " zxcvbnm"]
+
+
+def test_neighbours_touch_on_the_keyboard():
+    assert {key: "".join(sorted(NEIGHBOURS[key])) for key in "gqpamz"} == {
+        "g": "bfhtvy", "q": "aw", "p": "lo", "a": "qswz", "m": "jkn", "z": "asx",
+    }  # fmt: skip
+    assert all(a in NEIGHBOURS[b] for a, near in NEIGHBOURS.items() for b in near)
+    assert NEIGHBOURS["G"] == NEIGHBOURS["g"].upper() and len(NEIGHBOURS) == 52
+
+
+def test_only_letters_change_and_only_to_neighbours():
+    (made,) = typos(["Do 3 RED cubes (really) exist, café?"], [rng()], p=1.0)
+    for before, after in zip("Do 3 RED cubes (really) exist, café?", made, strict=True):
+        assert after in NEIGHBOURS[before] if before in NEIGHBOURS else after == before
+
+
+def test_each_letter_with_probability_p_and_every_neighbour_alike():
+    (made,) = typos(["g" * 60_000], [rng()], p=0.15)
+    changed = [c for c in made[:-1] if c != "g"]
+    assert len(changed) / 60_000 == pytest.approx(0.15, abs=0.005)
+    assert {c: changed.count(c) / len(changed) for c in "bfhtvy"} == pytest.approx(dict.fromkeys("bfhtvy", 1 / 6), abs=0.02)
+
+
+def test_ends_with_a_question_mark_where_anything_changed():
+    assert typos(["Name the color."], [rng()], p=1.0)[0].endswith("?")
+    assert typos(["123."], [rng()], p=1.0) == ["123."]
+    assert typos(["Name it.", ""], [rng(), rng()], p=0.0) == ["Name it.", ""]
+
+
+def test_chance_is_the_samples_own():
+    alone = typos([QUESTION], [rng("b")])
+    assert typos([QUESTION, QUESTION], [rng("a"), rng("b")])[1] == alone[0] != typos([QUESTION], [rng("c")])[0]

@@ -1,0 +1,326 @@
+"""The section on perturbations: its numbers are the tables', undefined is said with the reason, negative looks negative."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, RANK_STABILITY, SCORES
+from runners.reporting.charts.heat import grouped, shade
+from runners.reporting.load import read_results
+from runners.reporting.sections.perturbed import perturbed
+from runners.runtime.records import write_table
+from runners.stages import report
+from runners.studies.perturbation import FIELDS
+from tests.chromium import Chromium
+
+HOSTILE = "<script>alert(1)</script>\u202e"
+VARIANTS = [
+    {"variant": "blur@radius=10.0", "plugin": "blur", "modality": "image", "args": {"radius": 10.0}},
+    {"variant": "blur@radius=2.0", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}},
+    {"variant": "typos@p=0.1", "plugin": "typos", "modality": "text", "args": {"p": 0.1}},
+]
+VALUES = {"urr": (0.9, 0.6, 0.1), "hcc": (-0.4, 0.3, None)}
+METRICS = {"urr": "uncertainty_reflection_rate", "hcc": "hallucination_change_correlation"}
+BESIDE = {"urr": ("tie_rate", 0.2), "hcc": ("hallucination_rate", 0.05)}
+
+
+def study(fabric: Any, truth: str | None = "image", estimators: tuple[str, ...] = ("perplexity", HOSTILE)) -> Any:
+    """The files of the study beside a made-up spec's; its stage."""
+    folder: Path = fabric.root / "study"
+    folder.mkdir()
+    where = {"model": "large", "dataset": "choice"}
+    for name, values in VALUES.items():
+        rows = []
+        for estimator in estimators:
+            for variant, value in zip(VARIANTS, values, strict=True):
+                known = {"value": value, "low": value - 0.1, "high": value + 0.1} if value is not None else {}
+                row = where | {
+                    "variant": variant["variant"],
+                    "modality": variant["modality"],
+                    "metric": METRICS[name],
+                    "estimator": estimator,
+                }
+                row |= known | {"n": 120, "n_unscored": 0, BESIDE[name][0]: BESIDE[name][1], "p_adjusted": 0.01 if value else ""}
+                rows.append(row | {"why": "" if known else "no answer became wrong"})
+        _csv(folder, name, rows, fabric)
+    swept = []
+    for metric, names in (("accuracy", ("",)), ("mean_uncertainty", estimators), (METRICS["urr"], estimators)):
+        for estimator in names:
+            for strength in (2.0, 10.0):
+                row = where | {"perturbation": "blur", "modality": "image", "parameter": "radius", "strength": strength, "clean": 0.9}
+                row |= {"variant": f"blur@radius={strength}", "metric": metric, "estimator": estimator, "value": 1 / strength}
+                swept.append(row | {"low": 0.0, "high": 0.6, "n": 120, "n_unscored": 0})
+    _csv(folder, "sweeps", swept, fabric)
+    blamed = ("image", "image", "text", "undecided", None)
+    moved = {"image": 1.0, "text": 0.2, "cross": None}
+    attributions = [
+        {"model": "large", "dataset": "choice", "sample_id": f"s{i}", "estimator": "perplexity", "blamed": b, "truth": truth} | moved
+        for i, b in enumerate(blamed)
+    ]
+    scored = {"n": 4, "n_undecided": 1, "accuracy": 0.5, "low": 0.25, "high": 0.75, "accuracy_decided": 2 / 3, "floor": 1.0}
+    blames = [{"model": "large", "estimator": "perplexity"} | (scored if truth else scored | {"n": 0, "accuracy": None})]
+    auroc = {"metric_a": "auroc", "model_a": "large", "dataset_a": "choice", "metric_b": "auroc", "model_b": "small", "dataset_b": "choice"}
+    ranks = [auroc | {"n_estimators": 2, "tau_b": None}, auroc | {"n_estimators": 5, "tau_b": -0.2, "low": -0.6, "high": 0.4}]
+    means = [
+        where
+        | {
+            "variant": v,
+            "slice": "all",
+            "metric": metric,
+            "value": value,
+            "low": value - 0.05,
+            "high": value + 0.05,
+            "n": 60,
+            "n_unscored": 0,
+        }
+        for v, metric, value in (
+            ("clean", "coverage[ours/lac]", 0.8),
+            ("image", "coverage[ours/lac]", 0.8),
+            ("image", "auroc_perturbed[perplexity]", 0.7),
+            ("image", f"auroc_perturbed[{HOSTILE}]", 0.4),
+            ("text", "auroc_perturbed[perplexity]", 0.5),
+            ("text", f"auroc_perturbed[{HOSTILE}]", 0.55),
+            ("image", "uncertainty_reflection_rate[perplexity]", 0.6),
+            ("text", "uncertainty_reflection_rate[perplexity]", 0.5),
+            ("image", f"uncertainty_reflection_rate[{HOSTILE}]", 0.9),
+            ("text", f"uncertainty_reflection_rate[{HOSTILE}]", 0.1),
+            ("image", "hallucination_rate", 0.25),
+        )
+    ]
+    for name, rows, schema in (
+        ("attributions", attributions, ATTRIBUTIONS),
+        ("blames", blames, BLAMES),
+        ("rank_stability", ranks, RANK_STABILITY),
+        ("modality_scores", means, SCORES),
+    ):
+        write_table(folder / f"{name}.parquet", rows, schema)
+        fabric.inputs[name] = str(folder / f"{name}.parquet")
+    rate = {"model": "large", "dataset": "choice", "variant": "blur@radius=2.0", "metric": "hallucination_rate", "n": 40, "n_unscored": 0}
+    for part, value in (("all", 0.1), ("category=counting", 0.25), (f"category={HOSTILE}", None)):
+        fabric.scores.append(rate | {"slice": part, "value": value, "low": value, "high": value})
+    return fabric.stage(variants=VARIANTS)
+
+
+def _csv(folder: Path, name: str, rows: list[dict[str, Any]], fabric: Any) -> None:
+    path = folder / f"{name}.csv"
+    with path.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, FIELDS[name], restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+    fabric.inputs[name] = str(path)
+
+
+@pytest.fixture
+def section(fabricate: Callable[..., Any]) -> dict[str, Any]:
+    found = perturbed(read_results(study(fabricate())))
+    assert found is not None
+    return found
+
+
+def test_a_spec_without_perturbations_has_no_such_section(fabricate: Callable[..., Any]) -> None:
+    stage = fabricate().stage()
+    assert perturbed(read_results(stage)) is None
+    assert b'id="perturbations"' not in report.render(read_results(stage))
+    open_ended = fabricate(datasets=("open",)).stage(variants=VARIANTS[2:])
+    assert perturbed(read_results(open_ended)) is None, "no metric, no conformal set, nothing answered that could be shown"
+
+
+def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> None:
+    captured, reacts, warns, blame = (text for _, text in section["answers"])
+    assert "image: perplexity of large, 0.700 (0.650 – 0.750); text: " in captured and captured.endswith("of large, 0.550 (0.500 – 0.600).")
+    assert "Mean URR over estimators: image 0.750, text 0.300." in reacts and reacts.endswith("(large on choice), image 0.900, text 0.100.")
+    assert warns.startswith("Answers that were right become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
+    assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")
+    assert "perplexity under blur@radius=10.0 (large on choice), URR 0.900" in reacts and "0.100, ties 0.200" in reacts
+    assert "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected), in 2 it falls there instead; 2 are" in warns
+    assert "image 50%, text 25%, undecided 25%" in blame and "0.500 (0.250 – 0.750), n = 4" in blame
+
+
+def test_estimators_against_modalities(section: dict[str, Any]) -> None:
+    perturbed_from_clean, urr = section["modalities"]
+    assert perturbed_from_clean.caption == "AUROC, perturbed from clean · large · choice" and urr.caption == "URR · large · choice"
+    assert [c[0] for c in urr.columns] == ["image", "text"]
+    values = [[c.value for c in cells] for _, cells in perturbed_from_clean.rows]
+    assert values == [["0.700", "0.500"], ["0.400", "0.550"]]
+    tones = [[(c.tone, c.heat > 0) for c in cells] for _, cells in perturbed_from_clean.rows]
+    assert tones == [[("up", True), ("up", False)], [("down", True), ("up", True)]], "half is chance"
+
+
+def test_labelled_questions_answer_the_first_question_before_perturbed_ones_do(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    row = {"model": "large", "dataset": "choice", "variant": "clean", "slice": "all", "n": 40, "n_unscored": 0, "low": None, "high": None}
+    fabric.scores += [row | {"metric": f"auroc_uncertain[{e}]", "value": v} for e, v in (("perplexity", 0.61), ("luq", 0.66))]
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS)))
+    assert found is not None
+    assert (
+        found["answers"][0][1]
+        == "Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: on choice: LUQ of large, 0.660."
+    )
+
+
+def test_negative_is_red_undefined_has_a_reason_and_ties_stand_below(section: dict[str, Any]) -> None:
+    (hcc,), (urr,) = section["hcc"], section["urr"]
+    assert [c[1] for c in hcc.columns] == ["radius=10.0", "radius=2.0", "p=0.1"] and hcc.groups == [("image", 2), ("text", 1)]
+    negative, positive, undefined = hcc.rows[0][1]
+    assert (negative.value, negative.tone, positive.tone) == ("−0.400", "down", "up") and negative.heat > positive.heat
+    assert (undefined.value, undefined.small, undefined.undefined) == ("undefined", "no answer became wrong", True)
+    assert urr.rows[0][1][0].small == "ties 0.200" and "0.800 – 1.000" in urr.rows[0][1][0].title and urr.rows[0][1][0].strong
+
+
+def test_table_5_has_a_row_per_kind_in_fractions(section: dict[str, Any]) -> None:
+    (table,) = section["kinds"]
+    rows = dict(table.rows)
+    assert rows["counting"][0].value == "0.250" and rows["all questions"][0].value == "0.100"
+    assert list(rows)[-1] == "all questions"
+    assert sum(cell.undefined for cells in rows.values() for cell in cells) == 1
+
+
+def test_the_confusion_is_by_what_is_known(section: dict[str, Any]) -> None:
+    (grid,) = section["blame"]
+    assert grid.groups == [("image", 3)] and [c[0] for c in grid.columns] == ["image", "text", "undecided"]
+    assert [(c.value, c.strong) for c in grid.rows[0][1]] == [("50%", True), ("25%", False), ("25%", False)]
+    assert section["blamed"].rows[0][2] == "0.500 (0.250 – 0.750)"
+
+
+def test_without_labels_shares_are_shown_and_called_unchecked(fabricate: Callable[..., Any]) -> None:
+    found = perturbed(read_results(study(fabricate(), truth=None)))
+    assert found is not None and found["blamed"] is None
+    assert found["blame"][0].groups == [("unknown: choice", 3)] and "cannot be checked" in found["answers"][3][1]
+
+
+def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
+    titles = [f.title for f in section["sweeps"]]
+    assert titles[:2] == ["Accuracy against strength: choice", "URR against strength: large on choice"] and len(titles) == 4
+    assert [len(f.panels) for f in section["sweeps"]] == [1, 1, 1, 1]
+    assert [f.folded for f in section["sweeps"]] == [False, False, True, True], "one figure per estimator would bury what follows"
+    assert [row[3] for row in section["stability"].rows] == ["undefined", "−0.20"]
+    (coverage,) = section["coverage"]
+    assert len(coverage.panels) == 3 and "of 12 perturbed cells" in coverage.caption
+    assert section["means"].header == ["model · data set · metric", "clean", "image"]
+
+
+def test_perturbations_without_such_metrics_say_what_is_missing(fabricate: Callable[..., Any]) -> None:
+    found = perturbed(read_results(fabricate().stage(variants=VARIANTS)))
+    assert found is not None and not found["urr"] and found["coverage"]
+    assert found["answers"] == [] and found["sweeps"] == []
+    page = report.render(read_results(fabricate().stage(variants=VARIANTS))).decode()
+    assert 'class="asked"' not in page and "Name the metrics auroc_perturbed, uncertainty_reflection_rate and hallucination" in page
+    assert "<h3>Strength</h3>" not in page and "coverage (mean), asked for" in page
+
+
+def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[..., Any]) -> None:
+    stage = study(fabricate())
+    for missing in ("hcc", "attributions", "modality_scores"):
+        Path(stage.inputs[missing]).unlink()
+        del stage.inputs[missing]
+    found = perturbed(read_results(stage))
+    assert found is not None
+    captured, reacts, warns, blame = (text for _, text in found["answers"])
+    assert captured == "Not answered: no data set says which questions are uncertain, and the spec does not name auroc_perturbed."
+    assert reacts.startswith("In 4 of 6 cells more samples rise")
+    assert warns == "Not answered: the spec does not name hallucination_change_correlation."
+    assert blame == "Not answered: it takes perturbations of at least two modalities and an estimator."
+
+
+def test_answers_are_held_to_no_warning_where_nothing_is_right_or_wrong(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=[v["variant"] for v in VARIANTS])))
+    assert found is not None and found["hcc"] == []
+    assert "not answered: under all of these perturbations right and wrong are undefined (the old answer" in found["answers"][2][1]
+
+
+TESTS = {"permutations": 999, "correction": "holm", "family": "metric"}
+
+
+def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    same = {"model": "large", "dataset": "choice", "slice": "all", "n": 120}
+    rows = [
+        same | {"variant": v, "metric": m, "value": value, "reference": 0.5, "p": p, "p_adjusted": p}
+        for v, m, value, p in (
+            ("blur@radius=10.0", "uncertainty_reflection_rate[perplexity]", 0.9, 0.002),
+            ("blur@radius=10.0", "uncertainty_reflection_rate[luq]", 0.1, 0.03),
+            ("blur@radius=10.0", "hallucination_change_correlation[luq]", 0.6, 0.5),
+            ("blur@radius=2.0", "uncertainty_reflection_rate[luq]", 0.6, None),
+            ("blur@radius=2.0", "hallucination_rate", 0.6, 0.0004),
+        )
+    ]
+    rows.append(rows[-1] | {"slice": "category=counting", "p_adjusted": 0.2})
+    fabric._table("effects", rows, EFFECTS)
+    fabric.scores += [{**fabric.scores[-1], "slice": "all", "metric": r["metric"], "variant": r["variant"], "value": 0.1} for r in rows[:4]]
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS, tests=TESTS)))
+    assert found is not None
+    sheet = found["tests"]
+    assert [g[0] for g in sheet.groups] == ["", "URR", "HCC", "hallucination rate"]
+    assert sheet.rows == [
+        ["blur@radius=10.0", "image", "1 ↑ 1 ↓ of 2", "0.0020**", "0 of 1", "0.5000", "–", "–"],
+        ["blur@radius=2.0", "image", "undefined", "–", "–", "–", "1 ↑ of 1", "0.0004***"],
+    ]
+    assert "from 999 random exchanges" in sheet.note and "of each metric on a data set by Holm." in sheet.note
+    assert "effects.parquet" in sheet.note and "to find anything" not in sheet.note
+    cells = dict(found["kinds"][0].rows)
+    assert (cells["all questions"][0].mark, cells["all questions"][0].strong, cells["counting"][0].mark) == ("***", True, "")
+    assert found["urr"][0].rows[0][1][0].mark == "*"
+    few = perturbed(read_results(fabric.stage(variants=VARIANTS, tests=TESTS | {"permutations": 19})))
+    assert few is not None and "With 2 tests together and 19 exchanges the smallest possible p is 0.10" in few["tests"].note
+    assert b"<sup>***</sup>" in report.render(read_results(fabric.stage(variants=VARIANTS, tests=TESTS)))
+
+
+def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate()
+    study(fabric)
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=["typos@p=0.1"])))
+    assert found is not None
+    assert len(found["urr"][0].columns) == 3 and [c[1] for c in found["hcc"][0].columns] == ["radius=10.0", "radius=2.0"]
+    assert found["unscored"].startswith("Left out: typos@p=0.1, under which right and wrong are undefined (the old answer need not")
+    assert "; 2 are undefined" not in found["answers"][2][1]
+    page = report.render(read_results(fabric.stage(variants=VARIANTS, unscored=["blur@radius=2.0"]))).decode()
+    assert page.count("Left out: blur@radius=2.0") == 2 and "Nothing is right or wrong under blur@radius=2.0" in page
+
+
+def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runners.reporting.sections.perturbed.MOST", 1)
+    fabric = fabricate()
+    found = perturbed(read_results(study(fabric)))
+    assert found is not None and len(found["modalities"]) == 1
+    where = fabric.inputs["modality_scores"]
+    assert found["rest"] == {
+        "modalities": f"The first 1 of 2 grids are shown here. All of them are in {where}.",
+        "urr": "",
+        "hcc": "",
+        "kinds": "",
+    }
+    assert f"The first 1 of 2 grids are shown here. All of them are in {where}.".encode() in report.render(
+        read_results(fabric.stage(variants=VARIANTS))
+    )
+    monkeypatch.setattr("runners.reporting.charts.figures.MOST_ROWS", 2)
+    page = report.render(read_results(fabric.stage(variants=VARIANTS))).decode()
+    assert "rows are shown; all are in" in page
+
+
+def test_shades_and_groups() -> None:
+    assert shade(0.0, 1.0) == (0, "up") and shade(-9.0, 1.0) == (52, "down")
+    assert grouped(["image", "text", "image"]) == [("image", 1), ("text", 1), ("image", 1)]
+
+
+def test_in_a_browser_nothing_overflows_and_nothing_runs(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    page = report.render(read_results(study(fabricate())))
+    assert b"<script>alert" not in page and "\u202e".encode() not in page
+    file = tmp_path / "page.html"
+    file.write_bytes(page)
+    with Chromium(tmp_path / "profile") as tab:
+        for width in (1280, 400):
+            tab.size(width)
+            tab.open(file.as_uri())
+            assert tab.run("document.documentElement.scrollWidth") <= width
+        behind = "getComputedStyle(document.querySelectorAll('#perturbations .heat td.{}')[0]).backgroundColor"
+        assert tab.run(behind.format("down")) != tab.run(behind.format("up"))
+        assert not tab.complaints

@@ -1,0 +1,135 @@
+"""Published tables beside ours: what counts as equal, what is said about the rest, and where a difference comes from."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.reporting.load import read_results
+from runners.reporting.sections import published
+from runners.runtime.precision import result
+from runners.runtime.stage import StageError
+
+SETTINGS = ("published", "published_standard_quantile", "ours")
+FIXTURE = Path(__file__).parents[4].parent / "shared" / "fixtures" / "vlm_uncertainty_bench" / "tables"
+
+
+def factors(label: str, quantile: str, split: str) -> dict[str, Any]:
+    return {"label": label, "scores": [], "quantile": quantile, "calibration": {"fraction": 0.5, "seed": 42, "split": split}}
+
+
+GIVEN = [
+    factors("published", "numpy_higher", "rows"),
+    factors("published_standard_quantile", "standard", "rows"),
+    factors("ours", "standard", "groups"),
+]
+
+
+def written(fabric: Any, folder: Path, tables: dict[str, str], **instead: float) -> Path:
+    """Tables in the authors' layout that hold the fabric's own values, but for `instead` (table=offset)."""
+    folder.mkdir()
+    cells = {(r["model"], r["dataset"], r["metric"]): r["value"] for r in fabric.scores if (r["slice"], r["variant"]) == ("all", "clean")}
+    for table, metric in tables.items():
+        with (folder / f"{table}.csv").open("w", newline="") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(["", "model_name", "choice", "elsewhere", "avg"])
+            for i, model in enumerate(("LARGE", "small", "unknown")):
+                value = cells.get((model.lower(), "choice", metric), 0.5) + instead.get(table, 0.0)
+                writer.writerow([i, model, repr(result(value)), "0.1", "0.2"])
+    return folder
+
+
+TABLES = {"acc": "accuracy[published]", "set_sizes": "set_size[published/mean]", "ece": "ece[published]"}
+
+
+def test_equal_cells_are_counted_and_the_largest_difference_named(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    fabric = fabricate(settings=SETTINGS)
+    folder = written(fabric, tmp_path / "tables", TABLES, set_sizes=0.01, acc=5e-7)
+    found = published.compare(read_results(fabric.stage(published=str(folder))))
+    assert not found.agrees
+    assert found.verdict.startswith("4 of 6 published cells agree to 1e−6; the largest absolute difference is 0.0100 (")
+    assert "set size mean)" in found.verdict
+    assert [p.kind for p in found.recomputed[0].rows[0][1]] == ["same", "differs", "same"]
+    assert "The published tables hold 3 models and 2 datasets; 2 and 1 of them are in this run." in found.notes
+
+
+def test_steps_change_one_factor_each_and_end_in_the_total(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    fabric = fabricate(settings=SETTINGS)
+    folder = written(fabric, tmp_path / "tables", TABLES)
+    found = published.compare(read_results(fabric.stage(published=str(folder), settings=GIVEN)))
+    assert found.agrees and found.verdict.endswith("the largest absolute difference is 0.")
+    assert [text for text, _ in found.sources[0].rows] == [
+        "quantile: numpy higher → standard",
+        "calibration split: rows → groups",
+        "in all: published to ours",
+    ]
+    coverage = found.sources[0].columns.index("coverage LAC") if "coverage LAC" in found.sources[0].columns else None
+    steps = [float(cells[coverage or 0].upper.replace("−", "-")) for _, cells in found.sources[0].rows]
+    assert steps[0] + steps[1] == pytest.approx(steps[2], abs=2e-4)
+
+
+def test_steps_are_the_smallest_there_are_and_name_every_factor(fabricate: Callable[..., Any]) -> None:
+    def ties(rule: str) -> list[dict[str, Any]]:
+        return [{"label": "aps", "plugin": "aps", "args": {"ties": rule}}]
+
+    given = [g | {"scores": ties("together" if g["label"] == "ours" else "sorted")} for g in GIVEN]
+    steps = published._steps(read_results(fabricate(settings=SETTINGS).stage(settings=given)))
+    assert [text for text, _, _ in steps] == [
+        "quantile: numpy higher → standard",
+        "calibration split: rows → groups; aps ties: sorted → together",
+    ]
+
+
+def test_arguments_tell_metrics_of_one_name_apart(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    fabric = fabricate(settings=SETTINGS)
+    for row in list(fabric.scores):
+        if row["metric"].startswith("ece["):
+            setting = row["metric"].removeprefix("ece")
+            fabric.scores.append({**row, "metric": f"ece@rows=all{setting}", "value": 0.5})
+            row["metric"] = f"ece@rows=test{setting}"
+    folder = written(fabric, tmp_path / "tables", {"ece": "ece@rows=all[published]"})
+    results = read_results(fabric.stage(published=str(folder), settings=GIVEN))
+    assert published.compare(results).agrees
+    steps = [text for text, _, _ in published._steps(results)]
+    assert steps[-1] == "calibration error on: all → test rows"
+
+
+@pytest.mark.parametrize(
+    ("params", "settings", "why"),
+    [
+        ({"published": "tables"}, ("ours",), "no conformal setting of this spec is called 'published'"),
+        ({"published": "tables"}, SETTINGS, "holds none of"),
+    ],
+)
+def test_says_why_there_is_nothing_to_compare(
+    fabricate: Callable[..., Any], params: dict[str, Any], settings: tuple[str, ...], why: str
+) -> None:
+    Path("tables").mkdir()
+    found = published.compare(read_results(fabricate(settings=settings).stage(**params)))
+    assert found is not None and why in found.missing
+
+
+def test_a_spec_that_names_no_tables_has_no_such_section(fabricate: Callable[..., Any]) -> None:
+    assert published.compare(read_results(fabricate(settings=SETTINGS).stage())) is None
+
+
+def test_a_cell_that_is_no_number_names_its_place(tmp_path: Path) -> None:
+    (tmp_path / "acc.csv").write_text(",model_name,mmbench\n0,m,high\n")
+    with pytest.raises(StageError, match=r"acc\.csv:2: mmbench: expected a number, got 'high'"):
+        published.read_tables(tmp_path)
+    (tmp_path / "acc.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(StageError, match="expected a column 'model_name', found a, b"):
+        published.read_tables(tmp_path)
+
+
+def test_reads_the_released_tables_whole() -> None:
+    if not FIXTURE.is_dir():
+        pytest.skip(f"{FIXTURE} is not here")
+    tables = published.read_tables(FIXTURE)
+    assert set(tables) == set(published.TABLES)
+    assert {len(t) for t in tables.values()} == {26 * 5}
+    assert tables["acc"][published.key("MoE-LLaVA-Phi2-2.7B-4e"), "mmbench"] == 0.7373229785290086

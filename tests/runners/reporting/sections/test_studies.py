@@ -1,0 +1,54 @@
+"""The studies: drawn where the data allow, else with the reason; ranks and their correlation checked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from runners.reporting.load import read_results
+from runners.reporting.sections import studies
+
+SHARES = ("ours", "share@fraction=0.1", "share@fraction=0.3", "share@fraction=0.5")
+MODELS = ("a", "b", "c", "d")
+
+
+def test_calibration_share_has_a_panel_per_metric_and_score(fabricate: Callable[..., Any]) -> None:
+    figures = studies.calibration_share(read_results(fabricate(settings=SHARES).stage()))
+    assert len(figures) == 1  # the open-ended dataset has no sets
+    assert [p.title for p in figures[0].panels] == ["coverage (LAC)", "coverage (APS)", "set size (LAC)", "set size (APS)"]
+
+
+def test_ranks_and_their_correlation(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(models=MODELS, datasets=("choice",))
+    new = {"a": (0.9, 1.0), "b": (0.8, 3.0), "c": (0.7, 2.0), "d": (0.6, 4.0)}
+    for row in fabric.scores:
+        if (row["slice"], row["variant"]) == ("all", "clean") and row["metric"] in ("accuracy[ours]", "set_size[ours/mean]"):
+            row["value"] = new[row["model"]][row["metric"].startswith("set_size")]
+    results = read_results(fabric.stage())
+    if results.labels["set_size[ours/mean]"].higher_is_better is None:
+        pytest.skip("the set_size metric is not in this checkout")
+    (figure,) = studies.ranks(results)
+    assert "Spearman 0.80, Kendall τ-b 0.67" in figure.caption
+    assert figure.table is not None
+    assert [r[0] for r in figure.table[1]] == ["a", "b", "c", "d"]
+    assert [r[4] for r in figure.table[1]] == ["1", "3", "2", "4"]
+
+
+def test_scale_and_chat_need_facts_about_the_models(fabricate: Callable[..., Any]) -> None:
+    about = {
+        "a": {"family": "F", "billions": 7, "chat": True},
+        "b": {"family": "F", "billions": 13.0, "chat": True, "base": "c"},
+        "c": {"family": "G", "billions": 13, "chat": False},
+        "gone": {"family": "G", "billions": 70},
+    }
+    results = read_results(fabricate(models=MODELS).stage(about=about))
+    assert [len(f.panels) for f in studies.scale(results)] == [2, 1]
+    assert [len(f.panels) for f in studies.chat_tuning(results)] == [2, 1]
+
+
+def test_every_study_says_why_it_is_not_drawn(fabricate: Callable[..., Any]) -> None:
+    figures = studies.studies(read_results(fabricate().stage()))
+    assert len(figures) == 4
+    assert all(f.missing and not f.panels for f in figures)

@@ -1,0 +1,98 @@
+"""Tables: the declared schema and no other, the same bytes for the same rows, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from registry.sample import IMAGES, SCORES
+from runners.runtime.records import RecordError, ShardWriter, iterate, read_provenance, read_table, write_table
+
+ROW = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "value": 0.5, "n": 10, "n_unscored": 0}
+
+
+def test_there_and_back_with_missing_keys_as_null(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.parquet", [ROW], SCORES, {"stage": "s"})
+    assert read_table(tmp_path / "t.parquet", SCORES).to_pylist() == [{**ROW, "low": None, "high": None, "why": None}]
+    assert read_provenance(tmp_path / "t.parquet") == {"stage": "s"}
+
+
+def test_a_table_of_an_earlier_version_lacks_a_column_that_was_added_later(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([ROW], schema=SCORES)
+    pq.write_table(table.drop_columns(["why"]), tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet", SCORES).to_pylist() == table.to_pylist()
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_table(tmp_path / name, [ROW] * 1000, SCORES, {"x": 1, "y": 2})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_columns_that_are_missing_or_unknown_are_named(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist([ROW], schema=SCORES)
+    with pytest.raises(RecordError, match="missing value"):
+        write_table(tmp_path / "t", table.drop_columns(["value"]), SCORES)
+    with pytest.raises(RecordError, match="columns that the schema does not know: colour"):
+        write_table(tmp_path / "t", table.append_column("colour", pa.array(["red"])), SCORES)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_of_the_wrong_type_leaves_the_old_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    write_table(path, [ROW], SCORES)
+    before = path.read_bytes()
+    wrong = pa.table({**{n: [ROW.get(n)] for n in SCORES.names}, "n": ["many"]})
+    with pytest.raises(RecordError, match="does not fit its schema"):
+        write_table(path, wrong, SCORES)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_is_not_there_or_no_table(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="expected a Parquet table, found nothing"):
+        read_table(tmp_path / "none.parquet", SCORES)
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 cut off")
+    with pytest.raises(RecordError, match="not a readable Parquet table"):
+        read_table(tmp_path / "cut.parquet", SCORES)
+
+
+def test_shards_stay_small_and_read_as_one(tmp_path: Path) -> None:
+    schema = pa.schema([("i", pa.int64()), ("data", pa.binary())])
+    with ShardWriter(tmp_path / "s", schema, shard_bytes=100_000, row_group=10) as writer:
+        writer.extend({"i": i, "data": bytes(5000)} for i in range(100))
+    files = sorted((tmp_path / "s").iterdir())
+    assert len(files) > 3
+    assert [f.name for f in files][:2] == ["00000.parquet", "00001.parquet"]
+    assert max(pq.read_metadata(f).num_rows for f in files) <= 30
+    assert [r["i"] for r in iterate(tmp_path / "s", schema)] == list(range(100))
+    assert read_table(tmp_path / "s", schema).num_rows == 100
+
+
+def test_an_empty_table_is_a_table(tmp_path: Path) -> None:
+    with ShardWriter(tmp_path / "s", SCORES):
+        pass
+    assert read_table(tmp_path / "s", SCORES).num_rows == 0
+
+
+def test_shards_of_pictures_have_their_size_whatever_the_pictures_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 MiB in the writer's own units, here scaled down: a shard ends with the row group that fills it."""
+    monkeypatch.setattr(ShardWriter, "GROUP_BYTES", 160_000)
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1_000, 40_000, 300)
+    most = 0
+    for folder in ("a", "b"):
+        rng = np.random.default_rng(1)
+        with ShardWriter(tmp_path / folder, IMAGES, shard_bytes=640_000) as writer:
+            for i, size in enumerate(sizes):
+                writer.write({"image_id": str(i), "image": {"bytes": rng.bytes(int(size)), "path": ""}})
+                most = max(most, writer._pending_bytes)
+    shards = sorted((tmp_path / "a").iterdir())
+    assert len(shards) > 5 and most < 160_000
+    assert all(640_000 <= s.stat().st_size < 640_000 + 200_000 + 20_000 for s in shards[:-1])
+    assert [s.read_bytes() for s in shards] == [s.read_bytes() for s in sorted((tmp_path / "b").iterdir())]
+    assert read_table(tmp_path / "a", IMAGES)["image_id"].to_pylist() == [str(i) for i in range(300)]

@@ -1,0 +1,46 @@
+"""Execution settings: the environment over the file over the defaults; mistakes are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runners.runtime.settings import Settings, SettingsError, read_settings
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DEVICE", "BATCH_SIZE", "WORKERS", "PROGRESS"):
+        monkeypatch.delenv(f"QUALM_{name}", raising=False)
+
+
+def test_defaults_file_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "qualm.toml"
+    assert read_settings(file) == Settings()
+    file.write_text('batch_size = 8\ndevice = "cpu"\n')
+    monkeypatch.setenv("QUALM_BATCH_SIZE", "16")
+    monkeypatch.setenv("QUALM_PROGRESS", "false")
+    found = read_settings(file)
+    assert (found.batch_size, found.device, found.progress) == (16, "cpu", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("batchsize = 8", "unknown setting 'batchsize'"),
+        ('batch_size = "8"', "batch_size: expected int, got '8'"),
+        ("batch_size = -1", "batch_size and workers must be at least 0"),
+        ("not toml", "not TOML"),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "qualm.toml").write_text(text)
+    with pytest.raises(SettingsError, match=message):
+        read_settings(tmp_path / "qualm.toml")
+
+
+def test_a_variable_of_the_wrong_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUALM_WORKERS", "many")
+    with pytest.raises(SettingsError, match="QUALM_WORKERS: expected int, got 'many'"):
+        read_settings(tmp_path / "qualm.toml")

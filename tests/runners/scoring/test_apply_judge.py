@@ -1,0 +1,51 @@
+from collections import Counter
+
+import pyarrow as pa
+
+from registry.sample import GENERATIONS, SAMPLES
+from runners.data.aligned import Samples
+from runners.runtime.settings import Settings
+from runners.scoring.apply_judge import Answered, judge
+from runners.stages.judge import _answers
+
+PEOPLE = ("unanswerable",) * 7 + ("soup",) * 3
+
+
+def judged(plugin, answers, **args):
+    made = judge({"label": plugin, "plugin": plugin, "args": args}, answers, Settings(progress=False), Counter())
+    return [None if j.rating is None else round(j.rating, 6) for j in made]
+
+
+def test_what_people_said_of_a_question_that_cannot_be_answered():
+    answers = [Answered("What is in the can?", (), said, PEOPLE) for said in ("unanswerable", "soup", "I can't tell", "beans")]
+    assert judged("vqa", answers) == [1, 0.9, 0, 0]
+    assert judged("vqa", answers, refusal="unanswerable") == [1, 0.9, 1, 0]
+    assert judged("rules", answers) == [1, 0, 1, 0]  # says nothing of PEOPLE: any way of declining is right
+
+
+def test_two_answers_are_what_people_said():
+    assert judged("vqa", [Answered("What is it?", (), "soup", ("soup", "soup"))]) == [round(1 / 3, 6)]
+
+
+def test_one_way_to_decline_is_nobody_s_answer():
+    answers = [Answered("What color is the cat?", (), said, ("There is no cat.",)) for said in ("I don't know.", "black")]
+    assert judged("vqa", answers) == [1, 0]
+
+
+def test_answers_that_are_equal_to_a_judge_are_judged_once():
+    answers = [Answered("?", (), "no idea", (way,)) for way in ("I don't know.", "There is no cat.")]
+    counters = Counter()
+    judge({"label": "rules", "plugin": "rules", "args": {}}, answers, Settings(progress=False), counters)
+    assert counters["same as another"] == 1
+
+
+def test_the_stage_hands_both_over():
+    rows = [
+        {"sample_id": "a", "question": "?", "references": PEOPLE, "answerable": False, "group": ""},
+        {"sample_id": "b", "question": "?", "references": ["red"], "answerable": True, "group": ""},
+    ]
+    said = [{"sample_id": name, "variant": "clean", "draw": 0, "text": "soup"} for name in "ab"]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    made, answers = _answers(samples, pa.Table.from_pylist(said, schema=GENERATIONS), "here")
+    assert answers == [Answered("?", (), "soup", people=PEOPLE), Answered("?", ("red",), "soup")]
+    assert [row["gt_is_idk"] for row in made] == [True, False]

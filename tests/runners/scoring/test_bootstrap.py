@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from runners.contracts.grouped_weights import Weights
+from runners.scoring.bootstrap import Bootstrap, Recorder, Replay
+
+GROUP = np.array([0, 0, 1, 2, 2, 2])
+
+
+def test_product_equals_the_dense_one():
+    rng = np.random.default_rng(0)
+    weights = Weights(rng.integers(0, 4, (7, 3)).astype(float), GROUP)
+    column, columns = rng.random(6), rng.random((6, 4))
+    np.testing.assert_allclose(weights @ column, np.asarray(weights) @ column)
+    np.testing.assert_allclose(weights @ columns, np.asarray(weights) @ columns)
+    chosen = np.array([0, 3, 5])
+    np.testing.assert_allclose(weights.rows(chosen) @ column[chosen], np.asarray(weights)[:, chosen] @ column[chosen])
+    assert weights.shape == (7, 6)
+
+
+def test_recorder_is_the_sample_itself_and_replay_gives_the_recorded_sums():
+    rng = np.random.default_rng(0)
+    column, columns = rng.random(6), rng.random((6, 3))
+    recorder = Recorder(6)
+    np.testing.assert_allclose(recorder @ column, [column.sum()])
+    np.testing.assert_allclose(recorder @ columns, [columns.sum(axis=0)])
+    assert recorder.only_sums
+    weights = Weights(rng.integers(0, 4, (7, 3)).astype(float), GROUP)
+    replay = Replay(weights, [weights.counts @ weights.group_sums(c).T for c in recorder.columns])
+    np.testing.assert_allclose(replay @ column, weights @ column)
+    np.testing.assert_allclose(replay @ columns, weights @ columns)
+    with pytest.raises(ValueError, match="same columns for every resample"):
+        Replay(weights, [np.zeros((7, 2))]) @ columns
+    assert np.asarray(recorder).tolist() == [[1.0] * 6]
+    assert not recorder.only_sums
+
+
+def test_whole_groups_are_drawn_as_often_as_there_are_groups():
+    (block,) = Bootstrap(np.array([7, 7, 3, 9, 9, 9]), 500, 1, "x").blocks()
+    assert (block.counts.sum(axis=1) == 3).all()
+    dense = np.asarray(block)
+    assert (dense[:, 0] == dense[:, 1]).all()
+    assert (dense[:, 3] == dense[:, 5]).all()
+    assert dense.mean() == pytest.approx(1, abs=0.1)
+
+
+def test_draws_follow_from_the_names_alone(monkeypatch):
+    group = np.arange(40)
+    first = np.concatenate([np.asarray(b) for b in Bootstrap(group, 30, 1, "a", "b").blocks()])
+    same = Bootstrap(group, 30, 1, "a", "b")
+    same.keep = False
+    monkeypatch.setattr("runners.scoring.bootstrap.BLOCK", 100)
+    assert (first == np.concatenate([np.asarray(b) for b in same.blocks()])).all()
+    assert (first == np.concatenate([np.asarray(b) for b in same.blocks()])).all()
+    for other in (Bootstrap(group, 30, 2, "a", "b"), Bootstrap(group, 30, 1, "ab", "")):
+        assert (first != np.concatenate([np.asarray(b) for b in other.blocks()])).any()

@@ -1,0 +1,25 @@
+"""What of a cell is known of an answer to another question than the one whose answer is on record."""
+
+import numpy as np
+import pyarrow as pa
+
+from registry.sample import SAMPLES
+from runners.data.aligned import Samples
+from runners.scoring.cells import NO_REFERENCE, Cell, Setting
+
+OF_THE_REFERENCE = ["correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "rated_by_", "rated_by_vqa", "marked_by_pope/said"]
+OF_THE_ANSWER = ["confidence", "pred_is_idk", "predicted", "n_options", "fold", "clean_correct"]
+
+
+def test_what_depends_on_the_reference_is_unknown_and_nothing_else():
+    samples = Samples("d", pa.Table.from_pylist([{"sample_id": "a", "question": "?"}, {"sample_id": "b", "question": "?"}], schema=SAMPLES))
+    ones = np.ones(2)
+    setting = Setting(ones, {"lac": {"covered": ones, "set_size": ones}})
+    before = Cell("m", samples, "inv", dict.fromkeys([*OF_THE_REFERENCE, *OF_THE_ANSWER], ones), {"s": setting}, {"u": ones}, {"u": ones})
+    after = before.without_reference()
+    assert after.why_unscored == NO_REFERENCE and not before.why_unscored
+    assert {name for name, values in after.columns.items() if np.isnan(values).all()} == set(OF_THE_REFERENCE)
+    assert all((after.columns[name] == 1).all() for name in OF_THE_ANSWER)
+    assert np.isnan(after.settings["s"].scores["lac"]["covered"]).all() and (after.settings["s"].scores["lac"]["set_size"] == 1).all()
+    assert after.uncertainties is before.uncertainties and after.clean_uncertainties is before.clean_uncertainties
+    assert all((values == 1).all() for values in before.columns.values())

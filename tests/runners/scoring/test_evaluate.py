@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from registry.plugins import rule
+from runners.runtime.stage import StageError
+from runners.scoring.evaluate import Measured, intervals, read_metrics
+
+
+def measured(value, resampled):
+    return Measured(value, np.array(resampled, dtype=float), 5, 0)
+
+
+def test_percentiles():
+    draws = np.random.default_rng(0).normal(size=1000)
+    ((low, high), again) = intervals([measured(0.0, draws), measured(0.0, draws + 1)], 0.9, 10)
+    assert (low, high) == (pytest.approx(np.quantile(draws, 0.05)), pytest.approx(np.quantile(draws, 0.95)))
+    assert again == pytest.approx((low + 1, high + 1))
+
+
+def test_undefined_resamples_are_left_out_and_counted():
+    one = measured(0.5, [0, 1, np.nan, 0, 1])
+    assert one.undefined == 1
+    assert intervals([one], 0.9, 10)[0] == pytest.approx(tuple(np.quantile([0, 1, 0, 1], [0.05, 0.95])))
+
+
+@pytest.mark.parametrize(
+    ("value", "resampled", "groups"),
+    [(np.nan, [1, 2], 5), (1.0, [1, np.nan, np.nan], 5), (1.0, [1, 1], 1), (1.0, [], 5)],
+)
+def test_no_interval(value, resampled, groups):
+    assert np.isnan(intervals([measured(value, resampled)], 0.9, groups)[0]).all()
+
+
+def test_nothing_to_measure():
+    assert intervals([], 0.9, 3) == []
+
+
+def test_a_metric_that_reads_no_such_column(tmp_path, monkeypatch):
+    (tmp_path / "bad.py").write_text("def bad(nonsense, weights):\n    return nonsense\n")
+    monkeypatch.setattr(rule, "_files", lambda kind: {"bad": (tmp_path / "bad.py", "bad")})
+    with pytest.raises(StageError, match=r"bad reads nonsense, weights; expected columns of answerable, clean_correct.*then weights"):
+        read_metrics([{"label": "bad", "plugin": "bad", "args": {}}])

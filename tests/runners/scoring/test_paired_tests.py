@@ -1,0 +1,189 @@
+"""Differences between two models, against scipy, plain loops and multiple-testing corrections of statsmodels' examples."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from registry.sample import COMPARISONS, SAMPLES
+from runners.data.aligned import Samples
+from runners.runtime.records import read_table
+from runners.scoring import paired_tests
+from runners.scoring.bootstrap import Bootstrap
+from runners.scoring.cells import Cell
+from runners.scoring.evaluate import evaluate, intervals, read_metrics
+from runners.scoring.paired_tests import adjusted, compare, pairs_of
+from runners.stages import score
+from runners.stages.score import Slice, make_slices
+
+
+def ref(plugin, label=None, **args):
+    return {"label": label or plugin, "plugin": plugin, "args": args}
+
+
+def cell(model, correct, confidence=None, per_group=1, uncertainty=None):
+    n = len(correct)
+    rows = [{"sample_id": f"s{i}", "group": f"g{i // per_group}", "question": "?", "answerable": True} for i in range(n)]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    columns = {"correct": np.array(correct, dtype=float), "confidence": np.full(n, 0.5) if confidence is None else np.array(confidence)}
+    columns |= {"answerable": samples.answerable, "fold": samples.fold}
+    return Cell(model, samples, "clean", columns, {}, {} if uncertainty is None else {"u": np.array(uncertainty)})
+
+
+def whole(samples, times=200):
+    return make_slices(samples, [], times, 7)[0]
+
+
+def run(metric, a, b, permutations=10_000, times=200):
+    (found,) = compare(read_metrics([metric]), a, b, whole(a.samples, times), 0.95, permutations, 7)
+    return found
+
+
+def test_exact_permutation_test_of_a_mean():
+    a, b = [1, 0, 0, 1, 0, 0, 0, 1], [1, 0, 1, 1, 0, 1, 0, 1]
+    found = run(ref("accuracy"), cell("a", a), cell("b", b))
+    assert (found.value_a, found.value_b, found.difference) == (0.375, 0.625, 0.25)
+    assert found.p == 0.5, "the worked example of the method notes"
+    assert found.n == 8
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.25])
+def test_random_exchanges_against_scipy(shift):
+    rng = np.random.default_rng(3)
+    a, b = rng.random(60), np.clip(rng.random(60) + shift, 0, 1)
+    expected = stats.permutation_test(
+        (b, a), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", vectorized=True, rng=0
+    )
+    assert run(ref("accuracy"), cell("a", a), cell("b", b)).p == pytest.approx(expected.pvalue, abs=0.02)
+
+
+def test_whole_groups_are_exchanged():
+    """Thirty answers on three pictures are three exchanges: eight in all, so that p is never below 2/8."""
+    found = run(ref("accuracy"), cell("a", [0.0] * 30, per_group=10), cell("b", [1.0] * 30, per_group=10))
+    assert found.p == pytest.approx(0.25)
+
+
+def exchanged(metric, a, b, swap):
+    """The difference after exchanging rows, written out."""
+    values = []
+    for mine, yours in ((a, b), (b, a)):
+        mixed = {n: np.where(swap, yours.columns[n], mine.columns[n]) for n in mine.columns}
+        other = {k: np.where(swap, yours.uncertainties[k], v) for k, v in mine.uncertainties.items()}
+        side = Cell("x", a.samples, "clean", mixed, {}, other)
+        values.append(evaluate(read_metrics([metric]), side, whole(a.samples, 0))[0][1].value)
+    return values[1] - values[0]
+
+
+@pytest.mark.parametrize(
+    "metric", [ref("ece"), ref("risk_coverage"), ref("auroc"), ref("confidence_weighted_accuracy"), ref("coverage_at_risk", risk=0.3)]
+)
+def test_metrics_that_are_no_means_against_every_exchange_written_out(metric):
+    rng = np.random.default_rng(5)
+    n, per = 14, 2
+    make = lambda name: cell(name, rng.integers(0, 2, n), rng.random(n).round(1), per, rng.random(n))  # noqa: E731
+    a, b = make("a"), make("b")
+    found = run(metric, a, b)
+    groups = n // per
+    all_of_them = [np.repeat([k >> g & 1 for g in range(groups)], per).astype(bool) for k in range(2**groups)]
+    differences = np.array([exchanged(metric, a, b, swap) for swap in all_of_them])
+    assert found.difference == pytest.approx(differences[0], abs=1e-12)
+    defined = differences[~np.isnan(differences)]
+    assert found.p == pytest.approx((np.abs(defined) >= abs(found.difference) - 1e-12).mean())
+
+
+def test_the_interval_is_that_of_the_slices_own_resamples():
+    rng = np.random.default_rng(6)
+    a, b = cell("a", rng.integers(0, 2, 90), rng.random(90), 3), cell("b", rng.integers(0, 2, 90), rng.random(90), 3)
+    part = whole(a.samples)
+    for metric in (ref("accuracy"), ref("ece"), ref("risk_coverage")):
+        found = run(metric, a, b)
+        one, other = (evaluate(read_metrics([metric]), side, part)[0][1] for side in (a, b))
+        difference = other.resampled - one.resampled
+        assert (found.low, found.high) == pytest.approx(tuple(np.quantile(difference, [0.025, 0.975])), abs=1e-9)
+        assert (found.value_a, found.value_b) == pytest.approx((one.value, other.value))
+
+
+def test_only_rows_that_both_are_scored_on():
+    correct = np.array([1.0, 1, 0, 0, np.nan, 1])
+    other = np.array([np.nan, 0, 1, 1, 1, 1])
+    found = run(ref("accuracy"), cell("a", correct), cell("b", other))
+    assert (found.n, found.value_a, found.value_b) == (4, 0.5, 0.75)
+
+
+def test_p_values_are_uniform_where_there_is_no_difference():
+    rng = np.random.default_rng(8)
+    found = []
+    for _ in range(300):
+        luck = np.repeat(rng.random(20), 3)
+        sides = [cell("x", (rng.random(60) < luck) * 1.0, rng.random(60), 3) for _ in range(2)]
+        found.append(run(ref("ece", bins=5), *sides, permutations=199, times=0).p)
+    assert stats.kstest(found, "uniform").pvalue > 0.001
+    assert 0.02 < np.mean(np.array(found) <= 0.05) < 0.09
+
+
+def test_undefined_stays_undefined():
+    found = run(ref("accuracy"), cell("a", [np.nan] * 4), cell("b", [1.0] * 4))
+    assert found.n == 0 and np.isnan([found.value_a, found.p, found.low]).all()
+    one_group = run(ref("accuracy"), cell("a", [0.0, 1], per_group=2), cell("b", [1.0, 1], per_group=2))
+    assert one_group.difference == 0.5 and np.isnan([one_group.p, one_group.low]).all()
+    assert np.isnan(run(ref("accuracy"), cell("a", [0.0] * 40), cell("b", [1.0] * 40), permutations=0).p)
+    assert run(ref("accuracy"), cell("a", [1.0, 0] * 20), cell("b", [1.0, 0] * 20)).p == 1
+
+
+def test_corrections():
+    """Hand-made for Holm; scipy for Benjamini-Hochberg."""
+    p = [0.01, 0.04, 0.03, 0.005]
+    assert adjusted(p, "holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjusted(p, "benjamini_hochberg") == pytest.approx(stats.false_discovery_control(p))
+    assert adjusted(p, "none") == p
+    assert adjusted([np.nan, 0.02], "holm") == pytest.approx([np.nan, 0.02], nan_ok=True)
+    assert adjusted([], "holm") == []
+    with pytest.raises(ValueError, match="correction: expected holm"):
+        adjusted(p, "bonferoni")
+
+
+def test_which_pairs():
+    asked = {"baseline": "a", "pairs": [["b", "c"], ["a", "b"], ["b", "gone"]]}
+    assert pairs_of(asked, ["a", "b", "c"]) == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert pairs_of({"baseline": None, "pairs": []}, ["a", "b"]) == []
+    assert pairs_of({"baseline": "gone", "pairs": []}, ["a", "b"]) == []
+
+
+def test_doubled_weights_leave_the_slice_alone():
+    rng = np.random.default_rng(9)
+    a, b = cell("a", rng.integers(0, 2, 30), per_group=3), cell("b", rng.integers(0, 2, 30), per_group=3)
+    rows = np.arange(9, 24)
+    part = Slice("some", rows, Bootstrap(a.samples.groups[rows], 100, 1, "some"))
+    (found,) = compare(read_metrics([ref("accuracy")]), a, b, part, 0.9, 500, 1)
+    assert found.value_a == a.columns["correct"][rows].mean() and found.n == 15
+    alone = evaluate(read_metrics([ref("accuracy")]), a, part)[0][1]
+    assert intervals([alone], 0.9, part.bootstrap.groups)[0] != (found.low, found.high)
+    assert paired_tests.Sides(part, 500, 1).groups == 10
+
+
+def test_the_score_stage_writes_them(tmp_path, monkeypatch):
+    from runners.runtime.settings import Settings
+    from runners.runtime.stage import Stage
+
+    monkeypatch.chdir(tmp_path)
+    a, b = cell("m", [0.0, 1] * 30), cell("n", [1.0, 1] * 30)
+    compared = {"baseline": "m", "pairs": [["n", "m"]], "permutations": 500, "correction": "holm", "family": "metric"}
+    params = {"compare": compared, "interval": {"bootstrap": 50, "level": 0.9}}
+    stage = Stage("s/score", "s", "score", "score", params, {}, {"comparisons": "comparisons.parquet"}, 7, Settings())
+    slices = [whole(a.samples), Slice("none", np.empty(0, dtype=np.int64), Bootstrap(np.empty(0, dtype=np.int64), 50, 7))]
+    rows = score._compare(stage, read_metrics([ref("accuracy"), ref("ece")]), {"m": a, "n": b}, slices)
+    score._publish(stage, "comparisons", rows, COMPARISONS)
+    table = read_table(Path("comparisons.parquet"), COMPARISONS).to_pylist()
+    assert [(r["a"], r["b"], r["slice"], r["metric"]) for r in table][:3] == [
+        ("m", "n", "all", "accuracy"),
+        ("m", "n", "all", "ece"),
+        ("n", "m", "all", "accuracy"),
+    ]
+    assert table[0]["difference"] == 0.5 and table[2]["difference"] == -0.5
+    assert table[0]["p"] == pytest.approx(1 / 501) and table[0]["p_adjusted"] == pytest.approx(2 / 501)
+    together = score._corrected(rows[:4], "holm", "table")
+    assert together[0]["p_adjusted"] == pytest.approx(4 / 501)
+    assert [r["higher_is_better"] for r in table][:2] == [True, False]
+    assert all(r["p"] is None and r["n"] == 0 for r in table if r["slice"] == "none")

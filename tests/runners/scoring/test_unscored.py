@@ -1,0 +1,91 @@
+"""Values that are undefined or over few of many answers say why, in the score table, the terminal's lines and the report's."""
+
+import pytest
+
+from registry.sample import Sample
+from runners.scoring import unscored
+from runners.scoring.score_warnings import notes, warnings
+from tests.scored import ref, scored
+
+METRICS = [ref("accuracy"), ref("idk_rate"), ref("ece")]
+OPTIONS = ("tea", "juice", "milk", "coffee")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def of_choice(n, **more):
+    return [Sample(f"s{i}", "What is in the cup?", choices=OPTIONS, answer_index=3, **more) for i in range(n)]
+
+
+def of_words(n, **more):
+    return [Sample(f"s{i}", "What is in the cup?", **({"references": ("coffee", "D")} | more)) for i in range(n)]
+
+
+def texts(*replies):
+    return {f"s{i}": reply for i, reply in enumerate(replies)}
+
+
+@pytest.mark.parametrize("judge", ["rules", "option_match"])
+def test_words_for_options_are_judged_and_refusals_counted(judge):
+    found = scored(of_choice(4), texts("D. coffee", "The answer is (B)", "I am not sure", "(D)"), [ref(judge)], METRICS)
+    accuracy, refusals = found["all", "accuracy"], found["all", "idk_rate"]
+    assert (accuracy["value"], accuracy["n"], accuracy["n_unscored"], accuracy["why"]) == (0.5, 4, 0, None)
+    assert (refusals["value"], refusals["n"], refusals["n_unscored"]) == (0.25, 4, 0)
+
+
+def test_many_unreadable_replies_are_a_warning_and_few_are_not():
+    many = scored(of_choice(10), texts(*["D"] * 9, "A or B"), [ref("option_match")], METRICS[:1])
+    assert many["all", "accuracy"]["why"] == unscored.UNREAD_OPTION and many["all", "accuracy"]["value"] == 1
+    assert warnings(many.values()) == [f"d, m: 1 of 10 answers are not scored (accuracy): {unscored.UNREAD_OPTION}"]
+    few = scored(of_choice(11), texts(*["D"] * 10, "A or B"), [ref("option_match")], METRICS[:1])
+    assert few["all", "accuracy"]["n_unscored"] == 1 and few["all", "accuracy"]["why"] is None and not warnings(few.values())
+
+
+def test_open_questions_and_a_judge_of_options_only():
+    """What a recording without `options: choices` came to: all unscored, and nothing said so."""
+    found = scored(of_words(16), texts(*["D"] * 16), [ref("option_match")], METRICS)
+    row = found["all", "accuracy"]
+    assert (row["value"], row["n"], row["n_unscored"], row["why"]) == (None, 0, 16, unscored.OPEN_QUESTIONS)
+    assert warnings(found.values())[0].startswith("d, m: all 16 answers are not scored (accuracy): open questions,")
+    assert "options: choices" in warnings(found.values())[0]
+    assert found["all", "idk_rate"]["why"] == "no answer was judged" and found["all", "idk_rate"]["value"] is None
+
+
+def test_options_in_words_and_no_judge_of_options():
+    found = scored(of_choice(3), texts("D", "D", "D"), [ref("exact_match")], METRICS[:2])
+    assert found["all", "accuracy"]["why"] == unscored.NO_JUDGE_OF_OPTIONS
+    assert notes(found.values()) == [f"d: idk_rate is undefined (m): {found['all', 'idk_rate']['why']}"]
+
+
+@pytest.mark.parametrize(
+    ("samples", "replies", "why"),
+    [
+        (of_words(4), texts("coffee"), f"{unscored.NO_ANSWER}"),
+        (of_words(4, references=()), texts(*["coffee"] * 4), unscored.NO_REFERENCE),
+        ([Sample(f"s{i}", "?", choices=OPTIONS) for i in range(4)], texts(*["D"] * 4), unscored.NO_RIGHT_OPTION),
+    ],
+)
+def test_each_reason_has_its_words(samples, replies, why):
+    assert scored(samples, replies, [ref("rules")], METRICS[:1])["all", "accuracy"]["why"] == why
+
+
+def test_other_columns_than_ratings_name_what_is_lacking():
+    found = scored(of_words(3), texts(*["coffee"] * 3), [ref("rules")], [ref("ece"), ref("option_rate", option="A"), ref("auroc")])
+    assert found["all", "ece"]["why"] == unscored.WITHOUT["confidence"]
+    assert found["all", "option_rate"]["why"] == unscored.WITHOUT["n_options"]
+    assert found["all", "auroc"]["why"] == unscored.WITHOUT["uncertainty"]
+
+
+def test_the_most_common_reason_goes_first():
+    mixed = [*of_words(3, references=()), *[Sample(f"t{i}", "?", references=("x",)) for i in range(2)]]
+    found = scored(mixed, texts("a", "b", "c"), [ref("rules")], METRICS[:1])
+    assert found["all", "accuracy"]["why"] == f"{unscored.NO_REFERENCE} (3 of these)"
+
+
+def test_declining_is_right_where_no_option_can_be():
+    samples = [Sample(f"s{i}", "?", choices=OPTIONS, answerable=False) for i in range(2)]
+    found = scored(samples, texts("I cannot tell", "D"), [ref("rules")], [ref("accuracy"), ref("f1_idk")])
+    assert found["all", "accuracy"]["value"] == 0.5 and found["all", "f1_idk"]["value"] == pytest.approx(2 / 3)

@@ -1,0 +1,89 @@
+"""The client's own decisions: what a request can cost, when to come back, when to give up."""
+
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from runners.servers.client import Failed, Line, ServerError, _seconds
+from runners.servers.config import Price, Server
+from runners.servers.protocol import Nonsense, bounds, used
+from tests.small_server import completion, serving
+
+
+def body(text="hi", **more):
+    return {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": 4, **more}
+
+
+def line(url, **more):
+    return Line("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
+
+
+def text_of(answer):
+    return answer["choices"][0]["message"]["content"]
+
+
+def test_what_a_request_can_cost():
+    assert bounds(body("four", n=3)) == (16 + 4, 12)
+    seen = [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "é"}]
+    assert bounds({"messages": [{"role": "user", "content": seen}], "max_completion_tokens": 7}) == (16 + 2048 + 2, 7)
+    assert used({}) == (None, None)
+    assert used({"usage": {"prompt_tokens": 3, "completion_tokens": 0}}) == (3, 0)
+    with pytest.raises(Nonsense, match="expected counts of tokens"):
+        used({"usage": {"prompt_tokens": "3"}})
+
+
+def test_when_to_come_back():
+    assert (_seconds("7"), _seconds(None), _seconds("soon")) == (7.0, None, None)
+    assert [_seconds(text) for text in ("nan", "inf", "-inf", "", "9" * 400 + "x", "Mon, 01 Jan 0001 00:00:00 -2359")] == [None] * 5 + [0.0]
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+    assert 27 < _seconds(later) <= 30
+    assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+
+
+def test_failures_here_and_there_do_not_stop_a_run():
+    """Three in a row do."""
+    with serving(lambda body, nth: (500, "{}", {}) if body["messages"][0]["content"].endswith("7") else "fine") as server:
+        asked = line(server.url, concurrency=1)
+        made = []
+        with pytest.raises(ServerError, match=r"item 8 of 60: failed 1 times.*6 items failed and 0 were not sent"):
+            for some in asked.pooled(range(60), lambda i: [asked.ask(body(f"{i}"), text_of)], "item"):
+                made += some
+        assert sorted(place for place, _ in made) == [i for i in range(60) if i % 10 != 7]
+    with serving(lambda body, nth: (500, "{}", {})) as server:
+        asked = line(server.url, concurrency=1)
+        with pytest.raises(ServerError, match="3 items failed and 57 were not sent"):
+            list(asked.pooled(range(60), lambda i: [asked.ask(body(f"{i}"), text_of)], "item"))
+
+
+def test_what_an_item_gave_before_it_failed_is_handed_over():
+    with serving(lambda body, nth: "fine") as server:
+        asked = line(server.url)
+
+        def work(i):
+            yield asked.ask(body(f"{i}"), text_of)
+            if i == 1:
+                raise ZeroDivisionError
+
+        made = []
+        with pytest.raises(ZeroDivisionError):
+            for some in asked.pooled([0, 1], work):
+                made += some
+        assert sorted(made) == [(0, "fine"), (1, "fine")]
+
+
+def test_a_time_out_may_have_to_be_paid():
+    with serving(lambda body, nth: 2.0) as server:
+        asked = line(server.url, timeout=0.3, price=Price(1e6, 0.0))
+        with pytest.raises(Failed, match="timed out"):
+            asked.ask(body("four"), text_of)
+        assert asked.budget.spent == pytest.approx(20.0)  # twenty tokens at most, a dollar each
+
+
+def test_no_more_requests_in_a_minute_than_agreed():
+    with serving(lambda body, nth: (200, completion("fine"), {})) as server:
+        asked = line(server.url, requests_per_minute=1200, concurrency=4)
+        start = time.monotonic()
+        assert len([m for some in asked.pooled(range(9), lambda i: [asked.ask(body(f"{i}"), text_of)]) for m in some]) == 9
+        assert time.monotonic() - start >= 8 * 60 / 1200

@@ -1,0 +1,70 @@
+"""How a server is reached: model over server over default; no key goes to a host that the settings do not name it for."""
+
+import pytest
+
+from runners.runtime.settings import Settings, SettingsError, read_settings
+from runners.servers.config import Price, Server
+
+API = "https://api.openai.com/v1"
+TOML = f"""
+workers = 3
+[servers.default]
+concurrency = 16
+timeout = 30
+[servers."{API}"]
+requests_per_minute = 500
+price = {{input = 2.5, output = 10}}
+max_spend = 20
+[servers."{API}".models."gpt-4o-mini"]
+price = {{input = 0.15, output = 0.6}}
+[servers."http://lab/v1"]
+address = "http://127.0.0.1:8000/v1"
+key = "LAB_KEY"
+"""
+
+
+def read(tmp_path, text):
+    (tmp_path / "qualm.toml").write_text(text)
+    return read_settings(tmp_path / "qualm.toml")
+
+
+def test_model_over_server_over_default(tmp_path):
+    settings = read(tmp_path, TOML)
+    assert settings.workers == 3
+    large, small = settings.server(API, "gpt-4o"), settings.server(API + "/", "gpt-4o-mini")
+    assert (large.concurrency, large.timeout, large.requests_per_minute, large.max_spend) == (16, 30.0, 500.0, 20.0)
+    assert (large.price, small.price, small.max_spend) == (Price(2.5, 10.0), Price(0.15, 0.6), 20.0)
+    assert settings.server("http://lab/v1", "q") == Server(address="http://127.0.0.1:8000/v1", key="LAB_KEY", concurrency=16, timeout=30.0)
+
+
+def test_a_key_goes_where_it_belongs():
+    assert Settings().server(API, "m").key == "OPENAI_API_KEY"
+    assert Settings().server("http://127.0.0.1:8000/v1", "m") == Server()
+    assert Settings().server("https://api.openai.com.example.org/v1", "m").key == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[servers.lab]", "servers.lab: expected `default` or the base_url of a spec"),
+        ("servers = 3", "servers: expected tables such as"),
+        ("[servers.default]\nconcurency = 2", "servers.default.concurency: unknown setting; there are: address, key, concurrency"),
+        ("[servers.default]\nconcurrency = 0", "servers.default.concurrency: expected a number at least 1, got 0"),
+        ("[servers.default]\nconcurrency = 1.5", "servers.default.concurrency: expected int, got 1.5"),
+        ("[servers.default]\ntimeout = 0", "servers.default.timeout: expected a number above 0"),
+        ("[servers.default]\nmax_spend = -1", "servers.default.max_spend: expected a number at least 0"),
+        ("[servers.default]\nprice = 3", r"servers.default.price: expected \{input = DOLLARS, output = DOLLARS\}"),
+        ("[servers.default]\nprice = {input = 1}", "servers.default.price: expected"),
+        ("[servers.default.models]\nm = 1", "servers.default.models: expected a table per model"),
+        ("[servers.default.models.m]\nprize = 1", "servers.default.models.m.prize: unknown setting"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, message):
+    with pytest.raises(SettingsError, match=message):
+        read(tmp_path, text)
+
+
+def test_a_cap_needs_a_price(tmp_path):
+    settings = read(tmp_path, "[servers.default]\nmax_spend = 5.0")
+    with pytest.raises(SettingsError, match=r"max_spend needs `price = .*per million tokens of m"):
+        settings.server("http://lab/v1", "m")

@@ -1,0 +1,67 @@
+"""Pauses, places in a minute, dollars: decisions about time and money, held to arithmetic."""
+
+import threading
+
+import pytest
+
+from runners.servers.config import Price
+from runners.servers.rate_limits import Budget, Pace, Patience
+from tests.waiting import PATIENCE
+
+
+def test_pauses_grow_and_are_bounded():
+    patience = Patience(9, 1.0)
+    for attempt, longest in ((1, 1), (2, 2), (5, 16), (12, 60)):
+        for _ in range(50):
+            assert longest / 2 <= patience.before(attempt, None) <= longest
+    assert 30 <= patience.before(1, 30.0) <= 30
+    assert patience.before(1, 1e6) == 600
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_requests_are_spread_over_the_minute():
+    clock = Clock()
+    pace = Pace(120, 0, clock)
+    assert [pace.reserve(1000) for _ in range(4)] == pytest.approx([0, 0.5, 1.0, 1.5])
+    clock.now += 10
+    assert [pace.reserve(1) for _ in range(2)] == pytest.approx([0, 0.5])
+
+
+def test_tokens_are_what_holds_up_where_they_are_fewer():
+    pace = Pace(600, 6000, Clock())
+    assert [pace.reserve(200) for _ in range(3)] == pytest.approx([0, 2.0, 4.0])
+    pace.correct(-300)  # they were 100 each
+    assert pace.reserve(10) == pytest.approx(3.0)
+    assert pace.reserve(1) == pytest.approx(3.1)  # ten requests a second
+
+
+def test_what_the_server_asks_for_holds_for_everybody():
+    pace = Pace(0, 0, Clock())
+    assert [pace.reserve(10**9) for _ in range(2)] == [0, 0]
+    pace.rest(7)
+    assert pace.reserve(1) == pytest.approx(7)
+    pace.rest(1e6)
+    assert pace.reserve(1) == pytest.approx(600)
+
+
+def test_a_cap_is_never_passed_whatever_is_on_its_way():
+    budget = Budget(Price(1.0, 2.0), 1.0)
+    assert budget.price.of(1_000_000, 250_000) == pytest.approx(1.5)
+    assert budget.hold(0.6)
+    later = []
+    waiter = threading.Thread(target=lambda: later.append(budget.hold(0.6)))
+    waiter.start()  # must wait: the first may still cost all it may
+    waiter.join(0.05)
+    assert waiter.is_alive() and not later
+    budget.settle(0.6, 0.1)
+    waiter.join(PATIENCE)
+    assert later == [True]
+    budget.settle(0.6, 0.5)
+    assert not budget.hold(0.5)
+    assert budget.spent == pytest.approx(0.6)

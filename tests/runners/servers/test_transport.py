@@ -1,0 +1,172 @@
+"""Servers on loopback that send too much, for too long, or from elsewhere."""
+
+import contextlib
+import gzip
+import json
+import resource
+import socket
+import threading
+import time
+import zlib
+
+import pytest
+
+from runners.servers.client import Failed, Line, Rejected, ServerError, Stopped
+from runners.servers.config import Price, Server, server
+from runners.servers.protocol import Impossible
+from runners.servers.transport import environment_proxy, read_body
+from tests.small_server import completion, serving
+
+KEY = "sk-very-secret-0123456789"
+
+
+def body(text="hi", **more):
+    return {"model": "m", "messages": [{"role": "user", "content": text}], "max_tokens": 4, **more}
+
+
+def line(url, **more):
+    return Line("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
+
+
+def text_of(answer):
+    return answer["choices"][0]["message"]["content"]
+
+
+def bomb(size=2**28):
+    """256 MiB of spaces in one."""
+    packer = zlib.compressobj(1, wbits=31)
+    block = b" " * 2**20
+    return b"".join([*(packer.compress(block) for _ in range(size // 2**20)), packer.flush()])
+
+
+def test_what_is_packed_small_is_not_unpacked():
+    packed = bomb()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    message = r"none of 1 replies can be used.*expected a reply of at most 1,0\d\d,\d\d\d bytes, got more"
+    with serving(lambda *_: (200, packed, {"content-encoding": "gzip"})) as small, pytest.raises(Rejected, match=message):
+        line(small.url).ask(body(), text_of)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
+
+
+@pytest.mark.parametrize("status", [200, 401, 500])
+def test_bytes_without_end_are_left(status):
+    def endless():
+        while True:
+            yield b" " * 65536
+
+    with serving(lambda *_: (status, endless(), {})) as small, pytest.raises(Rejected, match="expected a reply of at most"):
+        line(small.url).ask(body(), text_of)
+
+
+def test_compressed_replies_are_read_and_other_coding_is_not():
+    packed = gzip.compress(completion("fine").encode())
+    with serving(lambda *_: (200, packed, {"content-encoding": "gzip"})) as small:
+        assert line(small.url).ask(body(), text_of) == "fine"
+        assert small.headers[0]["accept-encoding"] == "gzip"
+    for coding, data in {"gzip, gzip": gzip.compress(packed), "br": packed, "gzip": b"none", "x-gzip": packed[:-9]}.items():
+        with pytest.raises(Impossible, match="expected a reply "):
+            read_body([data], coding, 10**6)
+
+
+@pytest.mark.parametrize("piece", [b" ", b"x"])
+def test_a_drip_ends_with_the_deadline(piece):
+    def drip():
+        for _ in range(2000):
+            time.sleep(0.01)
+            yield piece
+
+    with serving(lambda *_: (200, drip(), {})) as small, pytest.raises(Failed, match="timed out"):
+        line(small.url, deadline=0.3).ask(body(), text_of)
+
+
+def test_a_drip_of_headers_ends_with_the_deadline():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip():
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                for number in range(2000):
+                    try:
+                        connection.sendall(f"x{number}: y\r\n".encode())
+                    except OSError:
+                        return
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        with pytest.raises(Failed, match="timed out"):
+            line(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", deadline=0.3).ask(body(), text_of)
+        thread.join(20)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_nothing_follows_to_another_place(status):
+    with serving(lambda *_: "stolen") as other, serving(lambda *_: (status, "", {"location": f"{other.url}/chat/completions"})) as small:
+        with pytest.raises(Stopped, match=rf"status {status}: .*nothing is sent to where it leads"):
+            line(small.url).ask(body(), text_of)
+        assert not other.bodies
+
+
+def test_a_server_gets_the_headers_that_are_for_it(monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-secret")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with serving(lambda *_: (200, completion("fine"), {"set-cookie": "a=b"})) as small:
+        asked = line(small.url)
+        for _ in range(2):
+            assert asked.ask(body(), text_of) == "fine"
+        names = {"host", "content-type", "content-length", "authorization", "accept", "accept-encoding", "user-agent"}
+        assert [set(h) - {"connection"} for h in small.headers] == [names, names]
+        assert small.keys == ["Bearer none"] * 2 and small.headers[0]["user-agent"] == "qualm"
+    elsewhere = {"https://api.openai.com/v1": {"address": "http://gpu7:8000/v1"}}
+    assert server(elsewhere, "https://api.openai.com/v1", "m").key == ""
+    assert server({}, "https://api.openai.com/v1", "m").key == "OPENAI_API_KEY"
+
+
+def test_proxies_of_the_environment_are_for_what_they_cannot_read(monkeypatch):
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "gpu8")
+    assert environment_proxy("https://api.openai.com/v1") == "http://127.0.0.1:9"
+    assert environment_proxy("https://gpu8/v1") is None
+    with serving(lambda *_: "direct") as small:
+        assert line(small.url).ask(body(), text_of) == "direct"
+
+
+FORMS = [KEY, json.dumps({"error": f"{KEY[:3]}\\u00{ord(KEY[3]):02x}{KEY[4:]}"}), "x" * 195 + KEY, '{"choices": "' + "x" * 170 + KEY]
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+@pytest.mark.parametrize("form", FORMS)
+def test_no_message_holds_the_key_or_steers_a_terminal(monkeypatch, status, form):
+    monkeypatch.setenv("QUALM_TEST_KEY", KEY)
+    text = f"{form} \x1b]0;evil\x07 \u202e \x9b31m"
+    with serving(lambda *_: (status, text, {})) as small, pytest.raises((Failed, Rejected, Stopped)) as caught:
+        line(small.url, key="QUALM_TEST_KEY").ask(body(), text_of)
+    message = str(caught.value)
+    assert message.isprintable() and KEY[3:12] not in message and "very" not in message
+
+
+def test_an_answer_with_the_key_in_it_is_no_answer(monkeypatch):
+    monkeypatch.setenv("QUALM_TEST_KEY", KEY)
+    with serving(lambda *_: f"You are {KEY}.") as small, pytest.raises(Rejected, match="repeats the key it was asked with") as caught:
+        line(small.url, key="QUALM_TEST_KEY").ask(body(), text_of)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("usage", [(-1000, -1000), (0, 0), (10, -5), (10**400, 1)])
+def test_what_a_server_says_it_used_does_not_defeat_the_limit(usage):
+    dear = {"price": Price(10.0, 1000.0), "max_spend": 0.05, "concurrency": 1}
+    with serving(lambda *_: (200, completion("fine", usage=usage), {})) as small:
+        asked = line(small.url, **dear)
+
+        def work(i):
+            with contextlib.suppress(Rejected):
+                yield asked.ask(body(f"{i:2}", max_tokens=10), text_of)
+
+        with pytest.raises(ServerError, match=r"max_spend of|no reply to 3 requests in a row can be used"):
+            list(asked.pooled(range(100), work))
+        assert len(small.bodies) <= 5  # .0102 dollars at most each
+        assert 0 < asked.budget.spent <= 0.05

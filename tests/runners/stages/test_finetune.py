@@ -1,0 +1,110 @@
+"""The shared trainer, on the smallest recipe there is: a linear layer. A kill in the middle must change nothing."""
+
+import csv
+
+import lightning as L
+import pytest
+import torch
+
+import runners.stages.finetune as finetune
+from runners.contracts.finetunes import FinetuneError, Recipe
+from runners.runtime.settings import Settings
+from runners.runtime.stage import Stage, StageError
+
+
+class Line(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer = torch.nn.Linear(4, 1)
+
+    def training_step(self, batch, index):
+        loss = (self.layer(batch) - batch.sum(1, keepdim=True)).square().mean()
+        self.log("loss", loss.detach())
+        return loss
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), 0.05)
+
+
+def batch(step):
+    return torch.randn(8, 4, generator=torch.Generator().manual_seed(step))
+
+
+class Killed(Exception):
+    pass
+
+
+def recipe(killed_at=None, asked=None):
+    line = Line()
+
+    def batches(step):
+        if asked is not None:
+            asked.append(step)
+        if step == killed_at:
+            raise Killed
+        return batch(step)
+
+    def save(folder, state):
+        torch.save(state, folder / "model.pt")
+
+    return Recipe(line, batches, 25, save, lambda: {"heldout/x": 0.5})
+
+
+@pytest.fixture
+def stage(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(finetune, "LEG", 10)
+    params = {"name": "line", "plugin": "scratch_vlm", "args": {}, "max_new_tokens": 8}
+    outputs = {"model": "results/s/models/line", "log": "results/s/training/line.csv"}
+    return Stage(
+        "s/line", "s", "line", "finetune", params, {"datasets": {}}, outputs, 7, Settings(device="cpu", progress=False, checkpoint_every=10)
+    )
+
+
+def train(stage, monkeypatch, **arguments):
+    made = recipe(**arguments)
+    monkeypatch.setattr(finetune, "load", lambda kind, name: lambda context, **_: made)
+    finetune.run(stage)
+    return {k: v.clone() for k, v in made.module.state_dict().items()}
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights(stage, monkeypatch, tmp_path):
+    whole = train(stage, monkeypatch)
+    log = (tmp_path / "results/s/training/line.csv").read_text()
+    with pytest.raises(Killed):
+        train(stage, monkeypatch, killed_at=17)
+    asked = []
+    resumed = train(stage, monkeypatch, asked=asked)
+    assert asked == list(range(10, 25))
+    assert all(torch.equal(whole[k], resumed[k]) for k in whole)
+    assert (tmp_path / "results/s/training/line.csv").read_text() == log
+
+
+def test_log_and_model_are_published(stage, monkeypatch, tmp_path):
+    train(stage, monkeypatch)
+    rows = list(csv.DictReader((tmp_path / "results/s/training/line.csv").open()))
+    assert [int(r["step"]) for r in rows] == [10, 20, 25]
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
+    assert rows[-1]["heldout/x"] == "0.5"
+    assert (tmp_path / "results/s/models/line/model.pt").is_file()
+    assert stage.counters == {"steps": 25, "parameters": 5, "trained": 5}
+    assert not any(p.is_dir() for p in stage.scratch.iterdir())
+
+
+def test_a_checkpoint_of_other_parameters_is_not_used(stage, monkeypatch):
+    with pytest.raises(Killed):
+        train(stage, monkeypatch, killed_at=17)
+    stage.params = {**stage.params, "args": {"rate": 1.0}}
+    asked = []
+    train(stage, monkeypatch, asked=asked)
+    assert asked[0] == 0
+
+
+def test_a_recipe_s_error_is_the_stage_s(stage, monkeypatch):
+    def fails(context, **_):
+        raise FinetuneError("no scenes here")
+
+    monkeypatch.setattr(finetune, "load", lambda kind, name: fails)
+    with pytest.raises(StageError, match="no scenes here"):
+        finetune.run(stage)

@@ -1,0 +1,151 @@
+"""The study over made-up cells: every table against the numbers it was made from."""
+
+import csv
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.stats import kendalltau
+from sklearn.metrics import roc_auc_score
+
+from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SAMPLES, SCORES
+from runners.data.aligned import Samples
+from runners.scoring.cells import Cell
+from runners.scoring.evaluate import evaluate, intervals, read_metrics
+from runners.stages.score import make_slices
+from runners.studies.perturbation import FIELDS, Study
+
+N = 120
+VARIANTS = [
+    {"variant": "blur@radius=2", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}},
+    {"variant": "blur@radius=4", "plugin": "blur", "modality": "image", "args": {"radius": 4.0}},
+    {"variant": "typos@p=0.1", "plugin": "typos", "modality": "text", "args": {"p": 0.1}},
+]
+NAMES = ["accuracy", "auroc", "uncertainty_reflection_rate", "uncertainty_tie_rate", "mean_uncertainty"]
+NAMES += ["hallucination_change_correlation", "hallucination_rate"]
+PARAMS = {"variants": VARIANTS, "interval": {"bootstrap": 100, "level": 0.9}, "labelled": {"image": "image", "text": "text"}}
+ESTIMATORS = ("steady", "rises", "falls", "noisy")
+
+
+def samples(name):
+    rows = [{"sample_id": f"{name}{i}", "question": "?", "references": ["a"], "group": f"g{i // 2}", "answerable": True} for i in range(N)]
+    return Samples(name, pa.Table.from_pylist([r | {"meta": [], "choices": []} for r in rows], schema=SAMPLES))
+
+
+def cells(rng, model, of):
+    clean = {e: rng.random(N) for e in ESTIMATORS}
+    right = (rng.random(N) < 0.8) * 1.0
+    yield Cell(model, of, "clean", {"correct": right, "confidence": 1 - clean["noisy"]}, {}, clean)
+    for variant in VARIANTS:
+        wrong = rng.random(N) < 0.3
+        push = 2.0 * (variant["modality"] == of.name) + rng.normal(0, 0.5, N)
+        changed = {"steady": clean["steady"], "rises": clean["rises"] + 0.3 + wrong, "falls": clean["falls"] - wrong * 0.5 - 0.1}
+        columns = {"correct": right * ~wrong, "confidence": 1 - clean["noisy"], "clean_correct": right}
+        yield Cell(model, of, variant["variant"], columns, {}, changed | {"noisy": clean["noisy"] + push}, clean)
+
+
+@pytest.fixture(scope="module")
+def study():
+    rng = np.random.default_rng(0)
+    flag = {"only_clean_correct": False}
+    metrics = read_metrics([{"label": n, "plugin": n, "args": flag if n.startswith("halluc") else {}} for n in NAMES])
+    made = Study(PARAMS, metrics, 7)
+    made.seen = {}
+    for of in (samples("image"), samples("text")):
+        part = make_slices(of, [], 100, 7)[0]
+        for model in ("m1", "m2"):
+            for cell in cells(rng, model, of):
+                found = evaluate(metrics, cell, part)
+                made.add(cell, part.bootstrap.groups, found, intervals([m for _, m in found], 0.9, part.bootstrap.groups))
+                made.p["m1", "text", "typos@p=0.1", "uncertainty_reflection_rate[rises]"] = 0.01
+                made.seen[model, of.name, cell.variant] = cell
+    return made
+
+
+def test_the_grid_has_a_row_per_perturbation_and_estimator_with_ties_beside(study):
+    rows = {(r["model"], r["dataset"], r["variant"], r["estimator"]): r for r in study.urr()}
+    assert len(rows) == 2 * 2 * 3 * 4
+    row = rows["m1", "image", "blur@radius=2", "noisy"]
+    cell = study.seen["m1", "image", "blur@radius=2"]
+    assert row["value"] == np.mean(cell.uncertainties["noisy"] > cell.clean_uncertainties["noisy"])
+    assert (row["tie_rate"], row["modality"], row["n"]) == (0.0, "image", N)
+    steady = rows["m1", "image", "blur@radius=2", "steady"]
+    assert (steady["value"], steady["tie_rate"], steady["p_adjusted"]) == (0.0, 1.0, None)
+    assert rows["m1", "text", "typos@p=0.1", "rises"]["p_adjusted"] == 0.01
+    assert rows["m1", "text", "typos@p=0.1", "falls"]["value"] == 0.0
+
+
+def test_correlation_is_negative_where_it_is_and_undefined_with_the_reason(study):
+    rows = {(r["dataset"], r["variant"], r["estimator"]): r for r in study.hcc() if r["model"] == "m2"}
+    cell = study.seen["m2", "image", "typos@p=0.1"]
+    lost = (cell.columns["clean_correct"] == 1) & (cell.columns["correct"] == 0)
+    for name in ("rises", "falls"):
+        row = rows["image", "typos@p=0.1", name]
+        assert row["value"] == pytest.approx(np.corrcoef(cell.uncertainties[name] - cell.clean_uncertainties[name], lost)[0, 1])
+        assert row["hallucination_rate"] == pytest.approx(lost.mean())
+    assert rows["image", "typos@p=0.1", "falls"]["value"] < 0 < rows["image", "typos@p=0.1", "rises"]["value"]
+    steady = rows["image", "typos@p=0.1", "steady"]
+    assert (steady["value"], steady["why"]) == (None, "all changes of uncertainty are equal")
+
+
+def test_sweeps_are_of_perturbations_with_several_strengths(study):
+    rows = study.sweeps()
+    assert {(r["perturbation"], r["parameter"], r["strength"]) for r in rows} == {("blur", "radius", 2.0), ("blur", "radius", 4.0)}
+    assert {r["metric"] for r in rows} == {"accuracy", "uncertainty_reflection_rate", "mean_uncertainty"}
+    one = next(r for r in rows if r["metric"] == "accuracy" and (r["model"], r["dataset"]) == ("m1", "text"))
+    cell = study.seen["m1", "text", one["variant"]]
+    assert one["value"] == pytest.approx(cell.columns["correct"].mean()) and one["clean"] == pytest.approx(
+        cell.columns["clean_correct"].mean()
+    )
+    assert one["low"] < one["value"] < one["high"]
+
+
+def test_means_over_the_perturbations_of_a_modality(study):
+    rows = {(r["model"], r["dataset"], r["variant"], r["metric"]): r for r in study.modality_scores()}
+    two = [study.seen["m1", "image", f"blur@radius={r}"].columns["correct"].mean() for r in (2, 4)]
+    row = rows["m1", "image", "image", "accuracy"]
+    assert row["value"] == pytest.approx(np.mean(two)) and row["n"] == 2 * N and row["low"] < row["value"] < row["high"]
+    assert {k[2] for k in rows} == {"clean", "image", "text"}
+
+
+def test_estimators_keep_their_order_from_model_to_model(study):
+    rows = [r for r in study.rank_stability() if (r["metric_a"], r["metric_b"]) == ("uncertainty_reflection_rate",) * 2]
+    assert len(rows) == 6 and all(r["n_estimators"] == 4 and r["tau_b"] > 0 for r in rows)
+
+
+def test_estimators_are_ranked_by_auroc_on_clean_inputs_alone(study):
+    rows = [r for r in study.rank_stability() if (r["metric_a"], r["metric_b"]) == ("auroc", "auroc")]
+    assert len(rows) == 6
+    for row in rows:
+        both = [study.seen[row[f"model_{side}"], row[f"dataset_{side}"], "clean"] for side in "ab"]
+        assert row["tau_b"] == pytest.approx(kendalltau(*([_auroc(cell, e) for e in ESTIMATORS] for cell in both)).statistic)
+
+
+def _auroc(cell, estimator):
+    return roc_auc_score(cell.columns["correct"] == 0, cell.uncertainties[estimator])
+
+
+def test_labelled_subsets_are_pooled_and_their_modality_is_found(study):
+    samples, summary = study.blame()
+    told = {(r["model"], r["estimator"]): r for r in summary}
+    assert told["m1", "noisy"]["n"] == 2 * N and told["m1", "noisy"]["floor"] == 0.5
+    assert told["m1", "noisy"]["low"] > 0.8
+    assert told["m1", "steady"]["n"] == 0 and told["m1", "steady"]["accuracy"] is None
+    assert {r["truth"] for r in samples if r["dataset"] == "text"} == {"text"}
+
+
+def test_tables_fit_their_schemas_and_files_their_columns(study, tmp_path):
+    for name, (rows, schema) in study.tables().items():
+        wanted = {"modality_scores": SCORES, "rank_stability": RANK_STABILITY, "attributions": ATTRIBUTIONS, "blames": BLAMES}[name]
+        assert schema is wanted and pa.Table.from_pylist(rows, schema=schema).num_rows == len(rows) > 0
+        assert all(set(row) == set(schema.names) for row in rows)
+    for name, columns in FIELDS.items():
+        study.write(name, tmp_path / name)
+        with (tmp_path / name).open() as handle:
+            assert list(next(csv.DictReader(handle))) == columns
+
+
+def test_one_modality_has_nobody_else_to_blame(study):
+    alone = Study(PARAMS | {"variants": VARIANTS[:2]}, study.metrics, 7)
+    alone.changes, alone.samples = study.changes, study.samples
+    assert alone.blame() == ([], [])

@@ -1,0 +1,22 @@
+"""A bounded run of `tests.bench.fuzz_replies`: hostile replies leave an answer that can be, or one of the client's own exceptions."""
+
+import pytest
+
+import runners.servers.transport
+from tests.bench import fuzz_replies
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+    monkeypatch.setenv(fuzz_replies.VARIABLE, fuzz_replies.KEY)
+    monkeypatch.setattr(runners.servers.transport, "Bounded", runners.servers.transport.Bounded)  # put back what the run takes away
+
+
+def test_handed_over():
+    outcomes = fuzz_replies.handed_over(400, seed=1)
+    assert outcomes["answer"] > 40 and outcomes["Unusable"] > 100 and sum(outcomes.values()) == 400
+
+
+def test_over_http():
+    outcomes = fuzz_replies.over_http(40, seed=1)
+    assert sum(outcomes.values()) == 40 and outcomes["answer"]

@@ -1,0 +1,48 @@
+"""What all pages share: pictures are drawn anew, and errors say what to do."""
+
+import io
+
+import PIL.Image
+import pytest
+
+from runners.reporting.shown import decoded
+from runners.tools.pages import PageError, data_uri, picture, serve, trouble
+from tests.tiny_pairs import png
+
+
+def test_pictures_are_drawn_anew_or_left_out() -> None:
+    assert picture(png("red")).startswith("data:image/png;base64,")
+    for data in (None, b"GIF89a not really", b"<svg onload=alert(1)>"):
+        assert picture(data) == ""
+
+
+def test_large_pictures_are_made_smaller() -> None:
+    large = PIL.Image.new("RGB", (2400, 600), "red")
+    assert data_uri(large).startswith("data:image/jpeg;base64,") and large.size == (2400, 600)
+    data = io.BytesIO()
+    PIL.Image.new("1", (9000, 8000)).save(data, "PNG")
+    assert picture(data.getvalue()) == "" and decoded(data.getvalue()) == (None, "image too large to show (9000 × 8000)")
+
+
+def test_what_stands_in_the_place_of_a_page_is_text() -> None:
+    assert trouble("<b>\u202e gone") == '<p class="told" role="status">&lt;b&gt;⟨U+202E⟩ gone</p>'
+
+
+def test_a_port_that_is_taken_is_said(tmp_path) -> None:
+    gradio = pytest.importorskip("gradio", reason="pages need the extra `pages`")
+    for kind in ("css", "js"):
+        (tmp_path / f"page.{kind}").write_text("")
+
+    def build(library):
+        with library.Blocks(analytics_enabled=False) as blocks:
+            library.HTML("hello")
+        return blocks
+
+    first = serve(build, tmp_path)
+    try:
+        assert first.url.startswith("http://127.0.0.1:")
+        with pytest.raises(PageError, match="give another with --port"):
+            serve(build, tmp_path, first.port)
+    finally:
+        first.close()
+    assert gradio.__version__

@@ -1,0 +1,69 @@
+"""Batches from made-up ids: what is in a row, what sees what, and that a shared picture is there once."""
+
+import torch
+
+from runners.training.batching import IGNORE, pack, pad
+from runners.training.encoding import Coded
+
+IMAGE, FILL = 9, 0
+
+
+def coded(prompt, answer, picture=None, beside=None):
+    return Coded(tuple(prompt), tuple(answer), beside or {}, picture or {})
+
+
+ONE, TWO = {"pixel_values": torch.ones(1, 3, 2, 2)}, {"pixel_values": torch.full((1, 3, 2, 2), 2.0)}
+EXAMPLES = [
+    coded([1, IMAGE, IMAGE, 4, 5], [6, 2], ONE),
+    coded([1, IMAGE, IMAGE, 4, 7, 5], [8, 2], ONE),
+    coded([1, IMAGE, IMAGE, 4, 5], [3, 2], TWO),
+]
+
+
+def test_padding_is_on_the_left_and_labels_are_the_next_answer_token():
+    batch = pad(EXAMPLES, FILL)
+    assert batch["input_ids"].tolist()[0] == [FILL, 1, IMAGE, IMAGE, 4, 5, 6, 2]
+    assert batch["labels"].tolist()[0] == [IGNORE] * 5 + [6, 2, IGNORE]
+    assert batch["attention_mask"].tolist()[0] == [0] + [1] * 7 and batch["position_ids"].tolist()[0] == [0, *range(7)]
+    assert batch["pixel_values"].shape == (3, 3, 2, 2)
+
+
+def seen(batch, row, place):
+    return (batch["attention_mask"][row, 0, place] == 0).nonzero().flatten().tolist()
+
+
+def test_examples_on_one_picture_share_its_tokens():
+    batch = pack(EXAMPLES, FILL, IMAGE)
+    (row,) = [r for r, ids in enumerate(batch["input_ids"].tolist()) if ids.count(5) == 2]
+    assert batch["input_ids"].tolist()[row] == [1, IMAGE, IMAGE, 4, 5, 6, 2, 7, 5, 8, 2]
+    assert batch["position_ids"].tolist()[row] == [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 7]
+    assert batch["owner"].tolist()[row] == [-1] * 4 + [0] * 3 + [1] * 4
+    assert batch["labels"].tolist()[row] == [IGNORE] * 4 + [6, 2, IGNORE, IGNORE, 8, 2, IGNORE]
+    assert seen(batch, row, 6) == [0, 1, 2, 3, 4, 5, 6] and seen(batch, row, 10) == [0, 1, 2, 3, 7, 8, 9, 10]
+    assert batch["pixel_values"][:, 0, 0, 0].tolist() in ([1.0, 2.0], [2.0, 1.0])
+
+
+def test_equal_prompts_keep_their_last_token_to_themselves():
+    """The two answers of a preference: the token before the answer predicts another one in each."""
+    batch = pack([coded([1, IMAGE, 5], [6, 2], ONE), coded([1, IMAGE, 5], [7, 2], ONE)], FILL, IMAGE)
+    assert batch["input_ids"].tolist() == [[1, IMAGE, 5, 6, 2, 5, 7, 2]]
+    assert batch["labels"].tolist() == [[IGNORE, IGNORE, 6, 2, IGNORE, 7, 2, IGNORE]]
+    assert batch["position_ids"].tolist() == [[0, 1, 2, 3, 4, 2, 3, 4]]
+
+
+def test_pictures_after_where_prompts_part_are_not_shared():
+    apart = [coded([4, 1, IMAGE, 5], [6, 2], ONE), coded([7, 1, IMAGE, 5], [8, 2], ONE)]
+    assert pack(apart, FILL, IMAGE)["pixel_values"].shape[0] == 2
+    assert pack(EXAMPLES, FILL)["pixel_values"].shape[0] == 3
+
+
+def test_examples_without_a_picture_stay_apart():
+    texts = [coded([1, 4, 5], [6, 2]), coded([1, 4, 7], [8, 2]), coded([1], [2])]
+    batch = pack(texts, FILL, IMAGE)
+    assert sorted(batch["owner"].flatten().tolist()) == sorted([0] * 5 + [1] * 5 + [2] * 2 + [-1] * 3)
+
+
+def test_pictures_of_different_sizes_are_filled_up():
+    tall = {"pixel_values": torch.ones(1, 2, 4)}
+    made = pad([coded([1], [2], {"pixel_values": torch.ones(1, 3, 1)}), coded([1], [2], tall)], FILL)["pixel_values"]
+    assert made.shape == (2, 3, 4) and made.sum() == 3 + 8
