@@ -18,7 +18,7 @@ from runners.inference.devices import out_of_memory, torch_device
 from runners.inference.hf.double import computing
 from runners.inference.hf.folder import folder_digest, folder_fault
 from runners.inference.hf.weights import whole_module
-from runners.runtime.code_digest import engine_digest, file_digest
+from runners.runtime.code_digest import engine_digest
 from runners.runtime.precision import kept
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Hf:
         self.folder, self.order, self.dtype = folder, order, dtype
         self.settings, self.counters = context.settings, context.counters
         self.name = f"hf ({folder.name})"
-        material = ["hf", folder_digest(folder), order, dtype, file_digest(Path(__file__)), engine_digest("runners.inference.hf.weights")]
+        material = ["hf", folder_digest(folder), order, dtype, engine_digest(__name__)]
         self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.tokens = 0
         """In a batch; halved when the device has too little memory."""
