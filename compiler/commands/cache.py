@@ -43,9 +43,9 @@ FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
 def du(as_json: JsonOption = False) -> None:
     """Say what the store holds: a line for each model and engine, the last used first.
 
-    An engine is a release of this program with the libraries that computed, of which torch's version is shown. Answers that no run takes are marked:
-    [bold]old[/], of a model plugin or of versions of our engine that no present spec has; [bold]library[/], of libraries that the
-    setting `libraries` does not count as today's; [bold]refused[/], by an audit.
+    An engine is a release of this program with the libraries that computed, of which torch's version is shown. Answers that no run
+    takes are marked: [bold]old[/], of a model plugin or of versions of our engine that no present spec has; [bold]library[/], of
+    libraries that the setting `libraries` does not count as today's; [bold]refused[/], by an audit.
 
     Every segment is read and its checksum verified; damaged ones are counted, and computed again by the next run that needs them.
 
