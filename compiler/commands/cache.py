@@ -43,7 +43,7 @@ FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
 def du(as_json: JsonOption = False) -> None:
     """Say what the store holds: a line for each model and engine, the last used first.
 
-    An engine is a release of this program with the libraries that computed, of which torch's version is shown. Answers that no run
+    An engine is a release of this program with the libraries that computed: shown is the version of torch. Answers that no run
     takes are marked: [bold]old[/], of a model plugin or of versions of our engine that no present spec has; [bold]library[/], of
     libraries that the setting `libraries` does not count as today's; [bold]refused[/], by an audit.
 
@@ -229,7 +229,7 @@ def _table(found: list[Holding], current: Users) -> None:
 def _engine(holding: Holding) -> str:
     """The release and the torch that computed."""
     torch = (holding.about.get("libraries") or {}).get("torch")
-    return str(holding.about.get("qualm", "unknown")) + (f" ({torch})" if torch else "")
+    return str(holding.about.get("qualm", "unknown")) + (f"/{torch}" if torch else "")
 
 
 def _ago(then: float) -> str:
