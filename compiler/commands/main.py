@@ -1,7 +1,7 @@
 """`qualm`: check specs, compile them, see what would run and why, run it, look at what came out.
 
 Exit codes: 0 well, 1 the answer is no (a check failed, a stage failed), 2 the question was wrong (a bad spec, a bad
-argument, something that is not here), 130 interrupted; docs/command_line.md. Heavy imports stay inside commands:
+argument, something that is not here), 130 interrupted; docs/reference/command_line.md. Heavy imports stay inside commands:
 `qualm validate` and `qualm plan` answer in well under a second.
 """
 

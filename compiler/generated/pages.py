@@ -12,7 +12,7 @@ from compiler.generated.dataset_catalogue import catalogue
 from compiler.generated.spec_reference import reference
 from registry.plugins.rule import ROOT
 
-PAGES: Mapping[str, Callable[[], str]] = {"docs/spec.md": reference, "docs/datasets.md": catalogue}
+PAGES: Mapping[str, Callable[[], str]] = {"docs/reference/spec.md": reference, "docs/reference/datasets.md": catalogue}
 
 
 def out_of_step(root: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""docs/spec.md: the reference of the spec language, made from the models and plugins themselves, so that it cannot lie."""
+"""docs/reference/spec.md: the reference of the spec language, made from the models and plugins themselves, so that it cannot lie."""
 
 from __future__ import annotations
 

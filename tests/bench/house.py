@@ -3,7 +3,8 @@
     python -m tests.bench.house [--names]
 
 Product code is what stands in `compiler/`, `registry/` and `runners/`. A name is counted wherever it is bound: assigned, a parameter,
-the target of a loop, a comprehension, a `with` or an `except`. `--names` lists the vague names by file, and the public classes that share a name.
+the target of a loop, a comprehension, a `with` or an `except`. `--names` lists the vague names by file, and the public classes that
+share a name.
 """
 
 from __future__ import annotations

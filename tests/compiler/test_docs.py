@@ -1,4 +1,4 @@
-"""What README.md and docs/*.md say can be typed, opened or looked up: commands with their options, links, files."""
+"""What README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ say can be typed, opened or looked up: commands, links, files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from registry.commands.cli import app as data
 UsageError = typer.BadParameter.__mro__[1]
 """Typer's own copy of Click's, which has no public name."""
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+FILES = (*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in FILES}
 
 
 @cache
@@ -96,6 +97,13 @@ def test_links_lead_somewhere(page: str) -> None:
         if not path.startswith(("http://", "https://")) and not (file.exists() and (not anchor or anchor in anchors(file))):
             wrong.append(target)
     assert not wrong
+
+
+def test_every_page_is_in_the_index_and_on_the_site() -> None:
+    pages = [page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")]
+    index, site = PAGES["docs/index.md"], (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert not [p for p in pages if p != "index.md" and f"]({p})" not in index], "the index does not link to these"
+    assert not [p for p in pages if f": {p}\n" not in site], "mkdocs.yml does not list these"
 
 
 @pytest.mark.parametrize("page", PAGES)
