@@ -1,4 +1,4 @@
-"""`qualm cache`: how big the store of answers is and of what, and keeping it small. See `runners.store.maintenance` for how.
+"""`qualm cache`: how big the store of answers is and of what, and keeping it small. See `qualm.runners.store.maintenance` for how.
 
 Importing this module loads neither NumPy nor Arrow; each command loads what it needs.
 """
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from registry.commands.printing import print_labelled
-from registry.text import human, print_json
-from runners.runtime.libraries import same
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.commands.printing import print_labelled
+from qualm.registry.text import human, print_json
+from qualm.runners.runtime.libraries import same
 
 if TYPE_CHECKING:
-    from runners.runtime.code_digest import Engine
-    from runners.store.maintenance import Done, Holding
+    from qualm.runners.runtime.code_digest import Engine
+    from qualm.runners.store.maintenance import Done, Holding
 
 app = typer.Typer(
     name="cache",
@@ -54,7 +54,7 @@ def du(as_json: JsonOption = False) -> None:
       qualm cache du
       qualm cache du --json
     """
-    from runners.store.maintenance import holdings
+    from qualm.runners.store.maintenance import holdings
 
     project = Project()
     current = users(project)
@@ -95,7 +95,7 @@ def gc(
       qualm cache gc --unused                 after code or a library changed
       qualm cache gc --unused --older-than 30
     """
-    from runners.store.maintenance import collect
+    from qualm.runners.store.maintenance import collect
 
     project = Project()
     root = _root(project)
@@ -139,9 +139,9 @@ def users(project: Project) -> Users:
     Raises:
         ProjectError: a spec cannot be read, so it cannot be said what is unused.
     """
-    from compiler.spec.errors import SpecError
-    from runners.runtime.code_digest import engine
-    from runners.runtime.settings import FILE, read_settings
+    from qualm.compiler.spec.errors import SpecError
+    from qualm.runners.runtime.code_digest import engine
+    from qualm.runners.runtime.settings import FILE, read_settings
 
     found: dict[str, tuple[Engine, tuple[str, ...]]] = {}
     for spec in project.specs():
@@ -158,7 +158,7 @@ def users(project: Project) -> Users:
 
 
 def _root(project: Project) -> Path:
-    from runners.runtime.settings import FILE, read_settings
+    from qualm.runners.runtime.settings import FILE, read_settings
 
     return project.root / read_settings(project.root / FILE).store
 
@@ -190,9 +190,9 @@ def _facts(holding: Holding, current: Users) -> dict[str, Any]:
 def _table(found: list[Holding], current: Users) -> None:
     from rich.text import Text
 
-    from compiler.terminal.views import console
-    from registry.terminal.console import Console
-    from registry.terminal.grids import Grid
+    from qualm.compiler.terminal.views import console
+    from qualm.registry.terminal.console import Console
+    from qualm.registry.terminal.grids import Grid
 
     out = console()
     if not found:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from registry.plugins.rule import KINDS
+from qualm.registry.plugins.rule import KINDS
 
 PLUGIN_PACKAGES = {folder.replace("/", "."): kind for kind, folder in KINDS.items()}
 
@@ -29,10 +29,10 @@ class Component:
     modules: tuple[str, ...]
     """Dotted names of modules and packages; the longest name that fits a module says which components it is of, which may be several."""
     parts: tuple[str, ...] = ()
-    """Of an answer (`runners.contracts.models.PARTS`, and `draw`), those that depend on it; none = all."""
+    """Of an answer (`qualm.runners.contracts.models.PARTS`, and `draw`), those that depend on it; none = all."""
 
 
-_ONE_PASS, _ROWS, _MODEL = (f"runners.inference.hf.{name}" for name in ("one_pass", "rows", "model"))
+_ONE_PASS, _ROWS, _MODEL = (f"qualm.runners.inference.hf.{name}" for name in ("one_pass", "rows", "model"))
 _SELF = ("p_true", "p_true_sampling", "p_yes", "said_confidence")
 _PRIORS = ("without_image", "without_question", "without_both")
 
@@ -41,102 +41,106 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
         "forward": Component(
             1,
             "what a local model reads and answers: weights, processor, layout, greedy decoding, log-probabilities, entropies, precision",
-            ("runners.inference.hf", _ONE_PASS, _ROWS, _MODEL, "runners.contracts.models", "runners.runtime.precision"),
+            ("qualm.runners.inference.hf", _ONE_PASS, _ROWS, _MODEL, "qualm.runners.contracts.models", "qualm.runners.runtime.precision"),
         ),
-        "sampling": Component(1, "which token a draw takes", ("runners.inference.hf.sampling",), ("draw",)),
+        "sampling": Component(1, "which token a draw takes", ("qualm.runners.inference.hf.sampling",), ("draw",)),
         "options": Component(1, "option logits: which tokens the letters are", (_ONE_PASS, _MODEL), ("options",)),
         "priors": Component(1, "log-probabilities without image, question or both", (_ONE_PASS,), _PRIORS),
         "divergence": Component(1, "the divergence between answers with and without the image", (_ONE_PASS, _ROWS), ("image_divergence",)),
         "self_report": Component(
-            1, "what is read of a model's judgement of its own answer", (_ONE_PASS, "runners.inference.hf.own_answer"), _SELF
+            1, "what is read of a model's judgement of its own answer", (_ONE_PASS, "qualm.runners.inference.hf.own_answer"), _SELF
         ),
         "prompts": Component(
-            1, "the turns in which a model is asked", ("runners.prompts.question",), (*_SELF, *_PRIORS, "image_divergence")
+            1, "the turns in which a model is asked", ("qualm.runners.prompts.question",), (*_SELF, *_PRIORS, "image_divergence")
         ),
         "served_answers": Component(
             1,
             "what a model behind a server is sent, and how its replies are read",
-            ("runners.plugins.models._served", "runners.plugins.models._completions"),
+            ("qualm.runners.plugins.models._served", "qualm.runners.plugins.models._completions"),
         ),
-        "server_protocol": Component(1, "the form of requests and replies", ("runners.servers.protocol",)),
-        "served_replies": Component(1, "what a text generator behind a server is sent, and how it is read", ("runners.servers",)),
-        "pictures": Component(1, "the pixels of a picture's file", ("registry.formats.pictures",)),
+        "server_protocol": Component(1, "the form of requests and replies", ("qualm.runners.servers.protocol",)),
+        "served_replies": Component(1, "what a text generator behind a server is sent, and how it is read", ("qualm.runners.servers",)),
+        "pictures": Component(1, "the pixels of a picture's file", ("qualm.registry.formats.pictures",)),
         "shown": Component(
             1,
             "the question and the pixels that a variant shows",
-            ("runners.data.dataset", "runners.contracts.perturbations", "runners.contracts.returned"),
+            ("qualm.runners.data.dataset", "qualm.runners.contracts.perturbations", "qualm.runners.contracts.returned"),
         ),
         "perturbing": Component(
             1,
             "what perturbations share: levels, words, rewriting by a generator",
-            tuple(f"runners.plugins.perturbations._{name}" for name in ("levels", "wording", "rewriting")),
+            tuple(f"qualm.runners.plugins.perturbations._{name}" for name in ("levels", "wording", "rewriting")),
         ),
         "generating": Component(
             1,
             "how generators are asked, again and again, and their replies read",
             (
-                "runners.inference.generator",
-                "runners.contracts.generators",
-                "runners.plugins.generators._rounds",
-                "runners.prompts.bare",
-                "runners.prompts.templates",
+                "qualm.runners.inference.generator",
+                "qualm.runners.contracts.generators",
+                "qualm.runners.plugins.generators._rounds",
+                "qualm.runners.prompts.bare",
+                "qualm.runners.prompts.templates",
             ),
         ),
-        "inferring": Component(1, "the logits of an NLI model", ("runners.inference.nli", "runners.contracts.nli")),
+        "inferring": Component(1, "the logits of an NLI model", ("qualm.runners.inference.nli", "qualm.runners.contracts.nli")),
         "asking": Component(
-            1, "which questions a model is asked, and how its answers become rows", ("runners.inference", "runners.stages.infer")
+            1,
+            "which questions a model is asked, and how its answers become rows",
+            ("qualm.runners.inference", "qualm.runners.stages.infer"),
         ),
-        "scenes": Component(1, "worlds, pictures, questions, captions and rewrites of scenes", ("registry.scenes",)),
+        "scenes": Component(1, "worlds, pictures, questions, captions and rewrites of scenes", ("qualm.registry.scenes",)),
         "reading": Component(
             1,
             "samples and images of official files and of recordings",
             (
-                "registry.sample",
-                "registry.adapters",
-                *(f"registry.adapters._{name}" for name in ("mapped", "official", "table_pictures", "vqa", "yes_no")),
-                "registry.preparations",
-                "registry.recordings",
-                "registry.formats",
-                "registry.where",
-                "runners.data",
-                "runners.stages.data",
-                "runners.plugins.models._peer_recording",
+                "qualm.registry.sample",
+                "qualm.registry.adapters",
+                *(f"qualm.registry.adapters._{name}" for name in ("mapped", "official", "table_pictures", "vqa", "yes_no")),
+                "qualm.registry.preparations",
+                "qualm.registry.recordings",
+                "qualm.registry.formats",
+                "qualm.registry.where",
+                "qualm.runners.data",
+                "qualm.runners.stages.data",
+                "qualm.runners.plugins.models._peer_recording",
             ),
         ),
         "texts": Component(
-            1, "the text of a file, and which numbers in it can be", ("registry.formats.textfiles", "registry.formats.plausible")
+            1,
+            "the text of a file, and which numbers in it can be",
+            ("qualm.registry.formats.textfiles", "qualm.registry.formats.plausible"),
         ),
         "pairing": Component(
             1,
             "pairs: what recipes, masks, saliency and inpainters share",
             (
-                *(f"runners.plugins.pairs._{name}" for name in ("painting", "two_pictures", "written")),
-                *(f"runners.contracts.{name}" for name in ("pairs", "masks", "saliency", "inpainters")),
-                "runners.stages.pair",
+                *(f"qualm.runners.plugins.pairs._{name}" for name in ("painting", "two_pictures", "written")),
+                *(f"qualm.runners.contracts.{name}" for name in ("pairs", "masks", "saliency", "inpainters")),
+                "qualm.runners.stages.pair",
             ),
         ),
-        "perturbed": Component(1, "data sets that a perturbation has made in a stage of its own", ("runners.stages.perturb",)),
+        "perturbed": Component(1, "data sets that a perturbation has made in a stage of its own", ("qualm.runners.stages.perturb",)),
         "judging": Component(
             1,
             "what judges share, and which answers they rate",
             (
-                *(f"runners.plugins.judges._{name}" for name in ("choices", "options", "refusals", "reply", "rubric", "yes_no")),
-                "runners.contracts.judges",
-                "runners.scoring.apply_judge",
-                "runners.studies.judge_reliability",
-                "runners.stages.judge",
+                *(f"qualm.runners.plugins.judges._{name}" for name in ("choices", "options", "refusals", "reply", "rubric", "yes_no")),
+                "qualm.runners.contracts.judges",
+                "qualm.runners.scoring.apply_judge",
+                "qualm.runners.studies.judge_reliability",
+                "qualm.runners.stages.judge",
             ),
         ),
-        "answer_text": Component(1, "when two short answers are the same", ("runners.scoring.answer_text",)),
+        "answer_text": Component(1, "when two short answers are the same", ("qualm.runners.scoring.answer_text",)),
         "training": Component(
             1,
             "examples, losses, steps and the weights that come out",
             (
-                "runners.training",
-                "runners.contracts.finetunes",
-                "runners.contracts.tunings",
-                "runners.contracts.grouped_weights",
-                "runners.stages.finetune",
+                "qualm.runners.training",
+                "qualm.runners.contracts.finetunes",
+                "qualm.runners.contracts.tunings",
+                "qualm.runners.contracts.grouped_weights",
+                "qualm.runners.stages.finetune",
             ),
         ),
     }
@@ -144,14 +148,14 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
 
 NO_NUMBERS = (
     "registry",
-    "registry.dvc",
-    "registry.formats.faults",
-    "registry.plugins",
-    "registry.terminal",
-    "registry.text",
-    "runners.inference.devices",
-    "runners.runtime",
-    "runners.store",
+    "qualm.registry.dvc",
+    "qualm.registry.formats.faults",
+    "qualm.registry.plugins",
+    "qualm.registry.terminal",
+    "qualm.registry.text",
+    "qualm.runners.inference.devices",
+    "qualm.runners.runtime",
+    "qualm.runners.store",
 )
 """Modules, and packages with all that lies in them, by which no number comes out otherwise: starting, storing, checking, telling."""
 

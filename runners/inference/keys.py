@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_of, draw_part, is_signal
-from runners.store.answers import subject
+from qualm.runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_of, draw_part, is_signal
+from qualm.runners.store.answers import subject
 
 if TYPE_CHECKING:
-    from runners.inference.requests import Asker, Place
-    from runners.store.answers import Store
+    from qualm.runners.inference.requests import Asker, Place
+    from qualm.runners.store.answers import Store
 
 UNKNOWN = bytes(32)
 """In the place of a signal's key where the answer is not stored: under it nothing ever is."""

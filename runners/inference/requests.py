@@ -11,20 +11,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.plugins.column_names import IN_WORDS
-from runners.contracts.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, Decoding, Part, Request, draw_of, draw_part, is_signal
-from runners.data.dataset import BrokenSample, Dataset, Item, Variant
-from runners.inference.pixel_digests import Seen, Sight
-from runners.prompts.question import messages
-from runners.runtime.prefetch import ahead
-from runners.runtime.progress import progress
-from runners.runtime.stage import Stage, StageError
-from runners.store.answers import base_key, manner, part_key, pixel_digest
+from qualm.registry.plugins.column_names import IN_WORDS
+from qualm.runners.contracts.models import (
+    ANSWER,
+    DRAWS,
+    OPTIONS,
+    PARTS,
+    SHOWN_DRAWS,
+    Decoding,
+    Part,
+    Request,
+    draw_of,
+    draw_part,
+    is_signal,
+)
+from qualm.runners.data.dataset import BrokenSample, Dataset, Item, Variant
+from qualm.runners.inference.pixel_digests import Seen, Sight
+from qualm.runners.prompts.question import messages
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.store.answers import base_key, manner, part_key, pixel_digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from runners.runtime.code_digest import Engine
+    from qualm.runners.runtime.code_digest import Engine
 
 _PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4
 """For models that do not tell lengths: roughly what makes a token of the common families."""
@@ -38,7 +50,7 @@ class Place:
     row: int
     variant: int
     base: bytes
-    """See `runners.store.answers.base_key`."""
+    """See `qualm.runners.store.answers.base_key`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +140,7 @@ class Asker:
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
 
     def key(self, place: Place, part: str, subject: bytes = b"") -> bytes:
-        """The key of one part of the answer; of a signal, about this answer (`runners.inference.keys`)."""
+        """The key of one part of the answer; of a signal, about this answer (`qualm.runners.inference.keys`)."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._manners.get((part, options)) or self._manners.setdefault((part, options), self._manner(part, options))
         return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0, subject)

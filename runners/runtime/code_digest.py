@@ -1,7 +1,7 @@
 """What made a thing: the versions of our own engine behind it, and the content of every other file.
 
 The stores of answers, replies and pixels key what they hold by this. Code of ours counts by the versions that
-`registry.plugins.engine_versions` declares, so that an edit which moves no number computes nothing again; code of anybody else's
+`qualm.registry.plugins.engine_versions` declares, so that an edit which moves no number computes nothing again; code of anybody else's
 counts by its content, blind to comments and layout.
 """
 
@@ -17,11 +17,11 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from registry.plugins import imports
-from registry.plugins.engine_versions import COMPONENTS, components, plugin
-from registry.plugins.imports import PACKAGES, module_file, roots_of
-from registry.plugins.rule import ROOT
-from runners.runtime.libraries import library_version, library_versions, series
+from qualm.registry.plugins import imports
+from qualm.registry.plugins.engine_versions import COMPONENTS, components, plugin
+from qualm.registry.plugins.imports import PACKAGES, module_file, roots_of
+from qualm.registry.plugins.rule import ROOT
+from qualm.runners.runtime.libraries import library_version, library_versions, series
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def source_digest(path: Path) -> str:
 
 
 def closure(module: str) -> dict[str, Path]:
-    """The module and all that implements it (`registry.plugins.imports`): dotted name -> file; of another package's, its files too."""
+    """The module and all that implements it (`qualm.registry.plugins.imports`): dotted name -> file; of another package's, its files too."""
     return imports.closure([module], roots_of(module, ROOT))
 
 

@@ -1,12 +1,12 @@
 """The sample-level store: every answer ever computed here, found again by the content that determined it.
 
 Lost without it: everything a killed run had done, and the difference between adding one sample and computing all.
-What it must never do is return an answer to another question. So the key of each part of an answer (`runners.contracts.models.PARTS`)
+What it must never do is return an answer to another question. So the key of each part of an answer (`qualm.runners.contracts.models.PARTS`)
 is a digest over the whole of what that part depends on, and nothing is keyed by position or name.
 
-One folder holds the parts that one model gave under one release and one set of libraries, as segments (`runners.store.segments`): one
+One folder holds the parts that one model gave under one release and one set of libraries, as segments (`qualm.runners.store.segments`): one
 batch in one segment, one part in one row. A store reads all folders of its model whose libraries count as today's
-(`runners.runtime.libraries`) and that no audit has failed, and writes to one of its own. Where a key occurs twice, the first written
+(`qualm.runners.runtime.libraries`) and that no audit has failed, and writes to one of its own. Where a key occurs twice, the first written
 counts, whoever looks, now and ever after. Signals about an answer have it in their key, so that no signal is about another.
 """
 
@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from runners.contracts.models import Part
-from runners.runtime.libraries import MINOR, release, same
-from runners.runtime.prefetch import ahead
-from runners.store.segments import Segments
-from runners.store.sound import impossible, undefined_where_impossible, without_impossible
+from qualm.runners.contracts.models import Part
+from qualm.runners.runtime.libraries import MINOR, release, same
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.store.segments import Segments
+from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -48,7 +48,7 @@ VALUES = pa.schema(
 )
 SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
 ABOUT, USED, REFUSED = "about.json", "used", "refused.json"
-"""In a store's folder: whose answers it holds; who used it; that they are not to be used, and why (`runners.store.maintenance.refuse`)."""
+"""In a store's folder: whose answers it holds; who used it; that they are not to be used, and why (`qualm.runners.store.maintenance.refuse`)."""
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
 """One key in a row, as four words."""
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -67,7 +67,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
     Args:
         model: digest of weights, config, processor and dtype.
-        engine: the code that answers, without its versions (`runners.runtime.code_digest.Engine.identity`).
+        engine: the code that answers, without its versions (`qualm.runners.runtime.code_digest.Engine.identity`).
         prompt: as rendered.
         pixels: `pixel_digest` of the picture, None where there is none.
         question: as the prompt has it, for the prompts that are made of it.
@@ -80,7 +80,7 @@ def manner(part: str, decoding: Mapping[str, Any], versions: Mapping[str, int] =
     """What one part depends on beside its base, as bytes.
 
     Args:
-        part: its name (`runners.contracts.models.PARTS`, or `draw K`).
+        part: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`).
         decoding: method and limits.
         versions: of our own engine, as far as this part depends on it and they are not the first (`Engine.behind`).
     """
@@ -146,7 +146,7 @@ class Store:
             workers: threads that read; 0 = one per core.
             libraries: versions of those that compute here.
             versions: of our own engine (`Engine.behind`).
-            policy: when answers that were computed with others are used (`runners.runtime.libraries`).
+            policy: when answers that were computed with others are used (`qualm.runners.runtime.libraries`).
         """
         self._root, self._workers, self._policy = root, workers, policy
         self._libraries = dict(libraries)
@@ -194,7 +194,7 @@ class Store:
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
         """Write one segment; when this returns, the parts survive a kill and a power cut.
 
-        What cannot be (`runners.store.sound`) is undefined from then on.
+        What cannot be (`qualm.runners.store.sound`) is undefined from then on.
         """
         table = _table(keys, names, parts)
         self._names.append((self._segments.write(undefined_where_impossible(table)), self.folder.name))

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.store.answers import REFUSED, SCHEMA, USED, key_words, read_about, segments
-from runners.store.segments import Segments, leftovers, moment
+from qualm.runners.store.answers import REFUSED, SCHEMA, USED, key_words, read_about, segments
+from qualm.runners.store.segments import Segments, leftovers, moment
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -41,7 +41,7 @@ class Holding:
 
     folder: Path
     about: dict[str, Any]
-    """See `runners.store.answers.read_about`."""
+    """See `qualm.runners.store.answers.read_about`."""
     segments: int = 0
     bytes: int = 0
     parts: Counter[str] = field(default_factory=Counter)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.formats.plausible import LEAST_LOGPROB, SLACK
+from qualm.registry.formats.plausible import LEAST_LOGPROB, SLACK
 
 LARGEST_ENTROPY = 30.0
 """Nats: the entropy over as many tokens as no vocabulary has."""
@@ -22,7 +22,7 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def impossible(table: pa.Table) -> Mapping[str, _Mask]:
-    """Of each column of numbers of stored parts (`runners.store.answers`), the rows that hold what cannot be."""
+    """Of each column of numbers of stored parts (`qualm.runners.store.answers`), the rows that hold what cannot be."""
     divergence, probability = _is_in(table["part"], _DIVERGENCE), _is_in(table["part"], *_PROBABILITIES)
     least, most = (np.where(divergence, *ends) for ends in ((-SLACK, LEAST_LOGPROB), (np.inf, SLACK)))
     low, high = (np.where(probability, *ends) for ends in ((-SLACK, -np.inf), (1 + SLACK, np.inf)))

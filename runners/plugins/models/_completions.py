@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from registry.formats.plausible import LEAST_LOGPROB
-from runners.inference.hf.own_answer import SPELLINGS
-from runners.prompts.question import LETTERS
-from runners.servers.client import Rejected, Stopped
-from runners.servers.protocol import Nonsense, shown, used
+from qualm.registry.formats.plausible import LEAST_LOGPROB
+from qualm.runners.inference.hf.own_answer import SPELLINGS
+from qualm.runners.prompts.question import LETTERS
+from qualm.runners.servers.client import Rejected, Stopped
+from qualm.runners.servers.protocol import Nonsense, shown, used
 
 _SPACES = " \t\n\u2581\u0120"
 """What may stand before a word in a token, also as tokenizers spell it."""

@@ -11,21 +11,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from compiler.commands.cache import app
-from runners.contracts.models import Part
-from runners.runtime.code_digest import engine
-from runners.runtime.libraries import release
-from runners.store.answers import Store
-from runners.store.maintenance import BUSY
+from qualm.compiler.commands.cache import app
+from qualm.runners.contracts.models import Part
+from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.libraries import release
+from qualm.runners.store.answers import Store
+from qualm.runners.store.maintenance import BUSY
 
 ROOT = Path(__file__).parents[3]
 
 
 def qualm(folder, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    done = subprocess.run(
-        [sys.executable, "-m", "compiler", "cache", *arguments], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", "qualm", "cache", *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     return done
 
@@ -35,7 +33,7 @@ def project(tmp_path):
     (tmp_path / "specs").mkdir()
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copy(ROOT / "specs" / "scene_vlm.yaml", tmp_path / "specs")
-    own = engine("runners.plugins.models.hf_vlm")
+    own = engine("qualm.runners.plugins.models.hf_vlm")
     for identity, label in ((own.identity, "now"), ("gone", "before")):
         about = {"label": label, "plugin": "hf_vlm"}
         store = Store(tmp_path / ".qualm" / "store", "m", identity, about, f"s/infer-{label}", libraries=own.libraries)
@@ -74,7 +72,7 @@ def test_gc_removes_what_no_spec_uses(project):
         if path.suffix == ".segment":
             path = path.rename(path.with_name(f"{int(then * 1e9):020d}-{path.name.partition('-')[2]}"))
         os.utime(path, (then, then))
-    own = engine("runners.plugins.models.hf_vlm")
+    own = engine("qualm.runners.plugins.models.hf_vlm")
     whose = f"{release()}/{own.libraries['torch']}"
     assert f"6 answers of 'before' by {whose} would be removed" in qualm(project, "gc", "--unused", "--dry-run").stdout
     assert len(json.loads(qualm(project, "du", "--json").stdout)) == 2
@@ -86,7 +84,7 @@ def test_gc_removes_what_no_spec_uses(project):
 
 
 def test_gc_without_options_loses_nothing(project, monkeypatch):
-    from runners.store import maintenance
+    from qualm.runners.store import maintenance
 
     monkeypatch.chdir(project)
     monkeypatch.setattr(maintenance, "GRACE", 0.0)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from registry.plugins.engine_versions import COMPONENTS
-from runners.runtime import code_digest, libraries
-from runners.runtime.code_digest import engine
+from qualm.registry.plugins.engine_versions import COMPONENTS
+from qualm.runners.runtime import code_digest, libraries
+from qualm.runners.runtime.code_digest import engine
 
 
 @pytest.fixture
@@ -15,13 +15,13 @@ def house(tmp_path, monkeypatch):
     for name, text in {
         "runners/__init__.py": "",
         "runners/plugins/models/__init__.py": "X = 1\n",
-        "runners/plugins/models/m.py": "from typing import TYPE_CHECKING\nfrom runners import helper\n"
-        "if TYPE_CHECKING:\n    import registry.kinds\n\n"
-        'def m():\n    """Help."""\n    from registry.lazy import f\n    return helper.g(f)  # a comment\n',
+        "runners/plugins/models/m.py": "from typing import TYPE_CHECKING\nfrom qualm.runners import helper\n"
+        "if TYPE_CHECKING:\n    import qualm.registry.kinds\n\n"
+        'def m():\n    """Help."""\n    from qualm.registry.lazy import f\n    return helper.g(f)  # a comment\n',
         "runners/helper.py": "def g(f):\n    return f()\n",
         "runners/unrelated.py": "y = 1\n",
         "registry/__init__.py": "",
-        "registry/lazy.py": "import runners.plugins.models.m\ndef f():\n    return 1\n",
+        "registry/lazy.py": "import qualm.runners.plugins.models.m\ndef f():\n    return 1\n",
         "registry/kinds.py": "",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def house(tmp_path, monkeypatch):
 
 def digest():
     code_digest.source_digest.cache_clear()
-    return code_digest.engine_digest("runners.plugins.models.m")
+    return code_digest.engine_digest("qualm.runners.plugins.models.m")
 
 
 def raised(monkeypatch, component):
@@ -47,8 +47,15 @@ def edit(path, old, new):
 
 
 def test_closure_is_what_runs(house):
-    found = code_digest.closure("runners.plugins.models.m")
-    assert set(found) == {"runners", "runners.plugins.models", "runners.plugins.models.m", "runners.helper", "registry", "registry.lazy"}
+    found = code_digest.closure("qualm.runners.plugins.models.m")
+    assert set(found) == {
+        "runners",
+        "qualm.runners.plugins.models",
+        "qualm.runners.plugins.models.m",
+        "qualm.runners.helper",
+        "registry",
+        "qualm.registry.lazy",
+    }
 
 
 @pytest.mark.parametrize(
@@ -102,76 +109,80 @@ def test_a_foreign_plugin_stands_for_itself_and_its_distribution(monkeypatch):
 
 
 def test_our_own_modules_count_by_their_versions(monkeypatch):
-    own = engine("runners.plugins.models.hf_vlm")
+    own = engine("qualm.runners.plugins.models.hf_vlm")
     assert own.plugins == {"models/hf_vlm": 1} and not own.content and own.behind() == {}
     assert set(own.versions) == {"forward", "sampling", "options", "priors", "divergence", "self_report", "prompts"}
     raised(monkeypatch, "sampling")
-    later = engine("runners.plugins.models.hf_vlm")
+    later = engine("qualm.runners.plugins.models.hf_vlm")
     assert later.identity == own.identity and later.behind("draw 3") == {"sampling": 2} == later.behind()
     assert later.behind("answer") == {} == later.behind("p_true_sampling")
     assert later.takes("answer", {}) and not later.takes("draw 3", {}) and later.takes("draw 3", {"sampling": 2})
     assert not own.takes("draw 1", {"sampling": 2})
     raised(monkeypatch, "forward")
-    assert all("forward" in engine("runners.plugins.models.hf_vlm").behind(part) for part in ("answer", "options", "draw 1", "p_yes"))
+    assert all("forward" in engine("qualm.runners.plugins.models.hf_vlm").behind(part) for part in ("answer", "options", "draw 1", "p_yes"))
 
 
 def test_a_plugin_of_nobody_we_know_counts_by_its_content_and_by_the_versions_it_stands_on(house, monkeypatch):
     """A file of a user's own: what it imports of ours reaches all of its parts, since nobody knows which use it."""
     place = house / "runners/plugins/models/m.py"
-    edit(place, "from runners import helper", "from runners import helper\nfrom runners.inference.hf import sampling")
+    edit(place, "from qualm.runners import helper", "from qualm.runners import helper\nfrom qualm.runners.inference.hf import sampling")
     (house / "runners/inference/hf").mkdir(parents=True)
     (house / "runners/inference/hf/sampling.py").write_text("rule = 1\n")
-    before = engine("runners.plugins.models.m")
+    before = engine("qualm.runners.plugins.models.m")
     assert before.content and before.versions == {"sampling": 1} and not before.plugins
     (house / "runners/inference/hf/sampling.py").write_text("rule = 2\n")
     code_digest.source_digest.cache_clear()
-    assert engine("runners.plugins.models.m") == before
+    assert engine("qualm.runners.plugins.models.m") == before
     raised(monkeypatch, "sampling")
-    assert engine("runners.plugins.models.m").behind("answer") == {"sampling": 2}
+    assert engine("qualm.runners.plugins.models.m").behind("answer") == {"sampling": 2}
     edit(house / "runners/helper.py", "f()", "f() + 1")
     code_digest.source_digest.cache_clear()
-    assert engine("runners.plugins.models.m").identity != before.identity
+    assert engine("qualm.runners.plugins.models.m").identity != before.identity
 
 
 def test_the_engine_of_hf_vlm_is_small():
-    assert set(code_digest.closure("runners.plugins.models.hf_vlm")) == {
-        "runners.contracts",
-        "runners.contracts.models",
-        "runners.inference",
-        "runners.inference.hf",
-        "runners.inference.hf.model",
-        "runners.plugins",
-        "runners.prompts",
-        "runners.runtime",
+    assert set(code_digest.closure("qualm.runners.plugins.models.hf_vlm")) == {
+        "qualm.runners.contracts",
+        "qualm.runners.contracts.models",
+        "qualm.runners.inference",
+        "qualm.runners.inference.hf",
+        "qualm.runners.inference.hf.model",
+        "qualm.runners.plugins",
+        "qualm.runners.prompts",
+        "qualm.runners.runtime",
         "registry",
         "runners",
-        "runners.plugins.models",
-        "runners.inference.hf.adapters",
-        "runners.inference.hf.double",
-        "runners.inference.hf.folder",
-        "runners.inference.hf.layout",
-        "runners.inference.hf.one_pass",
-        "runners.inference.hf.own_answer",
-        "runners.inference.hf.quantized",
-        "runners.inference.hf.rows",
-        "runners.inference.hf.sampling",
-        "runners.inference.hf.still_images",
-        "runners.inference.hf.weights",
-        "runners.plugins.models.hf_vlm",
-        "runners.runtime.precision",
-        "runners.prompts.question",
+        "qualm.runners.plugins.models",
+        "qualm.runners.inference.hf.adapters",
+        "qualm.runners.inference.hf.double",
+        "qualm.runners.inference.hf.folder",
+        "qualm.runners.inference.hf.layout",
+        "qualm.runners.inference.hf.one_pass",
+        "qualm.runners.inference.hf.own_answer",
+        "qualm.runners.inference.hf.quantized",
+        "qualm.runners.inference.hf.rows",
+        "qualm.runners.inference.hf.sampling",
+        "qualm.runners.inference.hf.still_images",
+        "qualm.runners.inference.hf.weights",
+        "qualm.runners.plugins.models.hf_vlm",
+        "qualm.runners.runtime.precision",
+        "qualm.runners.prompts.question",
     }
 
 
 def test_a_module_that_asks_others_names_what_shapes_its_answers(house):
     """Neither our libraries nor how a server is reached: both would be paid for again."""
     listed = house / "runners" / "plugins" / "models" / "m.py"
-    edit(listed, "from runners import helper\n", 'from runners import helper\nENGINE = ["runners.plugins.models.m", "runners.unrelated"]\n')
+    edit(
+        listed,
+        "from qualm.runners import helper\n",
+        'from qualm.runners import helper\nENGINE = ["qualm.runners.plugins.models.m", "qualm.runners.unrelated"]\n',
+    )
     before = digest()
     edit(house / "runners" / "helper.py", "f()", "f() + 1")
     assert digest() == before
     edit(house / "runners" / "unrelated.py", "1", "2")
     assert digest() != before
-    edit(listed, '"runners.unrelated"', '"runners.nowhere"')
+    edit(listed, '"qualm.runners.unrelated"', '"qualm.runners.nowhere"')
     with pytest.raises(ModuleNotFoundError, match=r"runners\.nowhere"):
         digest()
