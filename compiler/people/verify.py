@@ -65,7 +65,7 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     from registry.entries.entries import EntryError
     from runners.data.reviews.curation import CurationError
     from runners.tools.pages import PageError
-    from runners.tools.review.journal import Journal, JournalError, publish
+    from runners.tools.review.journal import JournalError, ReviewJournal, publish
     from runners.tools.review.pool import PoolError
     from runners.tools.review.session import Session
     from runners.tools.review.terminal import NoTerminal
@@ -74,7 +74,7 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     try:
         publish(project.root, target.entry)  # what a killed session left
         pool = _pool(project, target, wanted)
-        journal = Journal(project.root, target.entry, wanted.reviewer or own_name())
+        journal = ReviewJournal(project.root, target.entry, wanted.reviewer or own_name())
         try:
             _review(Session(pool, journal, wanted.skipped), f"{target.name} ({target.spec})", wanted, project.root)
         finally:

@@ -16,6 +16,7 @@ from registry.adapters import AdapterContext, AdapterError
 from registry.entries.card import SLUG, CardError, card_names, load_card
 from registry.entries.infer_columns import PICTURES, NewCardError, Proposal, list_names
 from registry.entries.layout import matches
+from registry.formats import atomic
 from registry.formats.check import BadLinesError, FormatError, check_file
 from registry.plugins.rule import Plugin, get, load
 from registry.sample import Image, Sample
@@ -138,9 +139,7 @@ def write(
             load_card(name, Path(scratch))
         except CardError as error:
             raise NewCardError(str(error)) from error
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    atomic.write_text(path, text)
     return path
 
 
