@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from registry.sample import Image, Sample
+    from qualm.registry.sample import Image, Sample
 
 
 class AdapterError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from registry.formats import atomic
+from qualm.registry.formats import atomic
 
 
 def checkpoint_plugins(strategy: str) -> list[Any]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from runners.runtime.journal import Journal
+from qualm.runners.runtime.journal import Journal
 
 FILE = "QUALM_STATUS_FILE"
 

@@ -1,6 +1,6 @@
 """Append-only files of checksummed lines: what costs money or hours is on disk before it is used, whatever is killed then.
 
-One journal (`runners.runtime.journal`) per process, so that any number of them may write at once, beneath one folder per kind of content;
+One journal (`qualm.runners.runtime.journal`) per process, so that any number of them may write at once, beneath one folder per kind of content;
 each line is the SHA-256 of the rest, a space, and the rest. One that fails its checksum is as good as absent.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from runners.runtime.journal import Journal
+from qualm.runners.runtime.journal import Journal
 
 _DIGEST = 64
 T = TypeVar("T")

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from registry.formats import atomic
-from runners.runtime.stage import LOCAL, StageError
+from qualm.registry.formats import atomic
+from qualm.runners.runtime.stage import LOCAL, StageError
 
 
 class Kept:

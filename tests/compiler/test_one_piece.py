@@ -67,14 +67,14 @@ def appends(node: ast.AST) -> bool:
 
 
 PIECES = {
-    "pictures are opened": Piece("registry.formats.pictures", opens_a_picture),
-    "imports are followed": Piece("registry.plugins.imports", reads_imports),
-    "text is made safe to print": Piece("registry.text", judges_characters),
+    "pictures are opened": Piece("qualm.registry.formats.pictures", opens_a_picture),
+    "imports are followed": Piece("qualm.registry.plugins.imports", reads_imports),
+    "text is made safe to print": Piece("qualm.registry.text", judges_characters),
     "files are replaced": Piece(
-        "registry.formats.atomic", renames, {"runners.store.segments": "a segment's name says which state it is in"}
+        "qualm.registry.formats.atomic", renames, {"qualm.runners.store.segments": "a segment's name says which state it is in"}
     ),
     "files are appended to": Piece(
-        "runners.runtime.journal", appends, {"compiler.running.run": "the lock says who holds it; a child process writes its output"}
+        "qualm.runners.runtime.journal", appends, {"qualm.compiler.running.run": "the lock says who holds it; a child process writes its output"}
     ),
 }  # fmt: skip
 

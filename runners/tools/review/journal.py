@@ -12,11 +12,11 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from registry.entries.adding import Added, add
-from registry.entries.card import load_card
-from registry.entries.entries import DATA, find
-from runners.data.reviews.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
-from runners.runtime.journal import Journal
+from qualm.registry.entries.adding import Added, add
+from qualm.registry.entries.card import load_card
+from qualm.registry.entries.entries import DATA, find
+from qualm.runners.data.reviews.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
+from qualm.runners.runtime.journal import Journal
 
 UNDONE = "undone"
 """In a journal only: the decision before is withdrawn."""

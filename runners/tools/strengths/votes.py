@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.runtime.journal import Journal
+from qualm.runners.runtime.journal import Journal
 
 CHOICES = ("too weak", "right", "too strong")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.formats import atomic
+from qualm.registry.formats import atomic
 
 DURABLE = pytest.mark.parametrize("durable", [False, True])
 
@@ -54,7 +54,7 @@ def test_a_kill_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "b.txt"
     path.write_text("before")
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom registry.formats import atomic\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom qualm.registry.formats import atomic\n"
         "with atomic.file(Path(sys.argv[1]), durable=True) as partial:\n"
         "    partial.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.runtime.journal import Journal
+from qualm.runners.runtime.journal import Journal
 
 DURABLE = pytest.mark.parametrize("durable", [False, True])
 
@@ -54,7 +54,7 @@ def test_a_full_disk_keeps_all_earlier_lines(tmp_path: Path) -> None:
 
 def test_one_holder_at_a_time_and_none_after_a_kill(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from runners.runtime.journal import Journal\n"
+        "import sys; from pathlib import Path; from qualm.runners.runtime.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1])); print(journal.hold(), flush=True); journal.append(b'held\\n'); sys.stdin.read()"
     )
     journal = Journal(tmp_path / "lines")
