@@ -1,7 +1,7 @@
 """Append-only files of checksummed lines: what costs money or hours is on disk before it is used, whatever is killed then.
 
-One journal (`qualm.runners.runtime.journal`) per process, so that any number of them may write at once, beneath one folder per kind of content;
-each line is the SHA-256 of the rest, a space, and the rest. One that fails its checksum is as good as absent.
+One journal (`qualm.runners.runtime.journal`) per process, so that any number of them may write at once, beneath one folder per kind of
+content; each line is the SHA-256 of the rest, a space, and the rest. One that fails its checksum is as good as absent.
 """
 
 from __future__ import annotations

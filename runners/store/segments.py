@@ -4,8 +4,8 @@ A segment is a header with the SHA-256 of the rest, then an Arrow stream. It app
 fsync, its name is unique, and it is never changed afterwards; so nobody needs a lock, not even over NFS, and a process
 sees what others wrote by listing the folder again. A file that fails its checksum is as good as absent.
 
-States of a file, by its name: hidden (`qualm.registry.formats.atomic`: being written), `NAME.segment`, `NAME.damaged` (set aside), `NAME.retired`
-(all it held is in a merged segment; kept for a moment for those who have listed it and not yet read it).
+States of a file, by its name: hidden (`qualm.registry.formats.atomic`: being written), `NAME.segment`, `NAME.damaged` (set aside),
+`NAME.retired` (all it held is in a merged segment; kept for a moment for those who have listed it and not yet read it).
 """
 
 from __future__ import annotations

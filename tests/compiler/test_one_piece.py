@@ -74,7 +74,7 @@ PIECES = {
         "qualm.registry.formats.atomic", renames, {"qualm.runners.store.segments": "a segment's name says which state it is in"}
     ),
     "files are appended to": Piece(
-        "qualm.runners.runtime.journal", appends, {"qualm.compiler.running.run": "the lock says who holds it; a child process writes its output"}
+        "qualm.runners.runtime.journal", appends, {"qualm.compiler.running.run": "the lock names its holder; a child writes its output"}
     ),
 }  # fmt: skip
 
@@ -82,7 +82,7 @@ PIECES = {
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
     files = [file for package in ("registry", "runners", "compiler") for file in (ROOT / package).rglob("*.py")]
-    name = lambda file: ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")  # noqa: E731
+    name = lambda file: "qualm." + ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")  # noqa: E731
     return {name(file): ast.parse(file.read_text(encoding="utf-8")) for file in files}
 
 
