@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from qualm.registry.plugins.rule import KINDS
 
-PLUGIN_PACKAGES = {folder.replace("/", "."): kind for kind, folder in KINDS.items()}
+PLUGIN_PACKAGES = {f"qualm.{folder.replace('/', '.')}": kind for kind, folder in KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,9 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
 )
 
 NO_NUMBERS = (
-    "registry",
+    "qualm.registry",
     "qualm.registry.dvc",
+    "qualm.registry.formats.atomic",
     "qualm.registry.formats.faults",
     "qualm.registry.plugins",
     "qualm.registry.terminal",
@@ -203,7 +204,7 @@ def components(module: str) -> tuple[str, ...] | None:
             if module == prefix or module.startswith(f"{prefix}."):
                 fits.setdefault(prefix, []).append(name)
     longest = max(fits, key=len, default="")
-    neutral = max((n for n in NO_NUMBERS if module == n or (n != "registry" and module.startswith(f"{n}."))), key=len, default="")
+    neutral = max((n for n in NO_NUMBERS if module == n or (n != "qualm.registry" and module.startswith(f"{n}."))), key=len, default="")
     if len(neutral) > len(longest):
         return ()
     return tuple(fits[longest]) if longest else None

@@ -19,9 +19,11 @@ from pathlib import Path
 
 from qualm.registry.plugins import imports
 from qualm.registry.plugins.engine_versions import COMPONENTS, components, plugin
-from qualm.registry.plugins.imports import PACKAGES, module_file, roots_of
+from qualm.registry.plugins.imports import module_file, roots_of
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.runtime.libraries import library_version, library_versions, series
+
+OURS = "qualm"
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def engine(module: str) -> Engine:
         else:
             rest[name] = source_digest(path)
     first = module.partition(".")[0]
-    if first not in PACKAGES:
+    if first != OURS:
         rest |= {library: library_version(library) for library in packages_distributions().get(first, ())}
     return Engine(plugins, versions, _digest(rest) if rest else "", {} if named else library_versions())
 
@@ -100,7 +102,7 @@ def engine_digest(module: str) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] in PACKAGES
+    return name.partition(".")[0] == OURS
 
 
 def _digest(value: object) -> str:
@@ -111,7 +113,7 @@ def imported_versions(module: str) -> dict[str, str]:
     """Version of every distribution whose packages the module or anything of ours behind it imports."""
     modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.named(path, name)[0]}
-    outside = names - set(PACKAGES) - sys.stdlib_module_names
+    outside = names - {OURS} - sys.stdlib_module_names
     known = packages_distributions()
     return {library: library_version(library) for name in sorted(outside) for library in sorted(set(known.get(name, ())))}
 
@@ -129,7 +131,7 @@ def source_digest(path: Path) -> str:
 
 
 def closure(module: str) -> dict[str, Path]:
-    """The module and all that implements it (`qualm.registry.plugins.imports`): dotted name -> file; of another package's, its files too."""
+    """The module and all that implements it, by `qualm.registry.plugins.imports`: name -> file; of another package's, its files too."""
     return imports.closure([module], roots_of(module, ROOT))
 
 

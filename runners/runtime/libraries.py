@@ -9,8 +9,6 @@ LIBRARIES = ("torch", "torchvision", "transformers", "tokenizers", "numpy", "pil
 """Whose versions may change an answer: models, image processing, tokenisation, chat templates."""
 BY_MINOR = frozenset({"torch", "torchvision", "transformers", "tokenizers"})
 """Those whose minor releases may move numbers or texts; of the others major releases may."""
-DISTRIBUTION = "qualm"
-"""What this package is called where it is installed."""
 EXACT, MINOR, ANY = POLICIES = ("exact", "minor", "any")
 """When stored answers of another version are used: the very same versions; the same series (`series`); always."""
 
@@ -44,11 +42,3 @@ def same(policy: str, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     if policy == EXACT:
         return dict(one) == dict(other)
     return {n: series(n, v) for n, v in one.items()} == {n: series(n, v) for n, v in other.items()}
-
-
-def release() -> str:
-    """The version of this package; `unknown` where it is not installed."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "unknown"

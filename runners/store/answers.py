@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import json
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from qualm import __version__
+from qualm.registry.formats import atomic
 from qualm.runners.contracts.models import Part
-from qualm.runners.runtime.libraries import MINOR, release, same
+from qualm.runners.runtime.libraries import MINOR, same
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.store.segments import Segments
 from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
@@ -150,7 +151,7 @@ class Store:
         """
         self._root, self._workers, self._policy = root, workers, policy
         self._libraries = dict(libraries)
-        self._own = {"model": model, "engine": engine, "qualm": release(), "libraries": self._libraries, "versions": dict(versions)}
+        self._own = {"model": model, "engine": engine, "qualm": __version__, "libraries": self._libraries, "versions": dict(versions)}
         self.folder = self._writable()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._segments = segments(self.folder)
@@ -262,9 +263,7 @@ class Store:
     def _note(self, about: Mapping[str, Any], stage: str) -> None:
         place = self.folder / ABOUT
         if not place.exists():
-            partial = self.folder / f".{uuid.uuid4().hex}.partial"
-            partial.write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
-            partial.replace(place)
+            atomic.write_text(place, json.dumps(about, sort_keys=True) + "\n")
         self._mark = self.folder / USED / (stage.replace("/", " ") or "unknown")
         self._mark.parent.mkdir(exist_ok=True)
         self._mark.touch()

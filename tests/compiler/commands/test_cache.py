@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from qualm.compiler.commands.cache import app
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.code_digest import engine
-from qualm.runners.runtime.libraries import release
+from qualm import __version__
 from qualm.runners.store.answers import Store
 from qualm.runners.store.maintenance import BUSY
 
@@ -73,7 +73,7 @@ def test_gc_removes_what_no_spec_uses(project):
             path = path.rename(path.with_name(f"{int(then * 1e9):020d}-{path.name.partition('-')[2]}"))
         os.utime(path, (then, then))
     own = engine("qualm.runners.plugins.models.hf_vlm")
-    whose = f"{release()}/{own.libraries['torch']}"
+    whose = f"{__version__}/{own.libraries['torch']}"
     assert f"6 answers of 'before' by {whose} would be removed" in qualm(project, "gc", "--unused", "--dry-run").stdout
     assert len(json.loads(qualm(project, "du", "--json").stdout)) == 2
     assert "6 answers of 'before'" not in qualm(project, "gc", "--unused", "--older-than", "30", "--dry-run").stdout
