@@ -78,6 +78,10 @@ def engine(module: str) -> Engine:
     plugins: dict[str, int] = {}
     versions: dict[str, int] = {}
     rest: dict[str, str] = {}
+    if named and (listed := plugin(module)) is not None and listed[2] is not None:
+        plugins[f"{listed[0]}/{listed[1]}"] = listed[2]
+    elif named:
+        rest["plugin"] = module
     for name, path in sorted(files.items()):
         if path.name == "__init__.py" and not path.stat().st_size:
             continue

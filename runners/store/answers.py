@@ -49,7 +49,7 @@ VALUES = pa.schema(
 )
 SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
 ABOUT, USED, REFUSED = "about.json", "used", "refused.json"
-"""In a store's folder: whose answers it holds; who used it; that they are not to be used, and why (`qualm.runners.store.maintenance.refuse`)."""
+"""In a store's folder: whose answers it holds; who used it; that they are not to be used, and why."""
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
 """One key in a row, as four words."""
 Places = np.ndarray[Any, np.dtype[np.int64]]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from qualm import __version__
 from qualm.compiler.commands.cache import app
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.code_digest import engine
-from qualm import __version__
 from qualm.runners.store.answers import Store
 from qualm.runners.store.maintenance import BUSY
 
