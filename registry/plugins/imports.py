@@ -21,6 +21,7 @@ PACKAGES = ("registry", "runners")
 EXECUTION = frozenset(
     {
         "runners.__main__",
+        "runners.contracts.stages",
         "runners.runtime.settings",
         "runners.servers.client",
         "runners.servers.config",
@@ -29,7 +30,7 @@ EXECUTION = frozenset(
         "runners.servers.transport",
     }
 )
-"""What starts a stage and what changes speed only: no content, so neither these count nor what only they import."""
+"""What plans and starts a stage and what changes speed only: no content, so neither these count nor what only they import."""
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:

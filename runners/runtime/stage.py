@@ -22,7 +22,7 @@ from typing import Any
 from registry.formats import textfiles
 from runners.runtime.parameters import to_lists
 from runners.runtime.settings import Settings
-from runners.runtime.stamp import here, write_stamp
+from runners.runtime.stamp import here
 
 LOCAL = Path(".qualm")
 """Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
@@ -54,7 +54,7 @@ class Stage:
     spec: str
     name: str
     kind: str
-    """The runner module: data, finetune, infer, judge, estimate, conformal, score, report."""
+    """What `runners.contracts.stages` knows of it."""
     params: dict[str, Any]
     inputs: dict[str, Any]
     """Paths (or nested mappings of paths) from the project's root."""
@@ -174,5 +174,3 @@ def write_record(stage: Stage, seconds: float) -> None:
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    if stage.kind == "report":
-        write_stamp(stage.spec)

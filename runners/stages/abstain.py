@@ -19,12 +19,20 @@ from registry.plugins import rule as plugins
 from registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
 from runners.contracts.abstentions import Answers, Rule
 from runners.contracts.returned import called, wrong
+from runners.contracts.stages import StageKind
 from runners.data.aligned import Floats, Samples, read_samples
 from runners.data.calibration_split import calibration_rows
 from runners.data.splits import VALIDATION, rule
 from runners.runtime.records import write_table
 from runners.runtime.stage import Stage, StageError
 from runners.scoring.cells import Cell, Tables, read_cells
+
+KIND = StageKind(
+    title="Choose when to decline",
+    reads=("datasets", "generations", "judgements", "judging"),
+    writes={"abstentions": "abstentions.parquet", "abstention_rules": "abstention_rules.parquet"},
+    colour="#eeca3b",
+)
 
 ALL = "all"
 Bools = NDArray[np.bool_]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from registry.sample import IMAGES, SAMPLES
+from runners.contracts.stages import StageKind
 from runners.data.assembled_images import Pictures
 from runners.data.data_cards import DataCard, parents, write_card
 from runners.data.leakage import check_splits, near_duplicates
@@ -26,6 +27,13 @@ from runners.data.reviews.curation import CurationError, curate
 from runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
 from runners.runtime.records import ShardWriter, read_table, write_table
 from runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Assemble the pairs of {dataset}",
+    reads=("recipes", "datasets", "cards", "reviews"),
+    writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md"},
+    colour="#17becf",
+)
 
 
 @dataclass

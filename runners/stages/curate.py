@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from registry.sample import IMAGES, SAMPLES
+from runners.contracts.stages import StageKind
 from runners.data.data_cards import DataCard, parents, write_card
 from runners.data.reviews.claims import ClaimError, claims
 from runners.data.reviews.curation import CurationError, curate
@@ -22,6 +23,13 @@ from runners.data.splits import rule
 from runners.data.statistics import VERIFICATION
 from runners.runtime.records import ShardWriter, iterate, read_table, write_table
 from runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="What people kept of {dataset}",
+    reads=("dataset", "card", "reviews"),
+    writes={"dataset": "curated/{dataset}", "card": "curated/{dataset}.md"},
+    colour="#86bcb6",
+)
 
 TABLES = ("samples.parquet", "images", VERIFICATION)
 """What this stage writes itself."""

@@ -18,6 +18,7 @@ from registry.formats.faults import Fault
 from registry.plugins.rule import load
 from registry.preparations import PreparationContext, PreparationError
 from registry.sample import IMAGES, SAMPLES, Image, Sample
+from runners.contracts.stages import StageKind
 from runners.data import skipped_rows as left_out
 from runners.data.data_cards import DataCard, write_card
 from runners.data.rows import as_row, as_sample, choose, with_provenance
@@ -25,6 +26,14 @@ from runners.data.selection import Selection
 from runners.runtime.progress import progress
 from runners.runtime.records import ShardWriter, iterate
 from runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Samples of {dataset}",
+    reads=("source", "ask"),
+    writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md"},
+    colour="#4c78a8",
+    seeded=True,
+)
 
 WHOLE = 2**62
 """Shard size of a table that stays one file."""

@@ -25,10 +25,18 @@ from registry.sample import GENERATIONS, GREEDY, UNCERTAINTIES
 from runners.contracts.estimators import EstimatorContext
 from runners.contracts.nli import NliError
 from runners.contracts.returned import called, numbers
+from runners.contracts.stages import StageKind
 from runners.data.aligned import column, read_samples
 from runners.runtime.precision import kept
 from runners.runtime.records import read_table, write_table
 from runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Estimate uncertainty",
+    reads=("datasets", "generations"),
+    writes={"uncertainties": "uncertainties.parquet"},
+    colour="#54a24b",
+)
 
 AT_ONCE = 50_000
 """Greedy answers that are handed to an estimator together, more or less: whole files."""

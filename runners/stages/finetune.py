@@ -20,12 +20,23 @@ from typing import Any
 from registry.plugins.rule import get, load
 from runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
 from runners.contracts.models import ModelError
+from runners.contracts.stages import StageKind
 from runners.runtime.code_digest import engine_digest
 from runners.runtime.prefetch import ahead
 from runners.runtime.progress import Advance, progress
 from runners.runtime.settings import Settings, is_first
 from runners.runtime.stage import LOCAL, Stage, StageError, digest
 from runners.training.training_log import log_callback
+
+KIND = StageKind(
+    title="Train {model}",
+    reads=("datasets", "models", "beneath"),
+    writes={"model": "models/{model}", "log": "training/{model}.csv"},
+    colour="#b279a2",
+    seeded=True,
+    parallel=True,
+    plots={"log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"}},
+)
 
 LEG = 100
 """Rows of the log, in steps, where a recipe does not say."""

@@ -11,6 +11,7 @@ from registry.plugins.column_names import IN_WORDS
 from registry.plugins.rule import get, gives, load
 from registry.sample import GENERATIONS
 from runners.contracts.models import ModelContext, ModelError
+from runners.contracts.stages import StageKind
 from runners.data.dataset import Dataset, read_variants, rehearse
 from runners.data.skipped_rows import report
 from runners.data.splits import rule
@@ -18,6 +19,15 @@ from runners.inference.run import answer_tables
 from runners.runtime.records import write_table
 from runners.runtime.settings import is_first
 from runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Answers of {model} to {dataset}",
+    reads=("datasets", "perturbed", "model", "beneath"),
+    writes={"generations": "generations/{model}/{dataset}.parquet"},
+    colour="#f58518",
+    seeded=True,
+    parallel=True,
+)
 
 
 def run(stage: Stage) -> None:

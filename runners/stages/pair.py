@@ -15,10 +15,19 @@ from pathlib import Path
 from registry.plugins.rule import get, load
 from registry.sample import IMAGES, SAMPLES, Image, Sample
 from runners.contracts.pairs import PairContext, PairError
+from runners.contracts.stages import StageKind
 from runners.data.rows import as_row
 from runners.runtime.progress import progress
 from runners.runtime.records import ShardWriter, write_table
 from runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Pairs of {pairs}: {recipe}",
+    reads=("datasets",),
+    writes={"pairs": "pairs/{pairs}/{recipe}"},
+    colour="#e377c2",
+    seeded=True,
+)
 
 
 def run(stage: Stage) -> None:

@@ -24,6 +24,7 @@ from registry.sample import IMAGES, SAMPLES
 from runners.contracts.generators import GeneratorError
 from runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
 from runners.contracts.returned import described, perturbed
+from runners.contracts.stages import StageKind
 from runners.data.data_cards import DataCard, parents, write_card
 from runners.data.dataset import BrokenSample, Dataset
 from runners.data.rows import with_provenance
@@ -36,6 +37,14 @@ from runners.runtime.records import ShardWriter
 from runners.runtime.stage import Stage, StageError
 from runners.stages.data import WHOLE
 from runners.store.answers import pixel_digest
+
+KIND = StageKind(
+    title="Perturb by {variant}",
+    reads=("datasets", "cards"),
+    writes={"perturbed": "perturbed/{variant}/{dataset}", "cards": "perturbed/{variant}/{dataset}.md"},
+    colour="#ff9da6",
+    seeded=True,
+)
 
 WORDS, PICTURES = 256, 16
 """Samples in a batch: of questions alone, and where pictures are decoded."""
