@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup repro test test-slow test-all test-remotes lint docs-reference bench clean
+.PHONY: setup repro test test-slow test-all test-remotes lint docs docs-reference bench clean
 
 setup: $(VENV)/.installed
 
@@ -41,8 +41,14 @@ lint: setup
 docs-reference: setup
 	$(BIN)/python -m compiler.generated
 
+# The site, into site/index.html; a broken link or anchor ends it. Installs MkDocs, which nothing else needs.
+docs: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[docs]'
+	$(BIN)/mkdocs build --strict --quiet
+	@echo site/index.html
+
 bench: setup
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-services .qualm
+	rm -rf $(VENV) .venv-services .qualm site

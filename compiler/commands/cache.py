@@ -27,7 +27,7 @@ app = typer.Typer(
 
 Every answer that a model of yours ever gave is kept in .qualm/store by its content: weights, code that answers, prompt, pixels,
 decoding. That is why a killed run goes on where it was, and why raising the number of draws computes only the new ones. Nothing
-here is needed to read results; what is removed is computed again when it is asked for. More in docs/inference.md.""",
+here is needed to read results; what is removed is computed again when it is asked for. More in docs/explanation/inference.md.""",
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]

@@ -57,7 +57,7 @@ def model(
 ) -> None:
     """Check a model's log-probabilities, prompts, padding, cache, draws and more against a plain forward pass of its own.
 
-    Exit code 1 if a check fails. What each check means is in docs/models.md.
+    Exit code 1 if a check fails. What each check means is in docs/how-to/models.md.
 
     [bold]Examples[/]
 

@@ -53,7 +53,7 @@ def verify(
     names as `curated`; DVC tracks it. What models are scored on then keeps the
     questions that are valid by majority, of pairs those both of whose members
     are. A decision holds as long as question, answer, picture and subset are
-    what you saw. More in docs/verify.md.
+    what you saw. More in docs/how-to/verify.md.
 
     [bold]Examples[/]
 
@@ -147,7 +147,7 @@ def judges(
 
     Columns of the file: question, reference (several separated by |, empty where
     declining is right), prediction, is_refusal (0 or 1), rating (0, 0.5, 1, or
-    empty). More in docs/judging.md.
+    empty). More in docs/reference/judging.md.
 
     [bold]Example[/]
 

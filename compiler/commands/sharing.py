@@ -42,7 +42,7 @@ def export(
     a format has no place for is counted and told on standard error; what it
     ignores is kept under the key `qualm`, so that the model `recorded` reads
     the very same numbers back. `qualm ls exports NAME` explains one; more in
-    docs/exchange.md.
+    docs/how-to/exchange.md.
 
     [bold]Examples[/]
 
@@ -98,7 +98,7 @@ def share(
     on a remote that is not a folder that means downloading everything.
 
     Exit code 0: a clone runs nothing. 1: it would, or something is missing.
-    2: no such remote, or it cannot be reached. Recipes: docs/sharing.md.
+    2: no such remote, or it cannot be reached. Recipes: docs/how-to/sharing.md.
 
     [bold]Examples[/]
 

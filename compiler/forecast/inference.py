@@ -97,7 +97,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     taken = memory(size, work, batch, dtype, quantised)
     lines = list(_memory_lines(size, work, batch, dtype, quantised, taken))
     if on is not None and taken.total > on.memory:
-        way = "take a smaller batch, quantise, or spread it over devices (docs/scale.md)"
+        way = "take a smaller batch, quantise, or spread it over devices (docs/how-to/scale.md)"
         lines.append(f"more than the {_gib(on.memory)} of {on.name}: {way}")
     spent, by = None, ""
     rate = measured(root, plan.spec, stage.name)

@@ -1,8 +1,8 @@
-"""docs/datasets.md: every data set that there is a card for, made from the cards themselves, so that none is forgotten."""
+"""docs/reference/datasets.md: every data set that there is a card for, made from the cards themselves, so that none is forgotten."""
 
 from __future__ import annotations
 
-from compiler.generated.spec_reference import table
+from compiler.generated.tables import table
 from registry.entries import card as cards
 from registry.entries.card import Card, Split
 
@@ -11,7 +11,8 @@ _HEAD = """\
 
 *Written by `make docs-reference` from registry/cards/; CI holds it in step.*
 
-One row for every data set that a spec can name (`card: NAME`); `qualm data show NAME` says more, [data.md](data.md) how files come in.
+One row for every data set that a spec can name (`card: NAME`); `qualm data show NAME` says more.
+See also [how to bring data in](../how-to/data.md).
 
 - **verified**: layout and counts were checked against the released files. *no*: they follow a description; the reader holds every record
   to what is known, and what differs ends the run with file, record and key. Nothing is guessed.

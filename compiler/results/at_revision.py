@@ -177,7 +177,7 @@ def _pull(project: Project, wanted: Mapping[str, str]) -> None:
 
     cache, default = cache_folder(project.root), configuration(project.root).get("core", {}).get("remote")
     if default is None:
-        raise ProjectError("no remote is the default; `dvc remote add -d lab URL` adds one (docs/sharing.md has recipes)")
+        raise ProjectError("no remote is the default; `dvc remote add -d lab URL` adds one (docs/how-to/sharing.md has recipes)")
     try:
         with RemoteStore(project.root, default) as store:
             store.get(h for h in wanted if not object_path(cache, h).is_file())

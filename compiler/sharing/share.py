@@ -96,7 +96,7 @@ def share(project: Project, wanted: Wanted, as_json: bool) -> bool:
                     with Console(stderr=True).status("cloning this commit, pulling and hashing all that it needs..."):
                         _rehearse(project, store, outcome, wanted.repair, specs)
     except RemoteError as error:
-        raise ProjectError(f"{error}. `dvc push -r {outcome.to.name} -v` says more; docs/sharing.md has recipes") from error
+        raise ProjectError(f"{error}. `dvc push -r {outcome.to.name} -v` says more; docs/how-to/sharing.md has recipes") from error
     if as_json:
         print_json(outcome.as_json())
     else:

@@ -69,12 +69,12 @@ def target(project: Project, remote: str | None) -> Target:
     if name not in remotes:
         known = ", ".join(sorted(remotes)) or "none"
         what = f"there is no remote '{name}'; there are: {known}" if name else f"no remote is the default; there are: {known}"
-        raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/sharing.md has recipes)")
+        raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)")
     found = Target(name, remotes[name].get("url", ""), remotes[name])
     if found.folder is not None and _in_git(project.root, found.folder):
         raise ProjectError(
             f"remote '{name}' is a folder of this repository ({found.folder}): what is pushed there would go into git. "
-            "Add a remote of your lab by `dvc remote add -d lab URL`, or name one: `qualm share REMOTE` (docs/sharing.md has recipes)"
+            "Add a remote of your lab by `dvc remote add -d lab URL`, or name one: `qualm share REMOTE` (recipes: docs/how-to/sharing.md)"
         )
     return found
 

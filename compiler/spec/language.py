@@ -1,7 +1,7 @@
 """The spec language: what keys a benchmark has, what each means, what it falls back to.
 
 Pydantic checks the shape here; `resolve` checks every plugin's parameters against the plugin's own signature.
-The descriptions below are the spec reference: docs/spec.md and the editors' JSON Schema are made from them.
+The descriptions below are the spec reference: docs/reference/spec.md and the editors' JSON Schema are made from them.
 """
 
 from __future__ import annotations

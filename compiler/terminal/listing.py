@@ -20,8 +20,8 @@ from registry.terminal.tables import folded, plain_table
 from registry.text import print_json
 
 FOOTERS = {
-    "models": "a model of your own: docs/models.md; those of the hub: `qualm ls models --published`",
-    "datasets": "data of your own: `qualm data new NAME --from FOLDER` (docs/data.md); every card: `qualm data ls`",
+    "models": "a model of your own: docs/how-to/models.md; those of the hub: `qualm ls models --published`",
+    "datasets": "data of your own: `qualm data new NAME --from FOLDER` (docs/how-to/data.md); every card: `qualm data ls`",
 }
 
 

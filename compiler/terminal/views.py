@@ -154,7 +154,7 @@ def print_experiments(entries: Sequence[Mapping[str, Any]]) -> None:
     """`qualm experiments`."""
     out = console()
     if not entries:
-        out.print("no experiments start from this commit; `dvc exp run -S ... --name NAME` makes one (docs/experiments.md)")
+        out.print("no experiments start from this commit; `dvc exp run -S ... --name NAME` makes one (docs/how-to/experiments.md)")
     for entry in entries:
         out.print(f"[bold]{escape(entry['name'])}[/]")
         for change in entry["parameters"]:

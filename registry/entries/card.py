@@ -114,7 +114,7 @@ class Card(_Strict):
     args: Annotated[dict[str, Any], AfterValidator(_plain)] = Field(default_factory=dict)
     """Defaults for the adapter's parameters."""
     format: str = ""
-    """What the official files are, in a few words, for docs/datasets.md; empty = the formats that `layout` names."""
+    """What the official files are, in a few words, for docs/reference/datasets.md; empty = the formats that `layout` names."""
     scoring: str = ""
     """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
     stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""

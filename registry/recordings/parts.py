@@ -72,7 +72,7 @@ def find_parts(source: Path, form: str = "auto") -> list[Part]:
         raise RecordingError(f"{source}: holds recordings of {' and of '.join(there)}; say which with `format:`")
     if not found:
         wanted = "of " + (", ".join(FORMATS) if form == "auto" else form)
-        hint = "docs/exchange.md says what their files are called"
+        hint = "docs/how-to/exchange.md says what their files are called"
         if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
             hint = "its Excel tables need openpyxl, which is not here: `pip install openpyxl`"
         raise RecordingError(f"{source}: no recording {wanted} in it; {hint}")

@@ -3,7 +3,7 @@
 Sums in another order move the last bits of a double: some 1e-15 of what a network says, less of what is computed from that. Each
 number is rounded once, where it enters a table, to digits far above those, and all that follows is computed from the rounded one.
 A number that happens to lie that close to a rounding boundary still falls on either side: one in 10^9 of a model's, one in 10^7
-of the scores (`docs/inference.md`, Precision). At float32 and below a model's own noise is larger than any useful rounding.
+of the scores (`docs/explanation/inference.md`, Precision). At float32 and below a model's own noise is larger than any useful rounding.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Settings:
     """How many machines they run on; torchrun or SLURM starts one process per device there."""
     strategy: str = "auto"
     """How they share the work: `auto`, `ddp`, `fsdp`, `deepspeed_stage_3`...: as Lightning's strategy. For inference `auto` and `ddp`
-    have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/scale.md);
+    have each device answer its share; `fsdp`, `tensor_parallel` and `device_map` spread one model over all (docs/how-to/scale.md);
     the last two say nothing about fine-tunes, which then run with `auto`."""
     launcher: str = ""
     """What starts the processes of inference and fine-tunes where this machine alone cannot: `srun --ntasks-per-node 8 ...`."""

@@ -45,7 +45,7 @@ def run(stage: Stage) -> None:
         name, card, missing = (stage.params[k] for k in ("dataset", "card", "missing"))
         raise StageError(
             f"dataset {name}: nothing here reads the files of the card '{card}' yet; missing: {missing}. "
-            "Write registry/adapters/NAME.py (docs/plugins.md), name it as the card's `adapter`, and compile again"
+            "Write registry/adapters/NAME.py (docs/how-to/plugins.md), name it as the card's `adapter`, and compile again"
         )
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)

@@ -70,7 +70,7 @@ class HfVlm:
         if template is not None:
             self.processor.chat_template = template
         if not getattr(self.processor, "chat_template", None):
-            raise ModelError(f"model '{label}': it was published without a chat template; give one as `template:` (docs/inference.md)")
+            raise ModelError(f"model '{label}': it was published without a chat template; give one as `template:` (docs/how-to/models.md)")
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token

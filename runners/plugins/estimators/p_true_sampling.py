@@ -14,7 +14,7 @@ def p_true_sampling(p_true_sampling: Floats) -> Floats:
 
     U = -ln P("True") as in p_true, but with all sampled answers (`inference.draws`), in order and with repeats, in the prompt before the
     possible answer; in nats, from 0 up, higher = more uncertain. Kadavath et al. found it better calibrated than P(True) of one answer.
-    Undefined where there are no samples: for multiple choice. The prompt is in `docs/inference.md`.
+    Undefined where there are no samples: for multiple choice. The prompt is in `docs/explanation/inference.md`.
 
     Example: P("True") = .7 gives .356675.
     """

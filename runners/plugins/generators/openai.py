@@ -24,7 +24,7 @@ def openai(
     limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
     sampling: bool = True,
 ) -> OpenAI:
-    """Chat completions of a server that speaks OpenAI's protocol; keys, limits and prices stand in qualm.toml (docs/inference.md).
+    """Chat completions of a server that speaks OpenAI's protocol; keys, limits and prices stand in qualm.toml (docs/how-to/servers.md).
 
     Args:
         context: of this run.

@@ -60,7 +60,7 @@ def openai(
     seeds: bool = True,
     limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens",
 ) -> OpenAIModel:
-    """A model of a server that speaks OpenAI's protocol. How it is reached stands in qualm.toml: docs/inference.md, Servers.
+    """A model of a server that speaks OpenAI's protocol. How it is reached stands in qualm.toml: docs/how-to/servers.md.
 
     Args:
         context: label of the model, settings of the run.

@@ -50,7 +50,7 @@ def recorded(
     filter: str | None = None,
     check_questions: bool = True,
 ) -> Recording:
-    """A model's recorded outputs; nothing is computed. docs/exchange.md says what each format gives.
+    """A model's recorded outputs; nothing is computed. docs/how-to/exchange.md says what each format gives.
 
     Args:
         source: The recording's folder.

@@ -117,5 +117,5 @@ def attempt(name: str, check: Check, patient: Patient) -> Finding:
     except ModelError as error:
         return Finding(name, "fail", str(error), advice="the message says what the model lacks; signals that need it cannot be had")
     except Exception as error:  # noqa: BLE001 - a published port may raise anything, and that it does is the finding
-        advice = "the processor or the module itself fails here; see docs/models.md"
+        advice = "the processor or the module itself fails here; see docs/how-to/models.md"
         return Finding(name, "fail", f"{type(error).__name__}: {error}", advice=advice)

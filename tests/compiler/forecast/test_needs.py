@@ -137,7 +137,7 @@ def test_a_data_set_that_nothing_reads_compiles_and_its_stage_says_so(tmp_path: 
         data.run(Stage("t/data-docci", "t", "data-docci", "data", stage.params, stage.inputs, stage.outputs, 0, Settings()))
     assert str(caught.value) == (
         "dataset docci: nothing here reads the files of the card 'docci' yet; missing: a reader of its captions. "
-        "Write registry/adapters/NAME.py (docs/plugins.md), name it as the card's `adapter`, and compile again"
+        "Write registry/adapters/NAME.py (docs/how-to/plugins.md), name it as the card's `adapter`, and compile again"
     )
 
 

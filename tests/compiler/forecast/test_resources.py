@@ -201,6 +201,6 @@ def test_the_table_of_published_models():
 
 
 def test_constants_are_named_in_the_docs():
-    """The reader of docs/models.md can do the sum again."""
+    """The reader of docs/how-to/models.md can do the sum again."""
     assert (resources.ACTIVATIONS, resources.EFFICIENCY, resources.PATCHES, resources.SLACK, resources.LAUNCH) == (16, 0.4, 4, 1.1, 7e-4)
     assert torch.finfo(torch.bfloat16).bits / 8 == 2

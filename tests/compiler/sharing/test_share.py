@@ -165,7 +165,7 @@ def test_a_server_that_does_not_answer(project: Project) -> None:
     config = project.root / ".dvc/config"
     config.write_text(config.read_text().replace("../../lab", "webdav://127.0.0.1:9/lab"))
     commit(project.root)
-    with pytest.raises(ProjectError, match=r"remote 'lab': .*docs/sharing.md"):
+    with pytest.raises(ProjectError, match=r"remote 'lab': .*docs/how-to/sharing.md"):
         share(project, Wanted(), as_json=True)
 
 

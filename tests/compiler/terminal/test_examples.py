@@ -76,12 +76,12 @@ def test_and_that_of_an_adapter_for_own_data(tmp_path: Path) -> None:
 
 
 def test_the_validator_accepts_the_models_of_the_page(tmp_path: Path) -> None:
-    """docs/models.md says how a model of one's own comes in."""
-    written = (ROOT / "docs/models.md").read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+    """docs/how-to/models.md says how a model of one's own comes in."""
+    written = (ROOT / "docs/how-to/models.md").read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
     assert len(yaml.safe_load(written)["models"]) > 3
     (tmp_path / "example.yaml").write_text(embedded(written))
     Project(ROOT).plan(str(tmp_path / "example.yaml"))
-    assert "docs/models.md" in qualm("ls", "models").stdout
+    assert "docs/how-to/models.md" in qualm("ls", "models").stdout
 
 
 @pytest.mark.parametrize("name", rule.names("exports"))

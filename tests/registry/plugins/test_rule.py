@@ -82,7 +82,7 @@ def test_unknown_names_are_met_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_in_the_docs(kind: str) -> None:
-    page = (ROOT / "docs/plugins.md").read_text()
+    page = (ROOT / "docs/how-to/plugins.md").read_text()
     assert f"| `{kind}` | " in page and f"`{KINDS[kind]}/`" in page
 
 
