@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler.plan.import_closure import closure, content_digest
-from compiler.plan.order import clash
-from compiler.plan.plan import PlannedStage, leaves
-from compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
-from compiler.spec.errors import SpecError
-from compiler.spec.plugin_ref import DATA, Ref, slug
-from registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
-from runners.contracts.stages import stage_kind, stage_kinds
+from qualm.compiler.plan.import_closure import closure, content_digest
+from qualm.compiler.plan.order import clash
+from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
+from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
+from qualm.runners.contracts.stages import stage_kind, stage_kinds
 
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
@@ -146,7 +146,7 @@ def read_by(kind: str, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
-    """The splits that the spec names; nothing for data sets where it leaves the choice to `runners.data.splits`."""
+    """The splits that the spec names; nothing for data sets where it leaves the choice to `qualm.runners.data.splits`."""
     found = {d.label: list(d.splits) for d in datasets if d.splits is not None}
     return {"splits": found} if found else {}
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from compiler.plan import answers, data, models, scores
-from compiler.plan.layout import Layout
-from compiler.plan.order import check_outputs, ordered
-from compiler.plan.plan import Plan, PlannedStage
-from compiler.resolve.resolved import Resolved
-from registry.plugins.rule import ROOT
+from qualm.compiler.plan import answers, data, models, scores
+from qualm.compiler.plan.layout import Layout
+from qualm.compiler.plan.order import check_outputs, ordered
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.registry.plugins.rule import ROOT
 
 Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 """From the places of a spec, and the stages planned so far, to those of one kind."""

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.plan.answers import scoring_judges, settings
-from compiler.plan.layout import Layout, read_by, splits, variants
-from compiler.plan.plan import PlannedStage, writers
-from compiler.spec.canonical_json import canonical
-from registry import CLEAN, MODALITIES
+from qualm.compiler.plan.answers import scoring_judges, settings
+from qualm.compiler.plan.layout import Layout, read_by, splits, variants
+from qualm.compiler.plan.plan import PlannedStage, writers
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.registry import CLEAN, MODALITIES
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:

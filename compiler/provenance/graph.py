@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from compiler.plan.plan import Plan
-from compiler.spec.errors import ProjectError
-from runners.contracts.stages import stage_kind
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.spec.errors import ProjectError
+from qualm.runners.contracts.stages import stage_kind
 
 Edges = list[tuple[str, str]]
 

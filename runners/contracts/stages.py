@@ -14,12 +14,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from registry.plugins.rule import PluginError, constants_of
+from qualm.registry.plugins.rule import PluginError, constants_of
 
 IN_GIT = (".json", ".csv")
 """Suffixes of outputs that are small and readable, metrics and the points of plots: they lie in git, all others in DVC's cache."""
 FOLDER = Path(__file__).parents[1] / "stages"
-PACKAGE = "runners.stages"
+PACKAGE = "qualm.runners.stages"
 
 
 @dataclass(frozen=True)

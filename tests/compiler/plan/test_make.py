@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from compiler.plan.make import PLANNERS
-from compiler.spec.canonical_json import canonical
-from runners.contracts.stages import stage_kinds
+from qualm.compiler.plan.make import PLANNERS
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.runners.contracts.stages import stage_kinds
 from tests.compiler.plan.planned import SPEC, make
 
 

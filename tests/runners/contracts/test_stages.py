@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.plugins.rule import ROOT, PluginError
-from runners.contracts import stages
-from runners.contracts.stages import StageKind, stage_kind, stage_kinds
+from qualm.registry.plugins.rule import ROOT, PluginError
+from qualm.runners.contracts import stages
+from qualm.runners.contracts.stages import StageKind, stage_kind, stage_kinds
 
 SPECS = sorted(path.parents[1].name for path in ROOT.glob("specs/*/stages/report.json"))
 
