@@ -55,7 +55,7 @@ def test_help_teaches():
 def test_du(project):
     text = qualm(project, "du").stdout
     now, before = (next(line for line in text.splitlines() if line.startswith(name)) for name in ("now", "before"))
-    assert now.split()[3:7] == ["3", "3", "-", "3"] and "just now" in now
+    assert now.split()[2:6] == ["3", "3", "-", "3"] and "just now" in now
     assert max(map(len, text.splitlines()[:3])) <= 80, "a row is a line of a terminal"
     assert next(line for line in text.partition("used by")[2].splitlines() if line.split()[:1] == ["now"]).split()[-1] == "s/infer-now"
     assert " old " in before and " old " not in now
