@@ -39,7 +39,7 @@ def search_strength(
     if wanted.scale not in ("auto", "linear", "log"):
         raise ProjectError(f"--scale: expected auto, linear or log, got '{wanted.scale}'")
     where = bench.range_of(knob, range_of(wanted, knob), wanted.scale)
-    found = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, shown=goal.shown)
+    found = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, display=goal.shown)
     who = f"{bench.asked.label}'s answers to " if bench.asked is not None else ""
     title = f"{entry.plugin.name}: {knob.name}, {goal.title}, {who}{bench.dataset.name}"
     _print(found, goal, title)

@@ -210,18 +210,18 @@ class Shares:
 
 def _fitting(context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Sequence[Example]], most: int) -> dict[str, list[Example]]:
     """The examples that are not too long; the others are counted."""
-    kept: dict[str, list[Example]] = {}
+    examples: dict[str, list[Example]] = {}
     with progress(context.settings, "measuring", sum(map(len, pools.values()))) as advance:
         for name, pool in pools.items():
-            kept[name] = []
+            examples[name] = []
             for example in pool:
                 lengths = [len(encoder(example, text)) for text in {None, example.rejected}]
                 if max(lengths) <= most:
-                    kept[name].append(example)
+                    examples[name].append(example)
                 advance()
-            dropped = len(pool) - len(kept[name])
+            dropped = len(pool) - len(examples[name])
             if dropped:
                 context.count(**{"dropped (too long)": dropped})
-            if not kept[name]:
+            if not examples[name]:
                 raise FinetuneError(f"max_length: all {len(pool)} examples {f'of {name} ' if name else ''}are longer than {most} tokens")
-    return kept
+    return examples

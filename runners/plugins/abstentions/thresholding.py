@@ -35,8 +35,8 @@ def thresholding(
     values = np.array([_value(fit.after(t), criterion) for t in offered])
     best = int(np.flatnonzero(values >= values.max() - 1e-12)[0])
     what = {"lave_idk_accuracy": "accuracy with refusals"}.get(criterion, "confidence-weighted accuracy")
-    said = f"{what} {values[best]:.3f} on the {len(fit):,} answers it was chosen on; no promise beyond."
-    return Rule(float(offered[best]), f"Answers below {offered[best]:.4g} decline: {said}")
+    promise = f"{what} {values[best]:.3f} on the {len(fit):,} answers it was chosen on; no promise beyond."
+    return Rule(float(offered[best]), f"Answers below {offered[best]:.4g} decline: {promise}")
 
 
 def _value(answers: Answers, criterion: str) -> float:

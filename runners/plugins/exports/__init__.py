@@ -98,37 +98,37 @@ class ExportContext:
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
         answered: set[str] = set()
         for other in (p for p in self.parts if p.task == part.task):
-            found = read_table(other.generations, GENERATIONS, ["sample_id", "variant"])
-            answered |= set(pc.unique(found.filter(pc.equal(found["variant"], part.variant.name))["sample_id"]).to_pylist())
+            generations = read_table(other.generations, GENERATIONS, ["sample_id", "variant"])
+            answered |= set(pc.unique(generations.filter(pc.equal(generations["variant"], part.variant.name))["sample_id"]).to_pylist())
         if unknown := answered - set(samples["sample_id"].to_pylist()):
             raise self._unknown(part, min(unknown))
-        seen = Seen(part)
+        inputs = Seen(part)
         for begin in range(0, samples.num_rows, BLOCK):
             for i, sample in enumerate(samples.slice(begin, BLOCK).to_pylist(), begin):
                 if sample["sample_id"] in answered:
-                    yield Entry(i, sample, seen.question(i, sample), [])
+                    yield Entry(i, sample, inputs.question(i, sample), [])
 
     def entries(self, part: Part, again: bool = False) -> Iterator[Entry]:
         """The samples that have an answer, in the dataset's order; the others are counted, but not when they come `again`."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
-        found = read_table(part.generations, GENERATIONS)
-        found = found.filter(pc.equal(found["variant"], part.variant.name))
-        place = pc.index_in(found["sample_id"], value_set=samples["sample_id"].combine_chunks())
+        generations = read_table(part.generations, GENERATIONS)
+        generations = generations.filter(pc.equal(generations["variant"], part.variant.name))
+        place = pc.index_in(generations["sample_id"], value_set=samples["sample_id"].combine_chunks())
         if place.null_count:
-            raise self._unknown(part, found["sample_id"].filter(pc.is_null(place))[0].as_py())
-        order = np.lexsort((found["draw"].to_numpy(), place.to_numpy()))
+            raise self._unknown(part, generations["sample_id"].filter(pc.is_null(place))[0].as_py())
+        order = np.lexsort((generations["draw"].to_numpy(), place.to_numpy()))
         rows = np.asarray(place.to_numpy())[order]
         ratings = {} if again else self._ratings(part)
         counts = Counter[str]() if again else self.counts
         sent = {} if again else prompts(part)
         starts = np.searchsorted(rows, np.arange(samples.num_rows + 1))
-        seen = Seen(part)
-        shown = replace(self.settings, progress=self.settings.progress and not again)
-        with progress(shown, f"{part.model} / {part.task}", samples.num_rows) as advance:
+        inputs = Seen(part)
+        settings = replace(self.settings, progress=self.settings.progress and not again)
+        with progress(settings, f"{part.model} / {part.task}", samples.num_rows) as advance:
             for begin in range(0, samples.num_rows, BLOCK):
                 end = min(begin + BLOCK, samples.num_rows)
                 here = samples.slice(begin, end - begin).to_pylist()
-                answers = found.take(pa.array(order[starts[begin] : starts[end]])).to_pylist()
+                answers = generations.take(pa.array(order[starts[begin] : starts[end]])).to_pylist()
                 for i, sample in enumerate(here, begin):
                     mine = answers[starts[i] - starts[begin] : starts[i + 1] - starts[begin]]
                     if not mine:
@@ -140,7 +140,7 @@ class ExportContext:
                     counts["answers"] += len(mine)
                     name = sample["sample_id"]
                     elsewhere = part.recorded is not None
-                    yield Entry(i, sample, seen.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
+                    yield Entry(i, sample, inputs.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
                 advance(end - begin)
 
     def scores(self, part: Part) -> list[dict[str, Any]]:
@@ -155,13 +155,13 @@ class ExportContext:
         if "judgements" not in self.tables:
             return {}
         table = read_table(self.tables["judgements"], JUDGEMENTS, ["model", "dataset", "variant", "draw", "sample_id", "judge", "rating"])
-        wanted = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "draw": GREEDY}
-        for name, value in wanted.items():
+        key = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "draw": GREEDY}
+        for name, value in key.items():
             table = table.filter(pc.equal(table[name], value))
-        made: dict[str, dict[str, float | None]] = {}
+        ratings: dict[str, dict[str, float | None]] = {}
         for row in table.select(["sample_id", "judge", "rating"]).to_pylist():
-            made.setdefault(row["sample_id"], {})[row["judge"]] = row["rating"]
-        return made
+            ratings.setdefault(row["sample_id"], {})[row["judge"]] = row["rating"]
+        return ratings
 
     def _unknown(self, part: Part, name: str) -> ExportError:
         return ExportError(f"{part.generations}: sample '{name}' is not in dataset '{part.dataset}'; run `qualm run {self.spec}`")

@@ -24,9 +24,9 @@ def document(entry: Entry) -> Row:
     """The sample as the harnesses would have it from a dataset of ours."""
     names = ("sample_id", "image_id", "answer_index", "category", "answerable", "split", "pair_id")
     sample = entry.sample
-    made = {name: sample[name] for name in names}
+    fields = {name: sample[name] for name in names}
     own = {"question": entry.question, "choices": entry.choices, "references": entry.references}
-    return {**made, **own, "meta": dict(sample["meta"] or ())}
+    return {**fields, **own, "meta": dict(sample["meta"] or ())}
 
 
 def target(entry: Entry) -> str:
@@ -78,14 +78,14 @@ class Task:
 
     def means(self) -> dict[str, float | str]:
         """`METRIC,none` and its standard error (sample standard deviation over the root of n) over the lines that have a value."""
-        made: dict[str, float | str] = {}
+        summary: dict[str, float | str] = {}
         for name, values in self.values.items():
             if values:
                 mean = math.fsum(values) / len(values)
-                made[f"{name},none"] = mean
+                summary[f"{name},none"] = mean
                 spread = math.fsum((v - mean) ** 2 for v in values)
-                made[f"{name}_stderr,none"] = math.sqrt(spread / (len(values) - 1) / len(values)) if len(values) > 1 else "N/A"
-        return made
+                summary[f"{name}_stderr,none"] = math.sqrt(spread / (len(values) - 1) / len(values)) if len(values) > 1 else "N/A"
+        return summary
 
 
 def write_model(context: ExportContext, model: str, name: Callable[[str], str], line: Line, results_name: str) -> None:
@@ -130,8 +130,8 @@ def _write_tasks(context: ExportContext, part: Part, folder: Path, name: Callabl
             row, same = line(part, entry, {KEY: _signals(entry)})
             tasks[choices].write(row, _metrics(entry), same)
     finally:
-        for made in tasks.values():
-            made.handle.close()
+        for open_task in tasks.values():
+            open_task.handle.close()
     return list(tasks.values())
 
 

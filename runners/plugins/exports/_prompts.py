@@ -19,8 +19,10 @@ def prompts(part: Part) -> Mapping[str, str]:
 
     try:
         model = recorded(ModelContext(part.model, folder=part.source), **part.recorded)
-        kept = getattr(model, "prompts", None)
-        found: Mapping[str, str] = kept(part.dataset, read_table(part.samples / "samples.parquet", SAMPLES)) if kept else {}
+        read_prompts = getattr(model, "prompts", None)
+        by_sample: Mapping[str, str] = (
+            read_prompts(part.dataset, read_table(part.samples / "samples.parquet", SAMPLES)) if read_prompts else {}
+        )
     except (ModelError, RecordingError):
         return {}
-    return found
+    return by_sample

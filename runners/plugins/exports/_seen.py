@@ -40,11 +40,11 @@ class Seen:
         item = self._item(entry.place)
         if self.variant.function is None or (item.data is None and self.variant.modality == "image"):
             return item.data
-        shown = self._applied(entry.place)[0]
-        if shown is None:
+        image = self._applied(entry.place)[0]
+        if image is None:
             return None
         data = io.BytesIO()
-        shown.save(data, "PNG")
+        image.save(data, "PNG")
         return data.getvalue()
 
     def _item(self, place: int) -> Item:

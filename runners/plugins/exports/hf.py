@@ -93,11 +93,11 @@ def _questions(context: ExportContext, part: Part, pictures: bool) -> list[str]:
 
 
 def _tables(context: ExportContext, part: Part, schema: pa.Schema, pictures: bool) -> Iterator[pa.Table]:
-    seen = Seen(part) if pictures else None
+    inputs = Seen(part) if pictures else None
     block: list[dict[str, Any]] = []
     for entry in context.questions(part):
-        context.lose("pictures (`-O pictures=true` keeps them)", int(seen is None and entry.sample["image_id"] is not None))
-        block.append(_row(entry, seen))
+        context.lose("pictures (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
+        block.append(_row(entry, inputs))
         if len(block) == BLOCK:
             yield pa.Table.from_pylist(block, schema=schema)
             block = []
@@ -105,11 +105,11 @@ def _tables(context: ExportContext, part: Part, schema: pa.Schema, pictures: boo
         yield pa.Table.from_pylist(block, schema=schema)
 
 
-def _row(entry: Entry, seen: Seen | None) -> dict[str, Any]:
+def _row(entry: Entry, inputs: Seen | None) -> dict[str, Any]:
     meta = [{"key": k, "value": v} for k, v in entry.sample["meta"] or ()]
     row = {**entry.sample, "question": entry.question, "meta": meta}
-    if seen is not None:
-        data = seen.picture(entry)
+    if inputs is not None:
+        data = inputs.picture(entry)
         row["image"] = None if data is None else {"bytes": data, "path": None}
     return row
 
@@ -125,12 +125,12 @@ def _answers(context: ExportContext, part: Part, path: Path) -> None:
 def _whole(context: ExportContext, source: Path, path: Path) -> None:
     """A table of the whole benchmark, its rows about the exported models, datasets and variants."""
     table = pq.read_table(source)
-    for column, wanted in (
+    for column, names in (
         ("model", {p.model for p in context.parts}),
         ("dataset", {p.dataset for p in context.parts}),
         ("variant", {p.variant.name for p in context.parts}),
     ):
-        table = table.filter(pc.is_in(table[column], value_set=pa.array(sorted(wanted))))
+        table = table.filter(pc.is_in(table[column], value_set=pa.array(sorted(names))))
     pq.write_table(table.replace_schema_metadata(None), path, compression="zstd")
 
 
@@ -147,10 +147,10 @@ def _feature(kind: pa.DataType) -> Any:
 def _card(context: ExportContext, configs: dict[str, list[str]]) -> str:
     about = {p.dataset: context.about.get(p.dataset, About()) for p in context.parts}
     licences = sorted({a.licence for a in about.values() if a.licence})
-    known = {LICENCES.get(text.upper()) for text in licences}
+    identifiers = {LICENCES.get(text.upper()) for text in licences}
     head: dict[str, Any] = {
         "pretty_name": context.title or context.spec,
-        "license": known.pop() if len(known) == 1 and None not in known else "other",
+        "license": identifiers.pop() if len(identifiers) == 1 and None not in identifiers else "other",
         "task_categories": ["visual-question-answering"],
         "tags": ["uncertainty", "qualm"],
         "configs": [{"config_name": n, "data_files": [{"split": "test", "path": files}]} for n, files in configs.items()],

@@ -18,7 +18,7 @@ def lm_eval(context: ExportContext) -> None:
     """
     date = context.made.strftime("%Y-%m-%dT%H-%M-%S.%f")
 
-    def line(part: Part, entry: Entry, kept: Row) -> tuple[Row, str]:
+    def line(part: Part, entry: Entry, signals: Row) -> tuple[Row, str]:
         doc, right = document(entry), target(entry)
         resps, filtered = responses(entry, 1)
         hashes: dict[str, Any] = {
@@ -36,7 +36,7 @@ def lm_eval(context: ExportContext) -> None:
             "filtered_resps": filtered,
             "filter": "none",
             **hashes,
-            **kept,
+            **signals,
         }
         return row, "".join(hashes.values())
 

@@ -16,24 +16,24 @@ def lmms_eval(context: ExportContext) -> None:
     """
     date = context.made.strftime("%Y%m%d_%H%M%S")
 
-    def line(part: Part, entry: Entry, kept: Row) -> tuple[Row, str]:
+    def line(part: Part, entry: Entry, signals: Row) -> tuple[Row, str]:
         context.lose("options, categories and other fields of samples")
         context.lose(NO_PROMPT, int(entry.prompt is None))
         resps, filtered = responses(entry, -1)
-        said = filtered[0] if len(filtered) == 1 else filtered
+        predictions = filtered[0] if len(filtered) == 1 else filtered
         opened = resps[0] if len(resps) == 1 else resps
         tokens = entry.answers[0]["token_logprobs"]
         row = {
             "doc_id": entry.place,
             "sample_id": entry.name,
             "target": target(entry),
-            "filtered_resps": said,
+            "filtered_resps": predictions,
             "token_counts": [{"output_tokens": len(tokens)} if tokens else None],
             "doc_hash": sha256(json.dumps(document(entry), indent=2, ensure_ascii=False)),
             **({"input": entry.prompt} if entry.prompt is not None else {}),
-            **kept,
+            **signals,
         }
-        if opened not in (said, [said]):
+        if opened not in (predictions, [predictions]):
             row["resps"] = opened
         return row, f"sample_{entry.place}{row['doc_hash']}"
 

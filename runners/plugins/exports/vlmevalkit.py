@@ -78,8 +78,8 @@ def _predictions(context: ExportContext, part: Part, with_picture: bool) -> Iter
         if entry.answers[0]["text"] is None and entry.predicted is None:
             context.lose("answers without text or option logits")
             continue
-        kept = json.dumps(pack(entry.answers[0], ("text",)), ensure_ascii=False, allow_nan=False)
-        yield {**_question(entry), "prediction": entry.said, KEY: kept}
+        signals = json.dumps(pack(entry.answers[0], ("text",)), ensure_ascii=False, allow_nan=False)
+        yield {**_question(entry), "prediction": entry.said, KEY: signals}
 
 
 def _columns(part: Part) -> tuple[list[str], bool]:
@@ -92,16 +92,16 @@ def _columns(part: Part) -> tuple[list[str], bool]:
 
 def _input(context: ExportContext, part: Part, names: list[str], some: bool) -> Iterator[list[Any]]:
     """Questions with their pictures: each picture once, and further questions on it with the index of that row."""
-    seen, first = Seen(part), dict[str, int]()
+    inputs, first = Seen(part), dict[str, int]()
     for entry in context.questions(part):
-        key, image = seen.key(entry), None
+        key, image = inputs.key(entry), None
         if key is None:
             if some:
                 continue
         elif key in first:
             image = str(first[key])
         else:
-            data = seen.picture(entry)
+            data = inputs.picture(entry)
             image = base64.b64encode(data).decode() if data is not None else None
             first[key] = entry.place
         row = _question(entry)

@@ -85,10 +85,10 @@ def dpo(
     material = Material(context, train, weights)
 
     def preferences(rows: Sequence[Row]) -> list[Example]:
-        made = examples.preferences(rows)
-        if len(made) < len(rows):
-            context.count(**{"dropped (no partner with another answer)": len(rows) - len(made)})
-        return made
+        pairs = examples.preferences(rows)
+        if len(pairs) < len(rows):
+            context.count(**{"dropped (no partner with another answer)": len(rows) - len(pairs)})
+        return pairs
 
     pools, shares = material.mixture(preferences)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)

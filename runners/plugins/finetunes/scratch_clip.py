@@ -72,9 +72,9 @@ def scratch_clip(
     def evaluate() -> Mapping[str, float]:
         if others is None:
             return {}
-        given = others(0)
+        inputs = others(0)
         with torch.no_grad():
-            likeness = model.eval()(**{name: value.to(model.device) for name, value in given.items()}).logits_per_image
+            likeness = model.eval()(**{name: value.to(model.device) for name, value in inputs.items()}).logits_per_image
         model.train()
         right = likeness.argmax(dim=1) == torch.arange(len(likeness), device=likeness.device)
         return {"heldout/matched": float(right.float().mean())}

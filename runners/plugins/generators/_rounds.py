@@ -46,7 +46,7 @@ def in_rounds(
         temperature: of the model.
         max_new_tokens: longest reply.
     """
-    found: dict[str, T] = {}
+    by_key: dict[str, T] = {}
     reasons: dict[str, str] = {}
     waiting = list(chats)
     before = generator.counters.copy()
@@ -61,15 +61,15 @@ def in_rounds(
                     raise Unusable("no reply")
                 if reply.finish == "length":
                     raise Unusable("reply cut off")
-                found[key] = read(key, reply.text)
+                by_key[key] = read(key, reply.text)
             except Unusable as reason:
                 reasons[key] = str(reason)
-        waiting = [key for key in waiting if key not in found]
+        waiting = [key for key in waiting if key not in by_key]
     context.counters.update(generator.counters - before)
     context.notes["generator"] = generator.engine.name
     for key in waiting:
         context.drop(reasons[key])
-    return found
+    return by_key
 
 
 def _seed(context: Context, key: str, attempt: int) -> int:

@@ -26,8 +26,8 @@ def said(text: str) -> Said:
     """
     plain = text.casefold()
     announced, first, words = _ANNOUNCED.findall(plain), _FIRST.match(plain), set(_WORD.findall(plain))
-    found = announced[-1] if announced else first[1] if first else words.pop() if len(words) == 1 else None
-    return None if found is None else "yes" if found == "yes" else "no"
+    verdict = announced[-1] if announced else first[1] if first else words.pop() if len(words) == 1 else None
+    return None if verdict is None else "yes" if verdict == "yes" else "no"
 
 
 def judged(read: Callable[[str], Said], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
@@ -42,8 +42,8 @@ def _judge(read: Callable[[str], Said], question: str, references: list[str], pr
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
-    wanted = {normalise(r) for r in references} & {"yes", "no"}
-    if len(wanted) != 1:
+    truths = {normalise(r) for r in references} & {"yes", "no"}
+    if len(truths) != 1:
         return Judgement(rating=None, pred_is_idk=declines, parse_ok=False)
-    said, truth = read(prediction), wanted.pop()
-    return Judgement(float(said == truth), declines, marks={"said": MARKS[said], "truth": MARKS[truth]})
+    verdict, truth = read(prediction), truths.pop()
+    return Judgement(float(verdict == truth), declines, marks={"said": MARKS[verdict], "truth": MARKS[truth]})

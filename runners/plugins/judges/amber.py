@@ -31,5 +31,5 @@ def _exact(text: str) -> Said:
 
 
 def _first_word(text: str) -> Said:
-    found = re.match(r"\W*(yes|no)\b", text.casefold())
-    return None if found is None else "yes" if found[1] == "yes" else "no"
+    match = re.match(r"\W*(yes|no)\b", text.casefold())
+    return None if match is None else "yes" if match[1] == "yes" else "no"

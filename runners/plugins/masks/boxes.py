@@ -17,10 +17,10 @@ def boxes(context: PairContext) -> Masker:
 
 
 def _mask(item: Wanted) -> Mask:
-    found = boxes_of(item)
-    if not found:
+    boxes = boxes_of(item)
+    if not boxes:
         return "no box"
-    mask = fill(found, item.picture.height, item.picture.width)
+    mask = fill(boxes, item.picture.height, item.picture.width)
     return mask if mask.any() else "out of frame"
 
 
@@ -29,5 +29,5 @@ def boxes_of(item: Wanted) -> tuple[Box, ...]:
     scene = item.target.scene
     if item.thing.boxes or scene is None:
         return item.thing.boxes
-    shown = (silhouette(scene, [i]) for i in item.thing.objects)
-    return tuple(box_of(mask) for mask in shown if mask.any())
+    masks = (silhouette(scene, [i]) for i in item.thing.objects)
+    return tuple(box_of(mask) for mask in masks if mask.any())

@@ -60,8 +60,8 @@ def ask_both(context: PairContext, painted: Iterable[Painted], asking: Asking) -
         generator = open_generator(asking.generator, context.settings)
         prompt = with_sections(read_prompt("extraneous", asking.prompt), sections(context.about))
         for batch in batches(painted, BATCH):
-            made = _ask_batch(context, generator, prompt, {p.plan.target.key: p for p in batch}, asking)
-            yield from made.values()
+            by_target = _ask_batch(context, generator, prompt, {p.plan.target.key: p for p in batch}, asking)
+            yield from by_target.values()
     except (GeneratorError, PromptError) as error:
         raise PairError(f"recipe {context.label}: {error}") from error
 
@@ -69,7 +69,7 @@ def ask_both(context: PairContext, painted: Iterable[Painted], asking: Asking) -
 def _ask_batch(
     context: PairContext, generator: Generator, prompt: str, batch: dict[str, Painted], asking: Asking
 ) -> dict[str, tuple[Painted, str]]:
-    found = in_rounds(
+    by_target = in_rounds(
         context,
         generator,
         {key: chat(prompt, _png(p), p.pictures[0]) for key, p in batch.items()},
@@ -78,7 +78,7 @@ def _ask_batch(
         temperature=asking.temperature,
         max_new_tokens=asking.max_new_tokens,
     )
-    return {key: found[key] for key in batch if key in found}
+    return {key: by_target[key] for key in batch if key in by_target}
 
 
 def read_asked(reply: str) -> Asked:
@@ -91,10 +91,10 @@ def read_asked(reply: str) -> Asked:
         Unusable: "malformed reply", "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
             "answer in the question", "answer in the refusal".
     """
-    found = [_LINE.match(line) for line in lines(reply)]
-    if [m and m[1].upper() for m in found] != ["Q", "A1", "A2"]:
+    matches = [_LINE.match(line) for line in lines(reply)]
+    if [m and m[1].upper() for m in matches] != ["Q", "A1", "A2"]:
         raise Unusable("malformed reply")
-    question, answer, declined = (value(m[2]) for m in found if m)
+    question, answer, declined = (value(m[2]) for m in matches if m)
     if not question.endswith("?"):
         raise Unusable("not a question")
     if normalise(answer) in ("yes", "no"):
@@ -111,16 +111,16 @@ def read_asked(reply: str) -> Asked:
 
 
 def _asked_anew(painted: Painted, reply: str) -> tuple[Painted, str]:
-    asked = read_asked(reply)
+    reading = read_asked(reply)
     plan = painted.plan
-    target = replace(plan.target, question=asked.question, answer=asked.answer)
+    target = replace(plan.target, question=reading.question, answer=reading.answer)
     proofs = plan.proofs
     if target.scene is not None:
         why = [proved(target), *(control_proved(target, job.thing) for job in plan.jobs[1:])]
         if None in why:
             raise Unusable("cannot be proved")
         proofs = tuple(str(w) for w in why)
-    return replace(painted, plan=replace(plan, target=target, proofs=proofs)), asked.declined
+    return replace(painted, plan=replace(plan, target=target, proofs=proofs)), reading.declined
 
 
 def _png(painted: Painted) -> bytes:

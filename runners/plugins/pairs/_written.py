@@ -31,12 +31,12 @@ class Written:
     answer: str
 
 
-def read_pair(text: str | None, asked: Collection[str] = ()) -> Written:
+def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
     """The pair in a reply.
 
     Args:
         text: `Q1: ... A1: ... Q2: ... A2: ...`, each on its own line and nothing else: Q1 cannot be answered, Q2 can.
-        asked: questions that were asked about this picture before, normalised.
+        earlier: questions that were asked about this picture before, normalised.
 
     Raises:
         Unusable: with one of the reasons "no reply", "not a good question", "malformed reply", "not a question", "same question
@@ -52,7 +52,7 @@ def read_pair(text: str | None, asked: Collection[str] = ()) -> Written:
     first, second = normalise(pair.unanswerable), normalise(pair.answerable)
     if first == second:
         raise Unusable("same question twice")
-    if first in asked or second in asked:
+    if first in earlier or second in earlier:
         raise Unusable("asked before")
     if not is_refusal(pair.refusal, pair.unanswerable):
         raise Unusable("unanswerable one is answered")
@@ -70,20 +70,20 @@ def questions_of(pair: Written) -> set[str]:
 
 def gives_away(question: str, answer: str) -> bool:
     """Whether the words of the answer stand in the question, which is not one that offers them for choice ("red or blue?")."""
-    said, asked = normalise(answer), f" {normalise(question)} "
-    return bool(said) and f" {said} " in asked and " or " not in asked
+    words, text = normalise(answer), f" {normalise(question)} "
+    return bool(words) and f" {words} " in text and " or " not in text
 
 
 def _parse(text: str) -> Written:
-    found: dict[str, str] = {}
+    by_label: dict[str, str] = {}
     for line in lines(text):
         match = _LINE.match(line)
-        if match is None or len(found) == len(LABELS) or match[1].upper() != LABELS[len(found)]:
+        if match is None or len(by_label) == len(LABELS) or match[1].upper() != LABELS[len(by_label)]:
             raise Unusable("malformed reply")
-        found[match[1].upper()] = value(match[2])
-    if len(found) < len(LABELS):
+        by_label[match[1].upper()] = value(match[2])
+    if len(by_label) < len(LABELS):
         raise Unusable("malformed reply")
-    return Written(*(found[label] for label in LABELS))
+    return Written(*(by_label[label] for label in LABELS))
 
 
 def value(text: str) -> str:
@@ -92,22 +92,22 @@ def value(text: str) -> str:
     Raises:
         Unusable: "malformed reply": nothing does, or two things.
     """
-    found = bare(text)
-    if not found or is_doubtful(found):
+    content = bare(text)
+    if not content or is_doubtful(content):
         raise Unusable("malformed reply")
-    return found
+    return content
 
 
 def sections(about: Mapping[str, Any]) -> dict[str, str]:
     """What a spec's taxonomy says of a category, as sections of its prompt."""
-    found: dict[str, str] = {}
+    parts: dict[str, str] = {}
     examples = [str(e).strip() for e in about.get("examples") or ()]
     if examples and all(all(f"{label}:" in e for label in LABELS) for e in examples):
-        found["Examples"] = "\n\n".join(examples)
+        parts["Examples"] = "\n\n".join(examples)
     elif examples:
-        found["Questions of this kind"] = "\n".join(f"- {e}" for e in examples)
+        parts["Questions of this kind"] = "\n".join(f"- {e}" for e in examples)
     if about.get("answer"):
-        found["What a right answer to the first question is"] = str(about["answer"]).strip()
+        parts["What a right answer to the first question is"] = str(about["answer"]).strip()
     if about.get("definition"):
-        found["Definition"] = str(about["definition"]).strip()
-    return found
+        parts["Definition"] = str(about["definition"]).strip()
+    return parts

@@ -75,35 +75,35 @@ def rewritten(
     labels = labels_in(prompt)
     chats = {}
     for i, (row, question) in enumerate(zip(context.rows, questions, strict=True)):
-        shown = [context.pictures[i]] if asking.sees and context.pictures[i] is not None else []
-        chats[str(row["sample_id"])] = chat(fill(prompt, {"question": question}, where), *[s for s in shown if s is not None])
-    asked = {str(row["sample_id"]): question for row, question in zip(context.rows, questions, strict=True)}
-    found = in_rounds(
+        pictures = [context.pictures[i]] if asking.sees and context.pictures[i] is not None else []
+        chats[str(row["sample_id"])] = chat(fill(prompt, {"question": question}, where), *[s for s in pictures if s is not None])
+    by_key = {str(row["sample_id"]): question for row, question in zip(context.rows, questions, strict=True)}
+    replies = in_rounds(
         replace(context, label=asking.seeds or context.label),
         writer,
         chats,
-        lambda key, reply: (read(asked[key], reply, labels),),
+        lambda key, reply: (read(by_key[key], reply, labels),),
         retries=asking.retries,
         temperature=asking.temperature,
         max_new_tokens=asking.max_new_tokens,
     )
-    made = [found.get(key, (None,))[0] for key in chats]
-    if refused := sum(found.get(key) == (None,) for key in chats):
+    rewrites = [replies.get(key, (None,))[0] for key in chats]
+    if refused := sum(replies.get(key) == (None,) for key in chats):
         context.drop("generator says it cannot be done", refused)
-    return made
+    return rewrites
 
 
 def _by_rules(
     context: PerturbContext, questions: Sequence[str], rngs: Sequence[Chance], engine: Rewriter, kind: str
 ) -> list[Rewrite | None]:
     scenes = context.scenes()
-    made = [
+    rewrites = [
         engine.rewrite(kind, question, scenes.get(str(row["image_id"])), rng)
         for row, question, rng in zip(context.rows, questions, rngs, strict=True)
     ]
-    if lacking := sum(m is None for m in made):
+    if lacking := sum(m is None for m in rewrites):
         context.drop("no rule for it", lacking)
-    return made
+    return rewrites
 
 
 def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Rewrite:
@@ -117,10 +117,10 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
     Raises:
         Unusable: with one of the reasons "malformed reply", "not a question", "too long", "same question".
     """
-    found = lines(reply)
-    if len(found) != 1:
+    questions = lines(reply)
+    if len(questions) != 1:
         raise Unusable("malformed reply")
-    return Rewrite(_checked(question, found[0], labels))
+    return Rewrite(_checked(question, questions[0], labels))
 
 
 def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> dict[str, Rewrite | None]:
@@ -137,35 +137,35 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
             "yes or no", "unknown reason".
     """
     try:
-        found = json.loads(unfenced(bare(unfenced(reply), {"json", *labels})), object_pairs_hook=_once, parse_constant=_refuse)
+        variants = json.loads(unfenced(bare(unfenced(reply), {"json", *labels})), object_pairs_hook=_once, parse_constant=_refuse)
     except (ValueError, RecursionError):
         raise Unusable("malformed reply") from None
-    _keys(found, {"analysis": str, "AMB": dict | None, "IVE": dict | None})
-    return {"AMB": _ambiguous(question, found["AMB"], labels), "IVE": _unseen(question, found["IVE"], labels)}
+    _keys(variants, {"analysis": str, "AMB": dict | None, "IVE": dict | None})
+    return {"AMB": _ambiguous(question, variants["AMB"], labels), "IVE": _unseen(question, variants["IVE"], labels)}
 
 
-def _ambiguous(question: str, found: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
-    if found is None:
+def _ambiguous(question: str, variant: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
+    if variant is None:
         return None
-    _keys(found, {"variant_question": str, "plausible_answers": list})
-    answers = found["plausible_answers"]
+    _keys(variant, {"variant_question": str, "plausible_answers": list})
+    answers = variant["plausible_answers"]
     if not all(isinstance(a, str) and a.strip() for a in answers):
         raise Unusable("malformed reply")
-    told = {normalise(a): a for a in map(bare, reversed(answers))}
-    if len(told) < 2:
+    candidates = {normalise(a): a for a in map(bare, reversed(answers))}
+    if len(candidates) < 2:
         raise Unusable("fewer than two candidates")
-    if told.keys() <= {"yes", "no"}:
+    if candidates.keys() <= {"yes", "no"}:
         raise Unusable("yes or no")
-    return Rewrite(_checked(question, found["variant_question"], labels), tuple(reversed(told.values())))
+    return Rewrite(_checked(question, variant["variant_question"], labels), tuple(reversed(candidates.values())))
 
 
-def _unseen(question: str, found: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
-    if found is None:
+def _unseen(question: str, variant: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
+    if variant is None:
         return None
-    _keys(found, {"variant_question": str, "reason_unanswerable": str})
-    if found["reason_unanswerable"] not in REASONS:
+    _keys(variant, {"variant_question": str, "reason_unanswerable": str})
+    if variant["reason_unanswerable"] not in REASONS:
         raise Unusable("unknown reason")
-    return Rewrite(_checked(question, found["variant_question"], labels), reason=found["reason_unanswerable"])
+    return Rewrite(_checked(question, variant["variant_question"], labels), reason=variant["reason_unanswerable"])
 
 
 def _checked(question: str, text: str, labels: Collection[str]) -> str:
@@ -181,8 +181,8 @@ def _checked(question: str, text: str, labels: Collection[str]) -> str:
     return text
 
 
-def _keys(found: Any, wanted: dict[str, Any]) -> None:
-    if not isinstance(found, dict) or found.keys() != wanted.keys() or not all(isinstance(found[k], t) for k, t in wanted.items()):
+def _keys(value: Any, types: dict[str, Any]) -> None:
+    if not isinstance(value, dict) or value.keys() != types.keys() or not all(isinstance(value[k], t) for k, t in types.items()):
         raise Unusable("malformed reply")
 
 

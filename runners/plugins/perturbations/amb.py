@@ -59,8 +59,8 @@ def amb(
     """
     asking = Asking("amb_ive", prompt, retries, temperature, max_new_tokens, sees=True, seeds="amb_ive")
     questions = [question for _, question in batch]
-    made = rewritten(context, questions, rngs, generator, "amb", asking, lambda *reply: read_variants(*reply)["AMB"])
-    for facts, one in zip(context.facts, made, strict=True):
+    rewrites = rewritten(context, questions, rngs, generator, "amb", asking, lambda *reply: read_variants(*reply)["AMB"])
+    for facts, one in zip(context.facts, rewrites, strict=True):
         if one is not None:
             facts["plausible_answers"] = " | ".join(one.candidates)
-    return [None if one is None else (image, one.question) for (image, _), one in zip(batch, made, strict=True)]
+    return [None if one is None else (image, one.question) for (image, _), one in zip(batch, rewrites, strict=True)]

@@ -52,5 +52,5 @@ def inv(
         max_new_tokens: longest reply.
     """
     asking = Asking("inv", prompt, retries, temperature, max_new_tokens)
-    made = rewritten(context, batch, rngs, generator, "inv", asking, read_question)
-    return [None if one is None else one.question for one in made]
+    rewrites = rewritten(context, batch, rngs, generator, "inv", asking, read_question)
+    return [None if one is None else one.question for one in rewrites]

@@ -52,5 +52,5 @@ def sbj(
         max_new_tokens: longest reply.
     """
     asking = Asking("sbj", prompt, retries, temperature, max_new_tokens)
-    made = rewritten(context, batch, rngs, generator, "sbj", asking, read_question)
-    return [None if one is None else one.question for one in made]
+    rewrites = rewritten(context, batch, rngs, generator, "sbj", asking, read_question)
+    return [None if one is None else one.question for one in rewrites]

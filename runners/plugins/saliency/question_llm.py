@@ -106,12 +106,12 @@ def read_name(reply: str) -> str:
         Unusable: "malformed reply".
     """
     first, *rest = lines(reply) or [""]
-    found = _LINE.match(first)
-    if found is None and (_bare(first) not in (NOTHING, "n/a") or rest):
+    match = _LINE.match(first)
+    if match is None and (_bare(first) not in (NOTHING, "n/a") or rest):
         raise Unusable("malformed reply")
     if rest and not rest[0].casefold().lstrip("*").startswith("reasoning"):
         raise Unusable("malformed reply")
-    name = _bare(found[1] if found else first)
+    name = _bare(match[1] if match else first)
     if name in (NOTHING, "n/a"):
         return NOTHING
     if not normalise(name) or len(name.split()) > LONGEST:
@@ -127,10 +127,10 @@ def _bare(name: str) -> str:
 
 def _thing(name: str, answer: str) -> Thing:
     """The thing, called in answers by what is left of its name without the answer's words."""
-    said = set(normalise(answer).split())
-    left = " ".join(word for word in name.split() if normalise(word) not in said)
-    shown = left if left and normalise(left) else name
-    return Thing(shown, shown, query=name)
+    answer_words = set(normalise(answer).split())
+    left = " ".join(word for word in name.split() if normalise(word) not in answer_words)
+    noun = left if left and normalise(left) else name
+    return Thing(noun, noun, query=name)
 
 
 def _answers(context: PairContext, row: Row) -> list[str]:

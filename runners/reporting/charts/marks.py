@@ -53,8 +53,8 @@ def difference(test: Mapping[str, Any] | None) -> Mark:
         return Mark("–", title="not measured for both")
     if not finite(test["difference"]):
         return Mark("undefined", title=f"n = {test['n']:,}")
-    known = finite(test["low"]) and finite(test["high"])
-    interval = f"{signed(test['low'])} to {signed(test['high'])}" if known else ""
+    has_interval = finite(test["low"]) and finite(test["high"])
+    interval = f"{signed(test['low'])} to {signed(test['high'])}" if has_interval else ""
     sign, tone = verdict(test)
     return Mark(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {told(test)}")
 

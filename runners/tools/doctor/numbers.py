@@ -136,13 +136,13 @@ def draws(patient: Patient) -> Finding:
 
 def batches(patient: Patient) -> Finding:
     """The same text, greedy and drawn, alone, in twos and in another order."""
-    asked = patient.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1))))
-    order = list(range(len(asked)))[::-1]
+    requests = patient.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1))))
+    order = list(range(len(requests)))[::-1]
     differ, worst, total = 0, 0.0, 0
     for size in (1, 2):
         for start in range(0, len(order), size):
             rows = order[start : start + size]
-            for row, parts in zip(rows, patient.answers([asked[r] for r in rows]), strict=True):
+            for row, parts in zip(rows, patient.answers([requests[r] for r in rows]), strict=True):
                 for name, part in parts.items():
                     before = patient.said[row][name]
                     total += 1
@@ -168,9 +168,9 @@ def options(patient: Patient) -> Finding:
     import torch
 
     cases = [c for c in patient.cases if c.image is not None]
-    asked = patient.requests((OPTIONS,), cases)
+    requests = patient.requests((OPTIONS,), cases)
     worst = 0.0
-    for request, parts in zip(asked, patient.answers(asked), strict=True):
+    for request, parts in zip(requests, patient.answers(requests), strict=True):
         ids = patient.model.option_ids(request.options)
         plain = patient.plain.logits(request.prompt, request.image)[0][ids]
         worst = max(worst, _apart(torch.tensor(parts[OPTIONS].numbers, dtype=torch.double, device=plain.device), plain))
@@ -182,14 +182,14 @@ def priors(patient: Patient) -> Finding:
     worst, lacking, why = 0.0, [], ""
     for name, keeps_image, keeps_question in _PRIORS:
         try:
-            made = patient.part(name)
+            prior_parts = patient.part(name)
         except ModelError as error:
             lacking.append(name)
             why = str(error)
             continue
-        for case, said, parts in zip(patient.cases, patient.said, made, strict=True):
+        for case, answer_parts, parts in zip(patient.cases, patient.said, prior_parts, strict=True):
             question, image = case.question if keeps_question else "", case.image if keeps_image else None
-            tokens = said[ANSWER].tokens or []
+            tokens = answer_parts[ANSWER].tokens or []
             plain, _ = patient.plain.forced(patient.model.render(messages(question, image=image is not None)), image, tokens)
             worst = max(worst, *map(_distance, parts[name].logprobs or [], plain))
     if lacking and worst <= patient.limits[1]:
@@ -206,15 +206,15 @@ def divergence(patient: Patient) -> Finding:
     import torch
 
     try:
-        made = patient.part("image_divergence")
+        divergences = patient.part("image_divergence")
     except ModelError as error:
         return Finding("image divergence", "warn", f"cannot be had ({error})", "", "estimators that need it cannot be used")
     worst = 0.0
-    for case, said, parts in zip(patient.cases, patient.said, made, strict=True):
+    for case, answer_parts, parts in zip(patient.cases, patient.said, divergences, strict=True):
         if case.image is None:
             continue
-        tokens = said[ANSWER].tokens or []
-        prompts = [patient.model.render(messages(case.question, image=seen)) for seen in (True, False)]
+        tokens = answer_parts[ANSWER].tokens or []
+        prompts = [patient.model.render(messages(case.question, image=with_image)) for with_image in (True, False)]
         with_it, without = (
             torch.log_softmax(patient.plain.logits(prompt, image, tokens)[:-1], dim=1)
             for prompt, image in zip(prompts, (case.image, None), strict=True)
@@ -227,9 +227,9 @@ def divergence(patient: Patient) -> Finding:
 def said_confidence(patient: Patient) -> Finding:
     """What a model says of its sureness is the greedy reply to the whole conversation read alone."""
     worst = 0.0
-    for case, said, parts in zip(patient.cases, patient.said, patient.part("said_confidence"), strict=True):
+    for case, answer_parts, parts in zip(patient.cases, patient.said, patient.part("said_confidence"), strict=True):
         part = parts["said_confidence"]
-        prompt = patient.model.render(verbalisation(case.question, said[ANSWER].text or "", case.image is not None))
+        prompt = patient.model.render(verbalisation(case.question, answer_parts[ANSWER].text or "", case.image is not None))
         worst = max(worst, *_forced(patient, prompt, case.image, part))
         logits = patient.plain.logits(prompt, case.image, part.tokens or [])[:-1]
         worst = max(worst, *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True)))
@@ -242,19 +242,19 @@ def own_answer(patient: Patient) -> Finding:
 
     worst = 0.0
     for name in ("p_yes", "p_true", "p_true_sampling"):
-        for case, said, parts in zip(patient.cases, patient.said, patient.part(name), strict=True):
-            shown, answer = case.image is not None, said[ANSWER].text or ""
-            drawn = [said[draw_part(draw)].text or "" for draw in range(1, DRAWS + 1)]
-            asked = p_true_sampling(case.question, answer, drawn) if name == "p_true_sampling" else p_true(case.question, answer)
-            turns = verification(case.question, answer, shown) if name == "p_yes" else messages(asked, image=shown)
+        for case, answer_parts, parts in zip(patient.cases, patient.said, patient.part(name), strict=True):
+            has_image, answer = case.image is not None, answer_parts[ANSWER].text or ""
+            drawn = [answer_parts[draw_part(draw)].text or "" for draw in range(1, DRAWS + 1)]
+            text = p_true_sampling(case.question, answer, drawn) if name == "p_true_sampling" else p_true(case.question, answer)
+            turns = verification(case.question, answer, has_image) if name == "p_yes" else messages(text, image=has_image)
             prompt = patient.model.render(turns)
             logits = patient.plain.logits(prompt, case.image)
             share = (yes_share if name == "p_yes" else true_share)(patient.model, logits, prompt)[0]
-            got = next(iter(parts[name].numbers or ()), None)
-            if (got is None) != (share is None):
-                what = f"{name} is {got} by continuation and {share} by the whole prompt"
+            value = next(iter(parts[name].numbers or ()), None)
+            if (value is None) != (share is None):
+                what = f"{name} is {value} by continuation and {share} by the whole prompt"
                 return Finding("p_yes, p_true", "fail", what, "equal", "see continuation")
-            worst = max(worst, 0.0 if got is None or share is None else abs(got - share))
+            worst = max(worst, 0.0 if value is None or share is None else abs(value - share))
     return judge(
         "p_yes, p_true", worst, patient.limits, "P(yes) and P(True) by continuation against the whole prompt", "see continuation", ""
     )

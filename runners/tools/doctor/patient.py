@@ -85,9 +85,9 @@ class Patient:
         """These parts of all cases, from one batch, all answers being made once."""
         from dataclasses import replace
 
-        drawn = [{k: said[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for said in self.said]
-        known = zip(self.requests(parts), self.said, drawn, strict=True)
-        return self.answers([replace(request, given=said[ANSWER], drawn=texts) for request, said, texts in known])
+        drawn = [{k: answer_parts[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for answer_parts in self.said]
+        rows = zip(self.requests(parts), self.said, drawn, strict=True)
+        return self.answers([replace(request, given=answer_parts[ANSWER], drawn=texts) for request, answer_parts, texts in rows])
 
     @cached_property
     def said(self) -> list[dict[str, Part]]:

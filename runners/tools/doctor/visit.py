@@ -114,8 +114,8 @@ def _weights(model: HfVlm, seconds: float) -> Finding:
             "weights", "fail", f"not numbers in {', '.join(bad[:3])}", "all", "the files are damaged, or overflow at this dtype", numbers
         )
     form = model.dtype if model.quantization == "none" else f"{model.quantization} and {model.dtype}"
-    shown = f"{type(module).__name__}, {count / 1e6:,.3f} million parameters, {size / 2**20:,.1f} MiB as {form}, read in {seconds:.1f} s"
-    return Finding("weights", "ok", shown, numbers=numbers)
+    summary = f"{type(module).__name__}, {count / 1e6:,.3f} million parameters, {size / 2**20:,.1f} MiB as {form}, read in {seconds:.1f} s"
+    return Finding("weights", "ok", summary, numbers=numbers)
 
 
 def _stored(weight: Any) -> int:
@@ -137,18 +137,18 @@ def speed(patient: Patient) -> Finding:
     import torch
 
     signals = [name for name in SIGNALS if _gives(patient, name)]
-    asked = patient.requests((*signals, *map(draw_part, range(1, 11))))
+    requests = patient.requests((*signals, *map(draw_part, range(1, 11))))
     device = patient.model.module.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     begun = time.perf_counter()
-    patient.answers(asked)
-    seconds = (time.perf_counter() - begun) / len(asked)
+    patient.answers(requests)
+    seconds = (time.perf_counter() - begun) / len(requests)
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _resident()
-    shown = (
-        f"{seconds:.3g} s a sample with all signals and 10 draws, in a batch of {len(asked)} on {device}; {peak / 2**30:.2f} GiB at most"
+    summary = (
+        f"{seconds:.3g} s a sample with all signals and 10 draws, in a batch of {len(requests)} on {device}; {peak / 2**30:.2f} GiB at most"
     )
-    return Finding("speed and memory", "ok", shown, numbers={"seconds": seconds, "peak_bytes": peak, "device": str(device)})
+    return Finding("speed and memory", "ok", summary, numbers={"seconds": seconds, "peak_bytes": peak, "device": str(device)})
 
 
 def _gives(patient: Patient, signal: str) -> bool:
@@ -174,10 +174,10 @@ def drift(patient: Patient, wish: Wish) -> Finding:
     half = Patient(other, patient.cases, patient.decoding)
     alone = [half.answers([r])[0][ANSWER].tokens for r in half.requests()]
     together = [parts[ANSWER].tokens for parts in half.answers(half.requests())]
-    known = [parts[ANSWER].tokens for parts in patient.said]
-    n = len(known)
+    reference = [parts[ANSWER].tokens for parts in patient.said]
+    n = len(reference)
     by_batch = sum(a != b for a, b in zip(alone, together, strict=True))
-    by_dtype = sum(a != b for a, b in zip(together, known, strict=True))
+    by_dtype = sum(a != b for a, b in zip(together, reference, strict=True))
     return Finding(
         "drift", "warn" if by_batch else "ok",
         f"as bfloat16 {by_batch} of {n} answers differ between batches of 1 and {n}, {by_dtype} of {n} from those as {patient.model.dtype}",

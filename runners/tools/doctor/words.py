@@ -34,9 +34,9 @@ def picture_tokens(patient: Patient) -> Finding:
             continue
         turns: list[dict[str, Any]] = [dict(turn) for turn in messages(case.question)]
         turns[0]["content"] = [{"type": "image", "image": case.image}, {"type": "text", "text": case.question}]
-        kept = {"chat_template": patient.model.processor.chat_template} if patient.model.processor.chat_template else {}
+        template = {"chat_template": patient.model.processor.chat_template} if patient.model.processor.chat_template else {}
         own = patient.model.processor.apply_chat_template(
-            turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **kept
+            turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **template
         )
         ours = patient.model.encode([request]).tensors
         for name in ("input_ids", *(n for n in own if str(n).startswith("pixel"))):
@@ -46,9 +46,9 @@ def picture_tokens(patient: Patient) -> Finding:
                     "equal", "the chat template and the processor disagree, often by a second beginning-of-sequence token",
                 )  # fmt: skip
         counts["x".join(map(str, case.image.size))] = ours["input_ids"].shape[1] - len(patient.model.tokenize(request.prompt))
-    shown = ", ".join(f"{size}: {n}" for size, n in counts.items())
+    summary = ", ".join(f"{size}: {n}" for size, n in counts.items())
     return Finding(
-        "picture tokens", "ok", f"as the processor makes them; beside the text, by picture size: {shown}", numbers={"tokens": counts}
+        "picture tokens", "ok", f"as the processor makes them; beside the text, by picture size: {summary}", numbers={"tokens": counts}
     )
 
 
@@ -71,8 +71,8 @@ def answer_turn(patient: Patient) -> Finding:
         ids = patient.model.answer_ids(messages(case.question), "yes")
     except ModelError as error:
         return Finding("answer turn", "warn", str(error), advice="fine for asking; it cannot be fine-tuned here without another `template`")
-    shown = patient.model.tokenizer.convert_ids_to_tokens(ids)
-    return Finding("answer turn", "ok", f"an answer of 'yes' is the tokens {shown}", numbers={"tokens": ids})
+    tokens = patient.model.tokenizer.convert_ids_to_tokens(ids)
+    return Finding("answer turn", "ok", f"an answer of 'yes' is the tokens {tokens}", numbers={"tokens": ids})
 
 
 def stops(patient: Patient) -> Finding:
@@ -83,9 +83,9 @@ def stops(patient: Patient) -> Finding:
         return Finding("stop token", "fail", what, advice="every answer runs to max_new_tokens")
     names = model.tokenizer.convert_ids_to_tokens(sorted(model.stops))
     turn = [{"role": "assistant", "content": [{"type": "text", "text": "yes"}]}]
-    asked = messages("What?")
-    whole = str(model.processor.apply_chat_template([*asked, *turn], tokenize=False))
-    prompt = model.render(asked)
+    question = messages("What?")
+    whole = str(model.processor.apply_chat_template([*question, *turn], tokenize=False))
+    prompt = model.render(question)
     tail = model.tokenize(whole[len(prompt) :]) if whole.startswith(prompt) else []
     special = [i for i in tail if i in set(model.tokenizer.all_special_ids)]
     if special and not set(special) & model.stops:
@@ -100,8 +100,8 @@ def stops(patient: Patient) -> Finding:
 def letters(patient: Patient) -> Finding:
     """Option letters are single tokens after the prompt, all different."""
     ids = patient.model.option_ids(LETTERS)
-    shown = patient.model.tokenizer.convert_ids_to_tokens(ids)
-    return Finding("option letters", "ok", f"{shown}", "single and different tokens", numbers={"ids": ids})
+    tokens = patient.model.tokenizer.convert_ids_to_tokens(ids)
+    return Finding("option letters", "ok", f"{tokens}", "single and different tokens", numbers={"ids": ids})
 
 
 def own_answer_words(patient: Patient) -> Finding:
@@ -109,9 +109,9 @@ def own_answer_words(patient: Patient) -> Finding:
     from runners.inference.hf.own_answer import SPELLINGS, spellings
 
     text = patient.request(patient.cases[0]).prompt
-    found = {word: patient.model.tokenizer.convert_ids_to_tokens(spellings(patient.model, word, text)) for word in SPELLINGS}
-    shown = "; ".join(f"{word}: {tokens}" for word, tokens in found.items())
-    return Finding("yes, no, True", "ok", shown, "each at least one token", numbers=found)
+    by_word = {word: patient.model.tokenizer.convert_ids_to_tokens(spellings(patient.model, word, text)) for word in SPELLINGS}
+    summary = "; ".join(f"{word}: {tokens}" for word, tokens in by_word.items())
+    return Finding("yes, no, True", "ok", summary, "each at least one token", numbers=by_word)
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(

@@ -149,9 +149,9 @@ def _lock(file: IO[bytes]) -> bool:
 
 def _lines(path: Path) -> list[Decision]:
     """The complete lines of a journal, in the order they were written."""
-    found = []
+    decisions = []
     for number, fields in lines(path):
         if len(fields) != 5 or fields[3] not in (*CHOICES, UNDONE):
             raise JournalError(f"{path}:{number}: not a line of a journal; mend or delete it")
-        found.append(Decision(*fields))
-    return found
+        decisions.append(Decision(*fields))
+    return decisions

@@ -62,5 +62,5 @@ class Session:
     def _said(self, q: Question) -> str:
         if not self.journal.knows(q.sample_id):
             return ""  # without looking at its picture, which takes long for a large set
-        found = self.journal.get(q.sample_id, q.content)
-        return found.decision if found else ""
+        entry = self.journal.get(q.sample_id, q.content)
+        return entry.decision if entry else ""

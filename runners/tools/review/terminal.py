@@ -74,7 +74,7 @@ def run(session: Session, read_key: Callable[[], str] | None = None, out: Consol
             else:
                 out.print(Text(f"no such key: {visible(pressed, 20)}", style="red"))
         counts = session.counts
-        out.print(Text(", ".join(f"{counts[said]} {word}" for said, word in session.pool.words.items())))
+        out.print(Text(", ".join(f"{counts[choice]} {word}" for choice, word in session.pool.words.items())))
 
 
 def _proof(q: Question) -> list[Text]:

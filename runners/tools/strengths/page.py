@@ -55,23 +55,23 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
         with gradio.Row(elem_id="writing", visible=bool(session.knobs)):
             mode = gradio.Radio([REPLACE, ADD], value=REPLACE, label="Write into the spec", elem_id="mode", min_width=220)
             write = gradio.Button("Write these values", elem_id="write", min_width=140)
-        shown = [view, cards]
+        outputs = [view, cards]
 
         def start() -> tuple[Any, ...]:
             return (*drawn(session, title), *(session.values[k.name] for k in session.knobs))
 
         def answered(event: Any) -> None:
             if session.bench.asked is not None:  # in a queue of its own: sliders do not wait for the model
-                event.then(lambda: asked(session, title), None, shown, **{**QUIET, "concurrency_id": "model"})
+                event.then(lambda: asked(session, title), None, outputs, **{**QUIET, "concurrency_id": "model"})
 
         for slider in sliders:
-            answered(slider.change(lambda *values: turned(session, title, values), sliders, shown, trigger_mode="always_last", **QUIET))
+            answered(slider.change(lambda *values: turned(session, title, values), sliders, outputs, trigger_mode="always_last", **QUIET))
         for button, by in ((back, -1), (on, 1)):
-            answered(button.click(lambda by=by: moved(session, title, by), None, shown, **QUIET))
+            answered(button.click(lambda by=by: moved(session, title, by), None, outputs, **QUIET))
         for button, verdict in zip(votes, CHOICES, strict=True):
-            button.click(lambda verdict=verdict: voted(session, title, verdict), None, shown, **QUIET)
-        write.click(lambda how: written_down(session, title, how), [mode], shown, **QUIET)
-        answered(blocks.load(start, None, [*shown, *sliders], **QUIET))
+            button.click(lambda verdict=verdict: voted(session, title, verdict), None, outputs, **QUIET)
+        write.click(lambda how: written_down(session, title, how), [mode], outputs, **QUIET)
+        answered(blocks.load(start, None, [*outputs, *sliders], **QUIET))
     return blocks
 
 
@@ -113,18 +113,18 @@ def asked(session: Session, title: str) -> Drawn:
     return drawn(session, title)
 
 
-def drawn(session: Session, title: str, told: str = "") -> Drawn:
+def drawn(session: Session, title: str, message: str = "") -> Drawn:
     """The page's two parts, or why its samples cannot be shown."""
     try:
-        return render(session, title, "head", told), render(session, title, "cards")
+        return render(session, title, "head", message), render(session, title, "cards")
     except StageError as error:
         return render(session, title, "head", str(error)), ""
 
 
-def render(session: Session, title: str, part: str, told: str = "") -> str:
+def render(session: Session, title: str, part: str, message: str = "") -> str:
     """One part of the page, `head` or `cards`, as HTML in which every text of the data set is escaped."""
     bench = session.bench
-    shown = session.shown() if part == "cards" else []
+    samples = session.shown() if part == "cards" else []
     values = {
         "part": part,
         "title": title,
@@ -137,17 +137,17 @@ def render(session: Session, title: str, part: str, told: str = "") -> str:
         "choices": CHOICES,
         "model": bench.asked.label if bench.asked is not None else "",
         "estimator": bench.asked.estimator["label"] if bench.asked is not None else "",
-        "told": told,
-        "shown": [{"s": s, "sides": _sides(s)} for s in shown],
+        "told": message,
+        "shown": [{"s": s, "sides": _sides(s)} for s in samples],
     }
     return pages.html(HERE, **values)
 
 
-def _sides(shown: Any) -> list[dict[str, Any]]:
-    found = []
-    for name, side in (("original", shown.before), ("perturbed", shown.after)):
+def _sides(sample: Any) -> list[dict[str, Any]]:
+    sides = []
+    for name, side in (("original", sample.before), ("perturbed", sample.after)):
         picture = pages.data_uri(side.picture, 640) if side is not None and side.picture is not None else ""
         doubt = number(side.answer.uncertainty, 2) if side is not None and side.answer is not None else ""
         small = side is not None and side.picture is not None and max(side.picture.size) <= 160
-        found.append({"name": name, "side": side, "picture": picture, "small": small, "uncertainty": doubt})
-    return found
+        sides.append({"name": name, "side": side, "picture": picture, "small": small, "uncertainty": doubt})
+    return sides

@@ -82,9 +82,9 @@ class Session:
     def turn(self, values: Mapping[str, float | None]) -> None:
         """Other strengths; an emptied field leaves its own as it was."""
         for knob in self.knobs:
-            given = values.get(knob.name)
-            if given is not None and math.isfinite(given):
-                self.values[knob.name] = knob.rounded(float(given))
+            value = values.get(knob.name)
+            if value is not None and math.isfinite(value):
+                self.values[knob.name] = knob.rounded(float(value))
 
     def move(self, by: int) -> None:
         """So many batches on or back, round and round."""
@@ -110,7 +110,9 @@ class Session:
         except BrokenSample:
             return Shown(name, options, None, None, False)
         assert before is not None  # nothing was done to it
-        sides = [None if made is None else Side(*made, said.get(name)) for made, said in ((before, clean), (after, perturbed))]
+        sides = [
+            None if content is None else Side(*content, answers.get(name)) for content, answers in ((before, clean), (after, perturbed))
+        ]
         return Shown(name, options, sides[0], sides[1], after is not None and _equal(before, after))
 
     def vote(self, verdict: str) -> None:
@@ -131,23 +133,23 @@ class Session:
         """
         if self.writer is None:
             raise WriteError("the perturbations stand in a spec that this one extends; calibrate that one, or write them here")
-        wanted = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
-        if not wanted:
+        names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
+        if not names:
             return ["the spec has these values already; nothing was written"]
         votes = self.tally.get(self.variant, Counter())
-        said = ", ".join(f"{n} {verdict}" for verdict, n in votes.items())
-        done = [self.writer(name, self.values[name], add, f"by eye, votes: {said}" if said else "") for name in wanted]
+        verdicts = ", ".join(f"{n} {verdict}" for verdict, n in votes.items())
+        done = [self.writer(name, self.values[name], add, f"by eye, votes: {verdicts}" if verdicts else "") for name in names]
         self._written = dict(self.values)
         return done
 
 
 def _pictures_apart(pictures: Sequence[str | None]) -> list[int]:
     """Rows in an order that shows other pictures before it shows one again."""
-    seen: Counter[str | None] = Counter()
+    counts: Counter[str | None] = Counter()
     turns = []
     for row, picture in enumerate(pictures):
-        turns.append((seen[picture] if picture is not None else 0, row))
-        seen[picture] += 1
+        turns.append((counts[picture] if picture is not None else 0, row))
+        counts[picture] += 1
     return [row for _, row in sorted(turns)]
 
 

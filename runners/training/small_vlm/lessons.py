@@ -77,18 +77,18 @@ def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] =
 def category_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
     """A question of the kinds that contrastive pairs are made of, one that the picture answers."""
     drawn = [c for c in CATEGORIES if c not in ("extraneous", "ambiguity")]  # these two ask what `open_question` asks
-    made = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
-    return None if made is None or made.answer is None else (made.text, made.answer, made.about)
+    question = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
+    return None if question is None or question.answer is None else (question.text, question.answer, question.about)
 
 
 def judged(rng: np.random.Generator, lesson: Lesson, as_turn: bool) -> Lesson:
     """Is this the right answer? Half the time it is."""
     question, answer, about = lesson
     right = bool(rng.random() < 0.5)
-    said = answer if right else _wrong(rng, answer)
+    claim = answer if right else _wrong(rng, answer)
     if as_turn:
-        return f"{question}{ASSISTANT}{said}{END}{USER}{VERIFY}", "yes" if right else "no", about
-    return p_true(question, said), "True" if right else "False", about
+        return f"{question}{ASSISTANT}{claim}{END}{USER}{VERIFY}", "yes" if right else "no", about
+    return p_true(question, claim), "True" if right else "False", about
 
 
 def _wrong(rng: np.random.Generator, answer: str) -> str:
@@ -105,8 +105,8 @@ def _wrong(rng: np.random.Generator, answer: str) -> str:
 
 def where_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
     """Where one object is seen from another: both of the comparisons that a relation is made of, asked outright."""
-    made = where(rng, scene)
-    return None if made is None else made[0]
+    lessons = where(rng, scene)
+    return None if lessons is None else lessons[0]
 
 
 def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> Lesson:

@@ -82,7 +82,7 @@ class Teacher:
         if rng.random() < 0.25 or share < CROWDS[0][0]:
             lessons.append(describe(scene))
         if share > CROWDS[0][0]:
-            lessons += [made for made in (where_question(rng, scene), category_question(rng, scene)) if made]
+            lessons += [lesson for lesson in (where_question(rng, scene), category_question(rng, scene)) if lesson]
         if share > JUDGING_FROM:
             lessons.append(judged(rng, lessons[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
         if share > OPTIONS_FROM:
@@ -119,11 +119,11 @@ class Teacher:
                     place = LETTERS.index(answer)
                     rows["option"].append((b, 0, last))
                     masks["option"].append((np.arange(length) >= starts[place]) & (np.arange(length) < starts[place + 1]))
-        made: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         for name in rows:
-            made[f"{name}_from"] = np.array(rows[name], np.int64).reshape(-1, 3)
-            made[f"{name}_to"] = np.array(masks[name], bool).reshape(-1, length)
-        return made
+            arrays[f"{name}_from"] = np.array(rows[name], np.int64).reshape(-1, 3)
+            arrays[f"{name}_to"] = np.array(masks[name], bool).reshape(-1, length)
+        return arrays
 
     @cached_property
     def _letters(self) -> list[int]:
