@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from runners.servers.config import Price
-from runners.servers.rate_limits import Budget, Pace, Patience
+from qualm.runners.servers.config import Price
+from qualm.runners.servers.rate_limits import Budget, Pace, Patience
 from tests.waiting import PATIENCE
 
 
