@@ -1,7 +1,7 @@
 """Answers from a server: many requests on their way at a time, each stored as soon as it is answered.
 
-What `qualm.runners.inference.local` is for models on a device. A killed run loses what was on its way, and no more. A request that the server
-will not answer leaves its part of the answer undefined, with the reason; the others go on.
+What `qualm.runners.inference.local` is for models on a device. A killed run loses what was on its way, and no more. A request that the
+server will not answer leaves its part of the answer undefined, with the reason; the others go on.
 """
 
 from __future__ import annotations

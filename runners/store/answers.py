@@ -71,7 +71,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
 
 def manner(part: str, decoding: Mapping[str, Any]) -> bytes:
-    """What one part depends on beside its base, as bytes: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`), method, limits."""
+    """What a part depends on beside its base, as bytes: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`), method, limits."""
     return json.dumps([part, dict(decoding)], sort_keys=True, separators=(",", ":")).encode()
 
 
