@@ -22,7 +22,7 @@ PLACE = "../../.qualm/runs"
 
 
 @dataclass(frozen=True)
-class Made:
+class Appendix:
     """The appendix."""
 
     facts: list[tuple[str, str]]
@@ -32,7 +32,7 @@ class Made:
     """Where the picture lies, from the page."""
 
 
-def made(results: Results) -> Made | None:
+def appendix(results: Results) -> Appendix | None:
     """The appendix; None for a report that was planned before there was one."""
     settings = results.stage.params.get("made")
     if settings is None:
@@ -43,7 +43,7 @@ def made(results: Results) -> Made | None:
         ("Spec digest", str(results.stage.params.get("spec_sha256") or "not given")),
     ]
     models = [model_row(about, Path()) for about in settings["models"]]
-    return Made(facts, models, HEADER, f"{PLACE}/{results.stage.spec}/made.svg")
+    return Appendix(facts, models, HEADER, f"{PLACE}/{results.stage.spec}/made.svg")
 
 
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

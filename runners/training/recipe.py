@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qualm.registry.plugins.rule import Chosen, load_chosen
-from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.data.dataset import Dataset
 from qualm.runners.data.splits import TRAIN, Rule
 from qualm.runners.runtime.progress import progress
@@ -121,7 +121,7 @@ def build(
     weights: Mapping[str, float],
     amount: Amount,
     make: Callable[[Tuning, int], Tuner],
-) -> Recipe:
+) -> TrainingRecipe:
     """The recipe that trains a model on pools of examples.
 
     Args:
@@ -158,7 +158,7 @@ def build(
 
     mixed = model.dtype == "bfloat16" and all(p.dtype.itemsize == 4 for p in tuner.parameters())
     every = max(1, min(100, steps // MOST_ROWS))
-    return Recipe(
+    return TrainingRecipe(
         tuner,
         shares.whole,
         steps,

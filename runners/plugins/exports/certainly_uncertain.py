@@ -18,7 +18,7 @@ from qualm.registry.sample import Sample
 from qualm.runners.data.dataset import Dataset
 from qualm.runners.data.markdown import code, inline
 from qualm.runners.data.rows import as_sample
-from qualm.runners.plugins.exports import About, ExportContext, ExportError, slug
+from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError, slug
 from qualm.runners.runtime.progress import progress
 
 OF = "datasets"
@@ -40,7 +40,7 @@ def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parqu
         dataset = Dataset(name, folder)
         rows = _rows(dataset, name)
         (_parquet if form == "parquet" else _jsonl)(context, dataset, rows, out)
-        (out / "README.md").write_text(_readme(name, rows, context.about.get(name, About()), context), encoding="utf-8")
+        (out / "README.md").write_text(_readme(name, rows, context.about.get(name, DatasetCredits()), context), encoding="utf-8")
 
 
 def _rows(dataset: Dataset, name: str) -> dict[str, list[tuple[int, dict[str, Any]]]]:
@@ -152,7 +152,7 @@ def _ending(name: str, suffix: str) -> str:
     return name if name.lower().endswith(suffix) else name + suffix
 
 
-def _readme(name: str, rows: dict[str, list[tuple[int, dict[str, Any]]]], about: About, context: ExportContext) -> str:
+def _readme(name: str, rows: dict[str, list[tuple[int, dict[str, Any]]]], about: DatasetCredits, context: ExportContext) -> str:
     lines = [
         f"# {inline(name)}",
         "",

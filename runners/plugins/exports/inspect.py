@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from qualm import __version__
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part, Seen, media_type, slug
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, media_type, slug
 
 Log = dict[str, Any]
 Write = Callable[[Log], None]
@@ -30,8 +30,8 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", p
     """
     for part in context.parts:
         header = _header(context, part)
-        name = "_".join((_clean(context.made.isoformat(timespec="seconds")), _clean(part.task), header["eval"]["task_id"]))
-        inputs = Seen(part) if pictures else None
+        name = "_".join((_clean(context.time.isoformat(timespec="seconds")), _clean(part.task), header["eval"]["task_id"]))
+        inputs = ModelInput(part) if pictures else None
         with {"eval": _as_zip, "json": _as_json}[form](context.folder / f"{name}.{form}", header) as write:
             for entry in context.entries(part):
                 image = inputs.picture(entry) if inputs is not None else None
@@ -41,13 +41,13 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", p
                     write(_sample(part, entry, answer, image))
 
 
-def _header(context: ExportContext, part: Part) -> Log:
+def _header(context: ExportContext, part: ExportPart) -> Log:
     """Everything of a log but its samples, which are counted beforehand."""
     ids, epochs = [], 0
     for entry in context.entries(part, again=True):
         ids.append(entry.name)
         epochs = max(epochs, len(entry.answers))
-    created = context.made.isoformat(timespec="seconds")
+    created = context.time.isoformat(timespec="seconds")
     about = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "spec": context.spec}
     commit, _, dirty = context.revision.partition("-")
     spec: Log = {
@@ -89,9 +89,9 @@ def _header(context: ExportContext, part: Part) -> Log:
     return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
 
 
-def _sample(part: Part, entry: Entry, answer: Log, image: bytes | None) -> Log:
+def _sample(part: ExportPart, entry: ExportEntry, answer: Log, image: bytes | None) -> Log:
     greedy = answer["draw"] == 0
-    completion = entry.said if greedy else answer["text"] or ""
+    completion = entry.reply if greedy else answer["text"] or ""
     prompt = entry.prompt if entry.prompt is not None else entry.question
     text: list[Log] = [{"type": "text", "text": prompt}]
     if image is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from qualm.runners.plugins.exports import NO_PROMPT, Entry, ExportContext, Part
+from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportEntry, ExportPart
 from qualm.runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
 
 
@@ -14,9 +14,9 @@ def lmms_eval(context: ExportContext) -> None:
     A question with options has a loss per option, the smallest being the prediction: minus the log-softmax of our option logits
     among the options. Draws are repeats. Documents and pictures have no place there; `sample_id` stands beside `doc_id`.
     """
-    date = context.made.strftime("%Y%m%d_%H%M%S")
+    date = context.time.strftime("%Y%m%d_%H%M%S")
 
-    def line(part: Part, entry: Entry, signals: Row) -> tuple[Row, str]:
+    def line(part: ExportPart, entry: ExportEntry, signals: Row) -> tuple[Row, str]:
         context.lose("options, categories and other fields of samples")
         context.lose(NO_PROMPT, int(entry.prompt is None))
         resps, filtered = responses(entry, -1)

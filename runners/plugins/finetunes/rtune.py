@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Gt, Lt, MinLen
 
 from qualm.registry.plugins.rule import Chosen, Kind
-from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName, ModelName
@@ -52,7 +52,7 @@ def rtune(
     max_length: Annotated[int, Ge(1)] | None = None,
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
-) -> Recipe:
+) -> TrainingRecipe:
     """Ask the base model the rows of split `train`, then teach it answers that say what it did not know.
 
     - `unknown`: rows it got wrong (rating 0) get a refusal as their answer, the others keep theirs.

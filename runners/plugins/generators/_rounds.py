@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.inference.generator import Chat, Generator
 
 T = TypeVar("T")
@@ -58,11 +58,11 @@ def in_rounds(
         for key, reply in zip(waiting, replies, strict=True):
             try:
                 if reply.text is None:
-                    raise Unusable("no reply")
+                    raise UnusableReply("no reply")
                 if reply.finish == "length":
-                    raise Unusable("reply cut off")
+                    raise UnusableReply("reply cut off")
                 by_key[key] = read(key, reply.text)
-            except Unusable as reason:
+            except UnusableReply as reason:
                 reasons[key] = str(reason)
         waiting = [key for key in waiting if key not in by_key]
     context.counters.update(generator.counters - before)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from qualm.registry.formats.pictures import PictureError, decoded
-from qualm.runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.double import computing
@@ -38,7 +38,9 @@ _WORTH = 16
 """Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
 
 
-def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None) -> Hf:
+def hf(
+    context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
+) -> HfGenerator:
     """A model of transformers in one folder: safetensors, tokenizer (or processor, if it sees) and chat template.
 
     Args:
@@ -54,10 +56,10 @@ def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64
     fault = folder_fault(folder)
     if fault:
         raise GeneratorError(f"generator hf: {fault}")
-    return Hf(folder, dtype or "float32", context.settings.device, context.settings.batch)
+    return HfGenerator(folder, dtype or "float32", context.settings.device, context.settings.batch)
 
 
-class Hf:
+class HfGenerator:
     """See `qualm.runners.contracts.generators.Engine`."""
 
     def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
@@ -78,7 +80,7 @@ class Hf:
         self._head: tuple[list[int], Rows] | None = None
         """What the prompts of the last batch began with, and the cache after it."""
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Reply]]]:
+    def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
         self._open()
         if not self.sees and any(m.images for r in requests for m in r.messages):
             raise GeneratorError(f"{self.name}: is asked about pictures, but its folder has no processor: it reads text only")
@@ -142,7 +144,7 @@ class Hf:
         self._model = model.to(torch_device(self.device))
         self._network = None if getattr(model, "_is_stateful", False) else Network(self._model)
 
-    def _render(self, request: Request) -> str:
+    def _render(self, request: ChatRequest) -> str:
         turns = [{"role": m.role, "content": self._content(m)} for m in request.messages]
         try:
             return str(self._reader.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
@@ -224,7 +226,7 @@ class _Asked:
     """A request on its way."""
 
     place: int
-    request: Request
+    request: ChatRequest
     prompt: str
     length: int
     """Tokens of the prompt, those of pictures not counted."""
@@ -254,6 +256,6 @@ class _Process:
         return torch.full_like(scores, float("-inf")).scatter_(1, chosen.unsqueeze(1), 0.0)
 
 
-def _stream(request: Request, prompt: str) -> int:
+def _stream(request: ChatRequest, prompt: str) -> int:
     """A request's own random numbers: equal seeds of different prompts draw different ones."""
     return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:16])

@@ -45,7 +45,7 @@ SEVERAL = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OptionReading:
     """What a reply says: the option that it names, or that it declines; neither where it cannot be read."""
 
     place: int | None = None
@@ -96,7 +96,7 @@ class _Reply:
         return i == 0 or re.search(r"[.!?:;\n]", self.words[i].before) is not None
 
 
-def read(reply: str, choices: Sequence[str], question: str = "") -> Reading:
+def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReading:
     """The option that a reply names.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
@@ -106,17 +106,17 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> Reading:
     text = cleaned(reply)
     tokens, options = words(text), [_without_articles(words(choice)) for choice in choices]
     if len(tokens) == 1 and (alone := letter(tokens, 0, len(choices), loosely=True)) is not None:
-        return Reading(alone)
+        return OptionReading(alone)
     bare = _without_articles(tokens) or [text]
     equal = [i for i, option in enumerate(options) if choices[i].strip() and (option or [choices[i].strip()]) == bare]
     if len(equal) == 1:
-        return Reading(equal[0])
+        return OptionReading(equal[0])
     analysis = _Reply(tokens, _texts(tokens, options), len(choices), is_refusal(text, question))
     for place in (_announced(analysis), _first(analysis, choices)):
         if place is not None:
-            return Reading(place if place != SEVERAL else None)
+            return OptionReading(place if place != SEVERAL else None)
     place = _declining(analysis, choices) if analysis.declines else _mentioned(analysis)
-    return Reading(place, analysis.declines and place is None)
+    return OptionReading(place, analysis.declines and place is None)
 
 
 def _without_articles(option: Sequence[Word]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges._yes_no import said
+from qualm.runners.plugins.judges._yes_no import yes_or_no
 from qualm.runners.scoring.answer_text import normalise
 
 
@@ -23,7 +23,7 @@ def _judge(question: str, references: list[str], prediction: str) -> Judgement:
     truths = {normalise(r) for r in references} & {"yes", "no"}
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
-    reading = said(prediction)
+    reading = yes_or_no(prediction)
     if reading is None or not truths:
         return Judgement(rating=None, pred_is_idk=declines, parse_ok=False)
     return Judgement(rating=float(reading in truths), pred_is_idk=False)

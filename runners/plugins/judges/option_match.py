@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import JudgeContext, Judgement
-from qualm.runners.plugins.judges._choices import Reading, read
+from qualm.runners.plugins.judges._choices import OptionReading, read
 from qualm.runners.plugins.judges._options import judged
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
@@ -68,9 +68,9 @@ def option_match(
     return judgements
 
 
-def _mmbench(prediction: str, choices: Sequence[str], question: str) -> Reading:
+def _mmbench(prediction: str, choices: Sequence[str], question: str) -> OptionReading:
     place = named(prediction, choices)
-    return Reading(place, place is None and is_refusal(prediction, question))
+    return OptionReading(place, place is None and is_refusal(prediction, question))
 
 
 def named(prediction: str, choices: Sequence[str]) -> int | None:

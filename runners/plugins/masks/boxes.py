@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qualm.registry.scenes.removal import silhouette
-from qualm.runners.contracts.masks import Mask, Masker, Wanted, box_of, fill
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, box_of, fill
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Box
 
@@ -16,7 +16,7 @@ def boxes(context: PairContext) -> Masker:
     return lambda batch: [_mask(item) for item in batch]
 
 
-def _mask(item: Wanted) -> Mask:
+def _mask(item: MaskRequest) -> Mask:
     boxes = boxes_of(item)
     if not boxes:
         return "no box"
@@ -24,7 +24,7 @@ def _mask(item: Wanted) -> Mask:
     return mask if mask.any() else "out of frame"
 
 
-def boxes_of(item: Wanted) -> tuple[Box, ...]:
+def boxes_of(item: MaskRequest) -> tuple[Box, ...]:
     """The boxes of a thing, made from the scene graph where that is all there is; empty if nothing is known."""
     scene = item.target.scene
     if item.thing.boxes or scene is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import numpy as np
 from annotated_types import Ge, Le
 
-from qualm.runners.contracts.masks import Mask, Masker, Wanted
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Box, Thing
 from qualm.runners.inference.devices import torch_device
@@ -84,7 +84,7 @@ class _GroundedSam:
         self._models: dict[str, tuple[Any, Any]] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, batch: Sequence[Wanted]) -> list[Mask]:
+    def __call__(self, batch: Sequence[MaskRequest]) -> list[Mask]:
         """Masks in order; what is kept is not made again, and equal requests are made once."""
         prompts = [boxes_of(item) for item in batch]
         if self.detector is None and not all(prompts):
@@ -104,7 +104,7 @@ class _GroundedSam:
                     self.kept.put(keys[i], packed[keys[i]])
         return [_unpacked(packed[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
 
-    def _make(self, batch: Sequence[Wanted], prompts: Sequence[tuple[Box, ...]]) -> list[Mask]:
+    def _make(self, batch: Sequence[MaskRequest], prompts: Sequence[tuple[Box, ...]]) -> list[Mask]:
         """Masks of a batch, boxes detected where none are given."""
         corners: list[list[Box]] = [[(x, y, x + w, y + h) for x, y, w, h in boxes] for boxes in prompts]
         blank = [i for i, boxes in enumerate(prompts) if not boxes]
@@ -117,14 +117,14 @@ class _GroundedSam:
             masks[i] = mask if mask.any() else "empty mask"
         return masks
 
-    def _detect(self, batch: Sequence[Wanted]) -> list[list[Box]]:
+    def _detect(self, batch: Sequence[MaskRequest]) -> list[list[Box]]:
         """Corners (left, top, right, bottom) of what each thing's name finds in its picture.
 
         Pictures of one size go together: padding changes what this detector finds, and a mask must not depend on its neighbours.
         """
         return _in_groups(batch, [item.picture.size for item in batch], self._detect_alike)
 
-    def _detect_alike(self, batch: Sequence[Wanted]) -> list[list[Box]]:
+    def _detect_alike(self, batch: Sequence[MaskRequest]) -> list[list[Box]]:
         import torch
 
         assert self.detector is not None
@@ -143,12 +143,12 @@ class _GroundedSam:
         )
         return [[tuple(map(float, box)) for box in one["boxes"].tolist()] for one in detections]  # type: ignore[misc]
 
-    def _segment(self, batch: Sequence[Wanted], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
+    def _segment(self, batch: Sequence[MaskRequest], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
         """The union of SAM's masks of each picture's boxes. Pictures with equally many boxes go together."""
         items = list(zip(batch, corners, strict=True))
         return _in_groups(items, [len(c) for c in corners], self._segment_alike)
 
-    def _segment_alike(self, items: Sequence[tuple[Wanted, Sequence[Box]]]) -> list[np.ndarray]:
+    def _segment_alike(self, items: Sequence[tuple[MaskRequest, Sequence[Box]]]) -> list[np.ndarray]:
         import torch
 
         processor, model = self._open("segmenter", self.segmenter)
@@ -207,7 +207,7 @@ def _in_groups(items: Sequence[T], kinds: Sequence[Any], function: Callable[[lis
     return [by_place[i] for i in range(len(items))]
 
 
-def _clip(corners: Sequence[Box], item: Wanted) -> list[Box]:
+def _clip(corners: Sequence[Box], item: MaskRequest) -> list[Box]:
     """Boxes cut off at the picture's edge; those outside it are gone."""
     width, height = float(item.picture.width), float(item.picture.height)
     cut = [(max(a, 0.0), max(b, 0.0), min(c, width), min(d, height)) for a, b, c, d in corners]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.contracts.nli import Engine, Logits, NliContext, NliError, Pair
+from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
@@ -41,7 +41,7 @@ def hf(
     artifact: Artifact,
     labels: list[str] | None = None,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
-) -> Engine:
+) -> NliEngine:
     """A sequence classifier of transformers in one folder: safetensors, tokenizer, and a config that names its classes.
 
     Args:
@@ -59,7 +59,7 @@ def hf(
     fault = folder_fault(folder)
     if fault:
         raise NliError(f"nli hf: {fault}")
-    return Hf(folder, class_order(folder, labels), dtype or "float32", context)
+    return HfNli(folder, class_order(folder, labels), dtype or "float32", context)
 
 
 def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
@@ -99,7 +99,7 @@ def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
     return places_by_class[0][0], places_by_class[1][0], places_by_class[2][0]
 
 
-class Hf:
+class HfNli:
     """See `qualm.runners.contracts.nli.Engine`."""
 
     def __init__(self, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:

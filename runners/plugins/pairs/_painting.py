@@ -18,7 +18,7 @@ from qualm.registry.scenes.contrast import possible_answers, prove, understand
 from qualm.registry.scenes.removal import silhouette, without
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.inpainters import Inpainter, Job
-from qualm.runners.contracts.masks import Mask, Masker, Wanted, dilated
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, dilated
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Target, Thing
 from qualm.runners.data.dataset import BrokenSample, Dataset
@@ -99,7 +99,7 @@ class Painter:
                 plans.append(Planned(plan.target, (*plan.jobs, other[0]), (*plan.proofs, other[1])))
         return plans
 
-    def _wanted(self, target: Target, places: dict[str, int]) -> Iterator[tuple[Wanted, str]]:
+    def _wanted(self, target: Target, places: dict[str, int]) -> Iterator[tuple[MaskRequest, str]]:
         proof = "" if target.scene is None else proved(target)
         if proof is None:
             self.context.drop("cannot be proved")
@@ -111,7 +111,7 @@ class Painter:
         if picture is None:
             self.context.drop("picture cannot be decoded")
             return
-        yield Wanted(target, target.thing, picture), proof
+        yield MaskRequest(target, target.thing, picture), proof
 
     def _grown(self, shape: Mask) -> Mask:
         """The dilated mask, or why it cannot be painted."""
@@ -126,7 +126,7 @@ class Painter:
         orders = [self._order(plan.target) for plan, _ in masked]
         for turn in range(CONTROLS):
             open_ = [i for i in range(len(masked)) if controls[i] is None and turn < len(orders[i])]
-            tried = [Wanted(masked[i][0].target, orders[i][turn], masked[i][0].jobs[0].picture) for i in open_]
+            tried = [MaskRequest(masked[i][0].target, orders[i][turn], masked[i][0].jobs[0].picture) for i in open_]
             for i, item, shape in zip(open_, tried, self.masker(tried) if tried else [], strict=True):
                 grown, proof = self._grown(shape), control_proved(item.target, item.thing)
                 if not isinstance(grown, str) and proof is not None and not (grown & masked[i][1]).any():

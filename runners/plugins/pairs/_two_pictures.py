@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from qualm.runners.contracts.generators import GeneratorError, Unusable, chat
+from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.inference.generator import Generator, open_generator
 from qualm.runners.plugins.generators._rounds import in_rounds
@@ -31,7 +31,7 @@ _LINE = re.compile(r"^(?:[-*] *)?(?:\*\*)?(Q|A1|A2)(?:\*\*)?:(?:\*\*)? *(.*)$", 
 
 
 @dataclass(frozen=True)
-class Asked:
+class NewQuestion:
     """A question with the answer of the first picture and how the second declines it."""
 
     question: str
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Asking:
+class QuestionOptions:
     """Which model, and how."""
 
     generator: Any
@@ -50,7 +50,7 @@ class Asking:
     max_new_tokens: int
 
 
-def ask_both(context: PairContext, painted: Iterable[Painted], asking: Asking) -> Iterator[tuple[Painted, str]]:
+def ask_both(context: PairContext, painted: Iterable[Painted], asking: QuestionOptions) -> Iterator[tuple[Painted, str]]:
     """Pairs of pictures with their new question, and how it is declined; what no question is found for is dropped and counted.
 
     Raises:
@@ -67,7 +67,7 @@ def ask_both(context: PairContext, painted: Iterable[Painted], asking: Asking) -
 
 
 def _ask_batch(
-    context: PairContext, generator: Generator, prompt: str, batch: dict[str, Painted], asking: Asking
+    context: PairContext, generator: Generator, prompt: str, batch: dict[str, Painted], asking: QuestionOptions
 ) -> dict[str, tuple[Painted, str]]:
     by_target = in_rounds(
         context,
@@ -81,7 +81,7 @@ def _ask_batch(
     return {key: by_target[key] for key in batch if key in by_target}
 
 
-def read_asked(reply: str) -> Asked:
+def read_asked(reply: str) -> NewQuestion:
     """The question and answers in a reply.
 
     Args:
@@ -93,21 +93,21 @@ def read_asked(reply: str) -> Asked:
     """
     matches = [_LINE.match(line) for line in lines(reply)]
     if [m and m[1].upper() for m in matches] != ["Q", "A1", "A2"]:
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     question, answer, declined = (value(m[2]) for m in matches if m)
     if not question.endswith("?"):
-        raise Unusable("not a question")
+        raise UnusableReply("not a question")
     if normalise(answer) in ("yes", "no"):
-        raise Unusable("yes or no")
+        raise UnusableReply("yes or no")
     if is_refusal(answer, question):
-        raise Unusable("answerable one is declined")
+        raise UnusableReply("answerable one is declined")
     if not is_refusal(declined, question):
-        raise Unusable("unanswerable one is answered")
+        raise UnusableReply("unanswerable one is answered")
     if gives_away(question, answer):
-        raise Unusable("answer in the question")
+        raise UnusableReply("answer in the question")
     if f" {normalise(answer)} " in f" {normalise(declined)} ":
-        raise Unusable("answer in the refusal")
-    return Asked(question, answer, declined)
+        raise UnusableReply("answer in the refusal")
+    return NewQuestion(question, answer, declined)
 
 
 def _asked_anew(painted: Painted, reply: str) -> tuple[Painted, str]:
@@ -118,7 +118,7 @@ def _asked_anew(painted: Painted, reply: str) -> tuple[Painted, str]:
     if target.scene is not None:
         why = [proved(target), *(control_proved(target, job.thing) for job in plan.jobs[1:])]
         if None in why:
-            raise Unusable("cannot be proved")
+            raise UnusableReply("cannot be proved")
         proofs = tuple(str(w) for w in why)
     return replace(painted, plan=replace(plan, target=target, proofs=proofs)), reading.declined
 

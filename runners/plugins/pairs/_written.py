@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.bare import bare, is_doubtful, lines
 from qualm.runners.scoring.answer_text import normalise
@@ -43,23 +43,23 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
             twice", "asked before", "unanswerable one is answered", "answerable one is declined", "answer in the question".
     """
     if text is None:
-        raise Unusable("no reply")
+        raise UnusableReply("no reply")
     if NOT_GOOD in text.casefold():
-        raise Unusable(NOT_GOOD)
+        raise UnusableReply(NOT_GOOD)
     pair = _parse(text)
     if not (pair.unanswerable.endswith("?") and pair.answerable.endswith("?")):
-        raise Unusable("not a question")
+        raise UnusableReply("not a question")
     first, second = normalise(pair.unanswerable), normalise(pair.answerable)
     if first == second:
-        raise Unusable("same question twice")
+        raise UnusableReply("same question twice")
     if first in earlier or second in earlier:
-        raise Unusable("asked before")
+        raise UnusableReply("asked before")
     if not is_refusal(pair.refusal, pair.unanswerable):
-        raise Unusable("unanswerable one is answered")
+        raise UnusableReply("unanswerable one is answered")
     if is_refusal(pair.answer, pair.answerable):
-        raise Unusable("answerable one is declined")
+        raise UnusableReply("answerable one is declined")
     if gives_away(pair.answerable, pair.answer):
-        raise Unusable("answer in the question")
+        raise UnusableReply("answer in the question")
     return pair
 
 
@@ -79,10 +79,10 @@ def _parse(text: str) -> Written:
     for line in lines(text):
         match = _LINE.match(line)
         if match is None or len(by_label) == len(LABELS) or match[1].upper() != LABELS[len(by_label)]:
-            raise Unusable("malformed reply")
+            raise UnusableReply("malformed reply")
         by_label[match[1].upper()] = value(match[2])
     if len(by_label) < len(LABELS):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     return Written(*(by_label[label] for label in LABELS))
 
 
@@ -94,7 +94,7 @@ def value(text: str) -> str:
     """
     content = bare(text)
     if not content or is_doubtful(content):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     return content
 
 

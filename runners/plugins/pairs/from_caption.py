@@ -15,7 +15,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
 from qualm.registry.sample import SAMPLES, Sample
-from qualm.runners.contracts.generators import Composer, Engine, GeneratorError, Unusable, chat
+from qualm.runners.contracts.generators import Composer, Engine, GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.pairs._written import questions_of, read_pair, sections
@@ -87,7 +87,7 @@ class _Recipe:
     per_image: int
     retries: int
     rows: Mapping[str, Mapping[str, Any]]
-    asked: dict[str, set[str]] = field(default_factory=dict)
+    questions: dict[str, set[str]] = field(default_factory=dict)
     """Questions asked of each picture, normalised."""
 
     @property
@@ -100,7 +100,7 @@ class _Recipe:
 
     def fresh(self, image: str, questions: set[str]) -> bool:
         """Whether none of these was asked of the picture before; from then on they were."""
-        before = self.asked.setdefault(image, set())
+        before = self.questions.setdefault(image, set())
         if before & questions:
             return False
         before |= questions
@@ -168,11 +168,11 @@ def _written(
         for place, reply in zip(waiting, replies, strict=True):
             try:
                 if reply.finish == "length":
-                    raise Unusable("reply cut off")
-                pair = read_pair(reply.text, recipe.asked.get(place[0], ()))
+                    raise UnusableReply("reply cut off")
+                pair = read_pair(reply.text, recipe.questions.get(place[0], ()))
                 recipe.fresh(place[0], questions_of(pair))
                 pairs[place] = pair
-            except Unusable as reason:
+            except UnusableReply as reason:
                 reasons[place] = str(reason)
                 left.append(place)
         waiting = left

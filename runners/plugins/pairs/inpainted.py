@@ -25,7 +25,7 @@ from qualm.runners.contracts.saliency import Target
 from qualm.runners.data.dataset import Dataset
 from qualm.runners.data.removal_quality import Removal, summary
 from qualm.runners.plugins.pairs._painting import Painted, Painter
-from qualm.runners.plugins.pairs._two_pictures import Asking, ask_both
+from qualm.runners.plugins.pairs._two_pictures import QuestionOptions, ask_both
 
 CITES = ["chandu2025certainlyuncertain"]
 
@@ -98,7 +98,7 @@ def inpainted(
     questions = (t for target in targets for t in _ask(context, target, question))
     pairs: Iterator[tuple[Painted, str]] = ((p, "") for p in painter.paint(questions))
     if question == "llm":
-        pairs = ask_both(context, (p for p, _ in pairs), Asking(asker, prompt, retries, temperature, max_new_tokens))
+        pairs = ask_both(context, (p for p, _ in pairs), QuestionOptions(asker, prompt, retries, temperature, max_new_tokens))
     for painted, declined in pairs:
         measured += [painted.removal] if painted.removal is not None else []
         shares.append(float(painted.plan.jobs[0].mask.mean()))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
-from qualm.runners.contracts.generators import Engine, Rewriter, Unusable, chat
+from qualm.runners.contracts.generators import Engine, Rewriter, UnusableReply, chat
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.generators._rounds import in_rounds
@@ -24,12 +24,12 @@ LONGEST = 400
 
 
 @dataclass(frozen=True)
-class Asking:
+class RewriteOptions:
     """How a model is asked."""
 
     prompt: str
     """Name of our own prompt."""
-    given: str | None
+    custom_prompt: str | None
     """Path of the user's in its stead."""
     retries: int
     temperature: float
@@ -46,7 +46,7 @@ def rewritten(
     rngs: Sequence[Chance],
     generator: Any,
     kind: str,
-    asking: Asking,
+    asking: RewriteOptions,
     read: Callable[[str, str, Collection[str]], Rewrite | None],
 ) -> list[Rewrite | None]:
     """Each question written anew; None where that cannot be done, counted by the reason.
@@ -70,8 +70,8 @@ def rewritten(
             raise PerturbError(f"generator {generator}: rewrites no questions; choose rules, hf or openai")
         return _by_rules(context, questions, rngs, engine, kind)
     writer = context.once(f"writer {generator}", lambda: Generator(engine, context.settings))
-    prompt = context.once(f"prompt {asking.given or asking.prompt}", lambda: read_prompt(asking.prompt, asking.given))
-    where = asking.given or f"specs/prompts/{asking.prompt}.md"
+    prompt = context.once(f"prompt {asking.custom_prompt or asking.prompt}", lambda: read_prompt(asking.prompt, asking.custom_prompt))
+    where = asking.custom_prompt or f"specs/prompts/{asking.prompt}.md"
     labels = labels_in(prompt)
     chats = {}
     for i, (row, question) in enumerate(zip(context.rows, questions, strict=True)):
@@ -119,7 +119,7 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
     """
     questions = lines(reply)
     if len(questions) != 1:
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     return Rewrite(_checked(question, questions[0], labels))
 
 
@@ -139,7 +139,7 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
     try:
         variants = json.loads(unfenced(bare(unfenced(reply), {"json", *labels})), object_pairs_hook=_once, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise Unusable("malformed reply") from None
+        raise UnusableReply("malformed reply") from None
     _keys(variants, {"analysis": str, "AMB": dict | None, "IVE": dict | None})
     return {"AMB": _ambiguous(question, variants["AMB"], labels), "IVE": _unseen(question, variants["IVE"], labels)}
 
@@ -150,12 +150,12 @@ def _ambiguous(question: str, variant: dict[str, Any] | None, labels: Collection
     _keys(variant, {"variant_question": str, "plausible_answers": list})
     answers = variant["plausible_answers"]
     if not all(isinstance(a, str) and a.strip() for a in answers):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     candidates = {normalise(a): a for a in map(bare, reversed(answers))}
     if len(candidates) < 2:
-        raise Unusable("fewer than two candidates")
+        raise UnusableReply("fewer than two candidates")
     if candidates.keys() <= {"yes", "no"}:
-        raise Unusable("yes or no")
+        raise UnusableReply("yes or no")
     return Rewrite(_checked(question, variant["variant_question"], labels), tuple(reversed(candidates.values())))
 
 
@@ -164,26 +164,26 @@ def _unseen(question: str, variant: dict[str, Any] | None, labels: Collection[st
         return None
     _keys(variant, {"variant_question": str, "reason_unanswerable": str})
     if variant["reason_unanswerable"] not in REASONS:
-        raise Unusable("unknown reason")
+        raise UnusableReply("unknown reason")
     return Rewrite(_checked(question, variant["variant_question"], labels), reason=variant["reason_unanswerable"])
 
 
 def _checked(question: str, text: str, labels: Collection[str]) -> str:
     text = bare(text, labels)
     if not text.endswith("?") or len(text.splitlines()) != 1 or not text.isprintable():
-        raise Unusable("not a question")
+        raise UnusableReply("not a question")
     if is_doubtful(text, labels):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     if len(text) > len(question) + LONGEST:
-        raise Unusable("too long")
+        raise UnusableReply("too long")
     if normalise(text) == normalise(question):
-        raise Unusable("same question")
+        raise UnusableReply("same question")
     return text
 
 
 def _keys(value: Any, types: dict[str, Any]) -> None:
     if not isinstance(value, dict) or value.keys() != types.keys() or not all(isinstance(value[k], t) for k, t in types.items()):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

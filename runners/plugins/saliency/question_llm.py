@@ -14,7 +14,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
-from qualm.runners.contracts.generators import GeneratorError, Unusable, chat
+from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 from qualm.runners.inference.generator import open_generator
@@ -108,14 +108,14 @@ def read_name(reply: str) -> str:
     first, *rest = lines(reply) or [""]
     match = _LINE.match(first)
     if match is None and (_bare(first) not in (NOTHING, "n/a") or rest):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     if rest and not rest[0].casefold().lstrip("*").startswith("reasoning"):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     name = _bare(match[1] if match else first)
     if name in (NOTHING, "n/a"):
         return NOTHING
     if not normalise(name) or len(name.split()) > LONGEST:
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     return name
 
 

@@ -42,14 +42,14 @@ def answers(
         attributions: what is to blame for each sample's uncertainty.
         blames: how often that is right.
     """
-    wrong, warned = hallucinated(results, means), "" if hcc.is_empty() else _told(hcc, "hallucination_rate", "warns")
+    wrong, warned = hallucinated(results, means), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
     if wrong and not warned:
         warned = f"Whether estimators warn of it is not answered: {_unwarned(results)}"
     texts = {
         CAPTURE: captured(results, means),
-        REACT: "" if urr.is_empty() else f"{_told(urr, 'tie_rate', 'rises')} {leaning(means)}",
+        REACT: "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(means)}",
         WARN: wrong + warned,
-        BLAME: _told_blame(attributions, blames),
+        BLAME: _attribution_sentences(attributions, blames),
     }
     if not any(texts.values()):
         return []
@@ -69,7 +69,7 @@ def _unwarned(results: Results) -> str:
     return f"under all of these perturbations right and wrong are undefined ({NO_REFERENCE})."
 
 
-def _told(frame: pl.DataFrame, beside: str, what: str) -> str:
+def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     """Sentences about a grid that has cells: in how many it is clear of chance, and the most extreme ones."""
     rows = [r for r in frame.iter_rows(named=True) if r["value"] is not None]
     if not rows:
@@ -99,7 +99,7 @@ def _named(row: dict[str, Any]) -> str:
     return f"{words(row['estimator'])} under {visible(row['variant'], 60)} ({where})"
 
 
-def _told_blame(attributions: pl.DataFrame, blames: pl.DataFrame) -> str:
+def _attribution_sentences(attributions: pl.DataFrame, blames: pl.DataFrame) -> str:
     """What is blamed, and how often that is right where it is known; nothing without attributions."""
     if attributions.is_empty():
         return ""

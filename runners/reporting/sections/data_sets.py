@@ -40,7 +40,7 @@ class DataSet:
 
 
 @dataclass
-class Category:
+class CategoryRow:
     """One row of the taxonomy."""
 
     main: str
@@ -52,14 +52,14 @@ class Category:
     """Rows that the main kind spans, on its first row; else 0."""
 
 
-def taxonomy(results: Results) -> list[Category]:
+def taxonomy(results: Results) -> list[CategoryRow]:
     """The spec's categories in its order."""
     entries = []
     for main, categories in (results.stage.params.get("taxonomy") or {}).items():
         for i, (name, about) in enumerate(categories.items()):
             texts = [visible(about.get(k) or "", 600) for k in ("definition", "answer")]
             examples = [visible(e, 160) for e in (about.get("examples") or [])[:2]]
-            entries.append(Category(visible(main, 60), visible(name, 60), texts[0], texts[1], examples, 0 if i else len(categories)))
+            entries.append(CategoryRow(visible(main, 60), visible(name, 60), texts[0], texts[1], examples, 0 if i else len(categories)))
     return entries
 
 
@@ -75,7 +75,7 @@ def data_sets(results: Results) -> list[DataSet]:
         if statistics is not None:
             block.sheets.append(counts(statistics, order))
             block.sheets += [s for s in (_recipes(statistics),) if s.rows]
-            block.sentences += _twins(statistics)
+            block.sentences += _near_duplicates(statistics)
             block.sheets += [s for s in (_removal(statistics, Path(folder)),) if s.rows]
         if verification is not None:
             block.sheets.append(_valid(verification))
@@ -138,7 +138,7 @@ def _recipes(statistics: Mapping[str, Any]) -> Sheet:
     )
 
 
-def _twins(statistics: Mapping[str, Any]) -> list[str]:
+def _near_duplicates(statistics: Mapping[str, Any]) -> list[str]:
     duplicates = statistics.get("near_duplicates")
     if not duplicates:
         return []

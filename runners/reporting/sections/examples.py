@@ -25,7 +25,7 @@ KINDS = ("surest wrong", "wrong", "least sure right", "right", "unscored")
 
 
 @dataclass
-class Answer:
+class AnswerView:
     """What one model said."""
 
     model: str
@@ -39,7 +39,7 @@ class Answer:
 
 
 @dataclass
-class Example:
+class ExampleView:
     """One question with every model's answer."""
 
     dataset: str
@@ -51,12 +51,12 @@ class Example:
     answerable: bool
     thumbnail: str = ""
     no_image: str = ""
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[AnswerView] = field(default_factory=list)
 
 
-def examples(results: Results, how_many: int, datasets: list[str]) -> list[Example]:
+def examples(results: Results, how_many: int, datasets: list[str]) -> list[ExampleView]:
     """`how_many` questions, shared out among these datasets, the same for the same seed."""
-    questions: list[Example] = []
+    questions: list[ExampleView] = []
     spent = 0
     for place, dataset in enumerate(datasets):
         share = how_many // len(datasets) + (place < how_many % len(datasets))
@@ -107,10 +107,10 @@ def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, 
     return picks
 
 
-def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: dict[str, str], models: list[str]) -> Example:
+def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: dict[str, str], models: list[str]) -> ExampleView:
     options = options_of(sample)
     right = sample["answer_index"]
-    example = Example(
+    example = ExampleView(
         visible(dataset, 80),
         visible(sample["sample_id"], 80),
         visible(sample["question"] or ""),
@@ -126,12 +126,12 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
     return example
 
 
-def _answer(row: dict[str, Any], options: list[str], why: str) -> Answer:
+def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
     sure = row["confidence"]
     text = worded(row["text"], row["picked"], options)
     has_confidence = sure is not None and math.isfinite(sure)
     width = round(100 * min(max(sure, 0.0), 1.0)) if has_confidence else 0
-    return Answer(
+    return AnswerView(
         visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), number(sure, 2) if has_confidence else "–", width, why
     )
 

@@ -14,7 +14,7 @@ from qualm.runners.reporting.text import Label, between, counted, number, titled
 
 
 @dataclass
-class Cell:
+class TableCell:
     """One number of a table as it is printed."""
 
     value: str = ""
@@ -43,7 +43,7 @@ class Table:
     caption: str
     groups: list[tuple[str, int]]
     columns: list[Column]
-    rows: list[tuple[str, list[Cell]]] = field(default_factory=list)
+    rows: list[tuple[str, list[TableCell]]] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
     """Per row: n, and n_unscored in brackets."""
     first: str = "Model"
@@ -201,12 +201,12 @@ def _leaders(scores: dict[str, dict[str, Any]], higher_is_better: bool | None) -
     return {leader: "best" if clear else "lead"}
 
 
-def _cell(row: dict[str, Any] | None, rank: str) -> Cell:
+def _cell(row: dict[str, Any] | None, rank: str) -> TableCell:
     if row is None:
-        return Cell("–", title="not measured for this model")
+        return TableCell("–", title="not measured for this model")
     if _missing(row["value"]):
-        return Cell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
-    return Cell(number(row["value"]), between(row) or "no interval", rank, title=counted(row))
+        return TableCell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+    return TableCell(number(row["value"]), between(row) or "no interval", rank, title=counted(row))
 
 
 def _counts(cells: list[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.runners.reporting.charts.marks import CALIBRATION, Mark, difference, finite, told, verdict
+from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, told, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
 
@@ -30,12 +30,12 @@ class Strategies:
     groups: list[tuple[str, int]]
     """Headings over the columns: a kind of uncertainty, and how many columns it has."""
     columns: list[str]
-    blocks: list[tuple[str, list[tuple[str, list[Mark]]]]] = field(default_factory=list)
+    blocks: list[tuple[str, list[tuple[str, list[MarkedNumber]]]]] = field(default_factory=list)
     """(how they came about, [(model, values)])."""
     averages: tuple[list[str], list[list[str]]] | None = None
     """The paper's own way: unweighted means over categories."""
     rules: list[str] = field(default_factory=list)
-    further: tuple[list[str], list[tuple[str, list[Mark]]]] | None = None
+    further: tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None = None
     """Tests between other models than the baseline: metrics, and (who against whom, differences)."""
     categories: list[str] = field(default_factory=list)
     correction: str = ""
@@ -122,13 +122,13 @@ def _best(results: Results, dataset: str, column: _Column, models: Sequence[str]
     return {leaders[0]: "best" if clear else "lead"}
 
 
-def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> Mark:
+def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> MarkedNumber:
     row = results.clean.get((model, dataset, column.slice, column.label.text))
     if row is None:
-        return Mark("–", title="not measured")
+        return MarkedNumber("–", title="not measured")
     if not finite(row["value"]):
-        return Mark("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted(row))
-    mark = Mark(number(row["value"]), between(row), rank, title=counted(row))
+        return MarkedNumber("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+    mark = MarkedNumber(number(row["value"]), between(row), rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
         mark.sign, mark.tone = verdict(test)
@@ -156,7 +156,7 @@ def _averages(
     return header, rows
 
 
-def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[Mark]]]] | None:
+def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
     """The tests over all questions that the spec asks for beside those against the baseline."""
     by_pair = {
         (r["a"], r["b"], r["metric"]): r
@@ -189,16 +189,16 @@ def _rules(results: Results, dataset: str) -> Iterator[str]:
 
 
 @dataclass
-class Cost:
+class CostTable:
     """What a model may have lost where questions have answers."""
 
     columns: list[tuple[str, str]]
     """(data set, metric)."""
     baseline: str
-    rows: list[tuple[str, list[Mark]]] = field(default_factory=list)
+    rows: list[tuple[str, list[MarkedNumber]]] = field(default_factory=list)
 
 
-def cost(results: Results) -> Cost | None:
+def cost(results: Results) -> CostTable | None:
     """The paper's table 6: accuracy where there is an answer, and on data sets without unanswerable questions, beside its change."""
     columns: list[tuple[str, Label]] = []
     for dataset in results.datasets:
@@ -208,14 +208,14 @@ def cost(results: Results) -> Cost | None:
         columns += [(dataset, label)] if label is not None else []
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
-    table = Cost([(visible(d, 60), f"{a.title} {a.arrow}".strip()) for d, a in columns], visible(results.baseline, 80))
+    table = CostTable([(visible(d, 60), f"{a.title} {a.arrow}".strip()) for d, a in columns], visible(results.baseline, 80))
     for _, members in grouped(results, results.models):
         for model in members:
             table.rows.append((model, [_change(results, model, d, a) for d, a in columns]))
     return table
 
 
-def _change(results: Results, model: str, dataset: str, label: Label) -> Mark:
+def _change(results: Results, model: str, dataset: str, label: Label) -> MarkedNumber:
     mark = _mark(results, model, dataset, _Column("all", label), "")
     test = results.tests.get((model, dataset, "all", label.text))
     if test is None:

@@ -33,7 +33,7 @@ class PoolError(Exception):
 
 
 @dataclass(frozen=True)
-class Question:
+class ReviewQuestion:
     """One question, alone or a member of a pair, as a reviewer sees it."""
 
     row: Mapping[str, Any]
@@ -82,7 +82,7 @@ class Question:
 class Pool:
     """The questions that are scored, in pairs or each for itself, with their pictures."""
 
-    def __init__(self, questions: Sequence[Question], subsets: Mapping[str, str] | None = None) -> None:
+    def __init__(self, questions: Sequence[ReviewQuestion], subsets: Mapping[str, str] | None = None) -> None:
         self.questions = {q.sample_id: q for q in questions}
         self.subsets = dict(subsets or {})
         """What the data set's subsets are: name -> expression."""
@@ -100,12 +100,12 @@ class Pool:
         named = {"valid": "valid", "invalid": "invalid", "misplaced": "in the wrong subset", "skip": "skipped"}
         return {choice: named[choice] for choice in self.choices} | {"left": "left"}
 
-    def claimed(self, q: Question) -> list[str]:
+    def claimed(self, q: ReviewQuestion) -> list[str]:
         """The subsets that a question was put in, each with its rule where it has one; what it is meant to be where there are none."""
         rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
         return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
 
-    def asks(self, q: Question) -> str:
+    def asks(self, q: ReviewQuestion) -> str:
         """What the reviewer has to say of a question."""
         can = "can be answered from its picture" if q.answerable else "can NOT be answered from its picture"
         if "misplaced" not in self.choices:
@@ -115,9 +115,9 @@ class Pool:
         return f"The set says that it is {put}{claim}. Is that so, and are the answers right?"
 
     @cached_property
-    def pairs(self) -> dict[str, list[Question]]:
+    def pairs(self) -> dict[str, list[ReviewQuestion]]:
         """Members by pair, the answerable one first."""
-        by_pair: dict[str, list[Question]] = {}
+        by_pair: dict[str, list[ReviewQuestion]] = {}
         for q in sorted(self.questions.values(), key=lambda q: (q.pair_id, not q.answerable, q.sample_id)):
             by_pair.setdefault(q.pair_id, []).append(q)
         return by_pair
@@ -180,7 +180,7 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
             f"{len(missing):,} of {len(image_ids):,} pictures are not on this disk, '{missing[0]}' the first; decisions hold for a "
             f"picture. Get {', '.join(map(str, sources)) or 'the source data sets'} first: `dvc pull` or `dvc repro --pull`"
         )
-    return Pool([Question(r, partial(pictures.get, r["image_id"])) for r in rows])
+    return Pool([ReviewQuestion(r, partial(pictures.get, r["image_id"])) for r in rows])
 
 
 def read_whole(name: str, folder: Path, rule: Rule, subsets: Mapping[str, str]) -> Pool:
@@ -199,7 +199,7 @@ def read_whole(name: str, folder: Path, rule: Rule, subsets: Mapping[str, str]) 
     try:
         dataset = Dataset(name, folder, rule)
         return Pool(
-            [Question(row, _reader(dataset, i), put_in(row)) for i, row in enumerate(dataset.table.to_pylist())],
+            [ReviewQuestion(row, _reader(dataset, i), put_in(row)) for i, row in enumerate(dataset.table.to_pylist())],
             subsets,
         )
     except (StageError, ClaimError) as error:

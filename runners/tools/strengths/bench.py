@@ -71,7 +71,7 @@ class Answer:
     """NaN where undefined."""
 
 
-class Asked:
+class Respondent:
     """A model that answers."""
 
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
@@ -139,12 +139,12 @@ def _answer(row: Mapping[str, Any], options: Sequence[str], uncertainty: float) 
 class Bench:
     """Some samples of a data set, a perturbation, and perhaps a model."""
 
-    def __init__(self, dataset: Dataset, subject: Subject, seed: int, respondent: Asked | None = None) -> None:
-        self.dataset, self.subject, self.seed, self.asked = dataset, subject, seed, respondent
+    def __init__(self, dataset: Dataset, subject: Subject, seed: int, respondent: Respondent | None = None) -> None:
+        self.dataset, self.subject, self.seed, self.respondent = dataset, subject, seed, respondent
         self._lock = threading.Lock()
         self._answers: dict[str, dict[str, Answer]] = {}
 
-    def shown(self, row: int, values: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
+    def item(self, row: int, values: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
         """Picture and question of a sample, perturbed if strengths are given; None where the perturbation does not apply.
 
         Raises:
@@ -162,13 +162,13 @@ class Bench:
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
         """The model's answers to some samples, clean if no strengths are given; nothing without a model."""
-        if self.asked is None:
+        if self.respondent is None:
             return {}
         variant = Variant(CLEAN) if values is None else self.subject.variant(values)
         with self._lock:
             answers = self._answers.setdefault(variant.name, {})
             if missing := [row for row in rows if self.dataset.samples[row]["sample_id"] not in answers]:
-                answers.update(self.asked.ask(self.dataset.only(missing), [variant])[variant.name])
+                answers.update(self.respondent.ask(self.dataset.only(missing), [variant])[variant.name])
             return answers
 
     def known(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
@@ -187,10 +187,10 @@ class Bench:
         return [self._distance(goal.name, knob, s) for s in strengths]
 
     def _shares(self, knob: str, strengths: Sequence[float]) -> list[Reading]:
-        if self.asked is None:
+        if self.respondent is None:
             raise StageError("a share of answers needs a model to answer")
         variants = [self.subject.variant({knob: s}) for s in strengths]
-        answers = self.asked.ask(self.dataset, [Variant(CLEAN), *variants])
+        answers = self.respondent.ask(self.dataset, [Variant(CLEAN), *variants])
         readings = []
         for strength, variant in zip(strengths, variants, strict=True):
             perturbed = answers[variant.name]
@@ -201,7 +201,7 @@ class Bench:
     def _distance(self, metric: str, knob: str, strength: float) -> Reading:
         values, left_out = [], 0
         for row in range(len(self.dataset)):
-            before, after = self.shown(row, None), self.shown(row, {knob: strength})
+            before, after = self.item(row, None), self.item(row, {knob: strength})
             if before is None or after is None or before[0] is None or after[0] is None:
                 left_out += 1
             else:
@@ -221,7 +221,7 @@ class Bench:
         """How much differs, in no particular unit: 0 is nothing at all."""
         total = 0.0
         for row in rows:
-            before, after = self.shown(row, None), self.shown(row, values)
+            before, after = self.item(row, None), self.item(row, values)
             if before is None or after is None:
                 continue
             total += float(before[1] != after[1])

@@ -13,23 +13,23 @@ from typing import Any
 from qualm.runners.reporting.charts.svg import ACCENT, INK, MUTED, draw, unchecked
 from qualm.runners.tools.strengths.effects import Goal
 from qualm.runners.tools.strengths.knobs import written
-from qualm.runners.tools.strengths.search import Found, Reading, monotone
+from qualm.runners.tools.strengths.search import Reading, SearchOutcome, monotone
 
 STYLE = Path(__file__).parents[2] / "reporting" / "templates" / "style.css"
 COLUMNS = ("strength", "value", "low", "high", "n", "left_out", "chosen")
 
 
-def rows(outcome: Found, goal: Goal) -> list[dict[str, Any]]:
+def rows(outcome: SearchOutcome, goal: Goal) -> list[dict[str, Any]]:
     """One row per strength, weak to strong, in the units of the goal: value and the ends of its 95% interval, lower first."""
     table = []
     for r in outcome.readings:
-        low, high = sorted((goal.shown(r.low), goal.shown(r.high)))
-        numbers = {"strength": r.strength, "value": goal.shown(r.value), "low": low, "high": high}
+        low, high = sorted((goal.display(r.low), goal.display(r.high)))
+        numbers = {"strength": r.strength, "value": goal.display(r.value), "low": low, "high": high}
         table.append({**numbers, "n": r.n, "left_out": r.left_out, "chosen": r is outcome.chosen})
     return table
 
 
-def csv_text(outcome: Found, goal: Goal) -> str:
+def csv_text(outcome: SearchOutcome, goal: Goal) -> str:
     """`rows` as CSV."""
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
@@ -43,17 +43,17 @@ def csv_text(outcome: Found, goal: Goal) -> str:
 
 def phrase(reading: Reading, goal: Goal) -> str:
     """A reading in words: `0.2 [0.15, 0.26] of 200`."""
-    low, high = sorted((goal.shown(reading.low), goal.shown(reading.high)))
-    return f"{goal.shown(reading.value):.3g} [{low:.3g}, {high:.3g}] of {reading.n}"
+    low, high = sorted((goal.display(reading.low), goal.display(reading.high)))
+    return f"{goal.display(reading.value):.3g} [{low:.3g}, {high:.3g}] of {reading.n}"
 
 
-def svg_text(outcome: Found, goal: Goal, x_title: str) -> str:
+def svg_text(outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
     """The curve: readings with their intervals, the monotone curve through them, the target, and what was chosen."""
     return standalone(_chart(_finite(rows(outcome, goal)), _smooth(outcome, goal), outcome, goal, x_title))
 
 
 @unchecked
-def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], outcome: Found, goal: Goal, x_title: str) -> str:
+def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
     import altair as alt
 
     large = max(abs(outcome.range.weak), abs(outcome.range.strong))
@@ -67,7 +67,7 @@ def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], o
     y = alt.Y("value:Q", scale=top, axis=alt.Axis(title=goal.title, tickCount=5, labelFlush=False))
     base = alt.Chart(alt.InlineData(values=list(points)))
     layers = [
-        alt.Chart(alt.InlineData(values=[{"value": goal.shown(goal.target)}])).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(y=y),
+        alt.Chart(alt.InlineData(values=[{"value": goal.display(goal.target)}])).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(y=y),
         alt.Chart(alt.InlineData(values=list(smooth))).mark_line(color=MUTED, strokeWidth=1.2).encode(x=x, y=y),
         base.mark_rule(color=INK, strokeWidth=1).encode(x=x, y=alt.Y("low:Q", title=goal.title, scale=top), y2="high:Q"),
         base.mark_point(filled=True, color=INK, size=26, opacity=1).encode(x=x, y=y),
@@ -87,9 +87,9 @@ def _finite(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**p, **{e: p[e] if math.isfinite(p[e]) else p["value"] for e in ends}} for p in points if math.isfinite(p["value"])]
 
 
-def _smooth(outcome: Found, goal: Goal) -> list[dict[str, float]]:
+def _smooth(outcome: SearchOutcome, goal: Goal) -> list[dict[str, float]]:
     fitted = monotone([r.value for r in outcome.readings], [r.n for r in outcome.readings])
-    points = [{"strength": r.strength, "value": goal.shown(v)} for r, v in zip(outcome.readings, fitted, strict=True)]
+    points = [{"strength": r.strength, "value": goal.display(v)} for r, v in zip(outcome.readings, fitted, strict=True)]
     return [p for p in points if math.isfinite(p["value"])]
 
 

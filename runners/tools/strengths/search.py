@@ -37,7 +37,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchOutcome:
     """What the search came to."""
 
     chosen: Reading | None
@@ -53,7 +53,7 @@ Measure = Callable[[Sequence[float]], Sequence[Reading]]
 """The readings at some strengths; each is asked for once."""
 
 
-def search(measure: Measure, where: Range, target: float, most: int = 20, display: Callable[[float], float] = float) -> Found:
+def search(measure: Measure, where: Range, target: float, most: int = 20, display: Callable[[float], float] = float) -> SearchOutcome:
     """Look for the strength whose effect is the target.
 
     A grid over the range; further out while even the strong end stays below the target and nothing bounds the parameter; then
@@ -93,7 +93,7 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, displa
     chosen = None if why else _nearest(readings, target)
     if chosen is not None and not chosen.low <= target <= chosen.high:
         why = "the effect leaps over the target here; this is the strength nearest to it"
-    return Found(chosen, tuple(readings), why, where)
+    return SearchOutcome(chosen, tuple(readings), why, where)
 
 
 def _ordered(by_strength: dict[float, Reading], where: Range) -> list[Reading]:

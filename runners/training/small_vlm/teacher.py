@@ -16,7 +16,7 @@ import numpy as np
 from qualm.registry.scenes.world import stream
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.training.small_vlm.lessons import (
-    Lesson,
+    QuestionAnswer,
     category_question,
     describe,
     judged,
@@ -26,7 +26,7 @@ from qualm.runners.training.small_vlm.lessons import (
     where_question,
 )
 from qualm.runners.training.small_vlm.packing import IGNORE, pack
-from qualm.runners.training.small_vlm.pictures import Pictures, normalise
+from qualm.runners.training.small_vlm.pictures import ScenePictures, normalise
 from qualm.runners.training.small_vlm.words import ASSISTANT, END, IMAGE, USER
 
 CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
@@ -38,10 +38,10 @@ OPTIONS_FROM = 0.3
 
 
 @dataclass(frozen=True)
-class Teacher:
+class Curriculum:
     """What makes a batch."""
 
-    pictures: Pictures
+    pictures: ScenePictures
     tokenizer: Any
     seed: int
     cells: int
@@ -76,7 +76,7 @@ class Teacher:
     def _pools(self) -> dict[int, Any]:
         return {objects: self.pictures.upto(objects) for _, objects in CROWDS}
 
-    def _lesson(self, rng: Any, index: int, share: float) -> list[Lesson]:
+    def _lesson(self, rng: Any, index: int, share: float) -> list[QuestionAnswer]:
         scene = self.pictures.scenes[index]
         lessons = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
         if rng.random() < 0.25 or share < CROWDS[0][0]:
@@ -89,12 +89,12 @@ class Teacher:
             lessons += [option_question(rng, scene) for _ in range(self.options)]
         return lessons
 
-    def _pack(self, lessons: list[list[Lesson]]) -> dict[str, Any]:
+    def _pack(self, lessons: list[list[QuestionAnswer]]) -> dict[str, Any]:
         prompts = iter(self.encode([question + ASSISTANT for row in lessons for question, _, _ in row]))
         answers = iter(self.encode([answer + END for row in lessons for _, answer, _ in row]))
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in lessons], self.tokenizer.pad_token_id)
 
-    def _looks(self, lessons: list[list[Lesson]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
+    def _looks(self, lessons: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
         """Where to look from each question's last prompt token, as rows (picture, head, token) and masks over tokens.
 
         `cells`: for every noun phrase that means something, the cells of what it means, a head for each phrase.
