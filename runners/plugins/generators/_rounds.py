@@ -41,7 +41,7 @@ def in_rounds(
         context: of the recipe or perturbation.
         generator: who is asked.
         chats: key -> conversation; keys are stable, since seeds follow from them.
-        read: (key, reply) -> what it says, or raises `Unusable`.
+        read: (key, reply) -> what it says, or raises `UnusableReply`.
         retries: further rounds for what could not be used.
         temperature: of the model.
         max_new_tokens: longest reply.

@@ -88,7 +88,7 @@ def read_asked(reply: str) -> NewQuestion:
         reply: `Q: ... A1: ... A2: ...`, each on its own line, perhaps with a dash before it, and nothing else.
 
     Raises:
-        Unusable: "malformed reply", "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
+        UnusableReply: "malformed reply", "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
             "answer in the question", "answer in the refusal".
     """
     matches = [_LINE.match(line) for line in lines(reply)]

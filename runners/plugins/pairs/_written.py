@@ -39,7 +39,7 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
         earlier: questions that were asked about this picture before, normalised.
 
     Raises:
-        Unusable: with one of the reasons "no reply", "not a good question", "malformed reply", "not a question", "same question
+        UnusableReply: with one of the reasons "no reply", "not a good question", "malformed reply", "not a question", "same question
             twice", "asked before", "unanswerable one is answered", "answerable one is declined", "answer in the question".
     """
     if text is None:
@@ -90,7 +90,7 @@ def value(text: str) -> str:
     """What stands behind a label, without more labels and quotes.
 
     Raises:
-        Unusable: "malformed reply": nothing does, or two things.
+        UnusableReply: "malformed reply": nothing does, or two things.
     """
     content = bare(text)
     if not content or is_doubtful(content):

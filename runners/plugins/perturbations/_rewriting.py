@@ -58,7 +58,7 @@ def rewritten(
         generator: a plugin: `rules` for scenes, or a model.
         kind: what a generator by rules is asked for.
         asking: how a model is.
-        read: (question, reply, labels in the prompt) -> what it says, None where it says that it cannot be done; raises `Unusable`.
+        read: (question, reply, labels in the prompt) -> what it says, None where it says that it cannot be done; raises `UnusableReply`.
 
     Raises:
         GeneratorError: the model or server fails. What it has said is kept.
@@ -115,7 +115,7 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
         labels: that stand in the prompt.
 
     Raises:
-        Unusable: with one of the reasons "malformed reply", "not a question", "too long", "same question".
+        UnusableReply: with one of the reasons "malformed reply", "not a question", "too long", "same question".
     """
     questions = lines(reply)
     if len(questions) != 1:
@@ -133,7 +133,7 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
         labels: that stand in the prompt.
 
     Raises:
-        Unusable: with one of the reasons "malformed reply", "not a question", "too long", "same question", "fewer than two candidates",
+        UnusableReply: with one of the reasons "malformed reply", "not a question", "too long", "same question", "fewer than two candidates",
             "yes or no", "unknown reason".
     """
     try:

@@ -103,7 +103,7 @@ def read_name(reply: str) -> str:
         reply: one line `Relevant object: ...`, perhaps with lines of reasoning after it; or `na` alone.
 
     Raises:
-        Unusable: "malformed reply".
+        UnusableReply: "malformed reply".
     """
     first, *rest = lines(reply) or [""]
     match = _LINE.match(first)
