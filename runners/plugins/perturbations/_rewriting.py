@@ -133,8 +133,8 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
         labels: that stand in the prompt.
 
     Raises:
-        UnusableReply: with one of the reasons "malformed reply", "not a question", "too long", "same question", "fewer than two candidates",
-            "yes or no", "unknown reason".
+        UnusableReply: with one of the reasons "malformed reply", "not a question", "too long", "same question",
+            "fewer than two candidates", "yes or no", "unknown reason".
     """
     try:
         variants = json.loads(unfenced(bare(unfenced(reply), {"json", *labels})), object_pairs_hook=_once, parse_constant=_refuse)
