@@ -13,7 +13,7 @@ from qualm.runners.plugins.judges._yes_no import judged, said
     ],
 )  # fmt: skip
 def test_what_a_reply_comes_to(text, told):
-    assert said(text) == told
+    assert yes_or_no(text) == told
 
 
 def test_judgements_hold_what_was_said_to_the_reference():
