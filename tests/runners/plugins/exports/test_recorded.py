@@ -47,7 +47,7 @@ def exported(folder, name, source=True, **options):
     part = ExportPart("m", "d", Variant("clean"), 7, folder / "data", folder / "generations.parquet", ARGS, kept)
     decoding = {"max_new_tokens": 16, "temperature": 0.7}
     models = {"m": {"plugin": "recorded", "args": {"source": "log"}}}
-    context = ExportContext(folder=out, spec="bench", parts=(part,), made=MADE, decoding=decoding, models=models)
+    context = ExportContext(folder=out, spec="bench", parts=(part,), time=MADE, decoding=decoding, models=models)
     load("exports", name)(context, **options)
     texts = []
     for path in sorted(p for p in out.rglob("*") if p.is_file()):

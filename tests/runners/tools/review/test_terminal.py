@@ -27,7 +27,7 @@ from pathlib import Path
 from qualm.runners.tools.review import terminal
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool
-from qualm.runners.tools.review.session import Session
+from qualm.runners.tools.review.session import ReviewSession
 root = Path(sys.argv[1])
 pool = read_pool([root / "results/s/pairs/ours/inpainted"], [root / "results/s/data/scenes"])
 terminal.run(ReviewSession(pool, ReviewJournal(root, "reviews", "ann")))

@@ -182,7 +182,7 @@ def test_what_goes_wrong_is_told_and_the_page_goes_on(looked_at: StrengthSession
         raise StageError("variant inv: sample 'x': the server <b> does not answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(looked_at.bench, "shown", silent)
+        broken.setattr(looked_at.bench, "item", silent)
         for head, cards in (page.drawn(looked_at, "t"), page.moved(looked_at, "t", 1), page.voted(looked_at, "t", "right")):
             assert "the server &lt;b&gt; does not answer" in head and cards == ""
     looked_at.writer = None
