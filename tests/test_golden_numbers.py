@@ -11,10 +11,10 @@ from qualm.registry.plugins.engine_versions import COMPONENTS, PLUGINS, componen
 from qualm.registry.plugins.imports import PACKAGES, module_file
 from qualm.runners.contracts.models import PARTS
 from qualm.runners.runtime.code_digest import closure, engine
-from tests import golden_numbers
-from tests.golden_numbers import GROUPS, computed, kept, moved, version
+from tests.support.checks import golden_numbers
+from tests.support.checks.golden_numbers import GROUPS, computed, kept, moved, version
 
-COMMAND = "python -m tests.golden_numbers"
+COMMAND = "python -m tests.support.checks.golden_numbers"
 
 
 @pytest.mark.parametrize("group", GROUPS)

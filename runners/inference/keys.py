@@ -33,7 +33,7 @@ def stored_keys(asker: Asker, store: Store, wanted: Sequence[tuple[Place, str]])
 
 def made_keys(asker: Asker, request: Request, place: Place, made: Mapping[str, Part]) -> dict[str, bytes]:
     """Part -> key, of what was just made for a request: signals are about the answers among it, or about those that were known."""
-    answer = made.get(ANSWER) or request.given or Part()
+    answer = made.get(ANSWER) or request.greedy or Part()
     drawn = {**request.drawn, **{draw_of(part): value.text or "" for part, value in made.items() if draw_of(part)}}
     texts = [drawn[number] for number in sorted(drawn)]
     return {

@@ -12,8 +12,8 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.store import answers
 from qualm.runners.store.answers import Store, base_key, manner, part_key, read_about, subject
 from qualm.runners.store.maintenance import accept, holdings, refuse
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import NEEDS, Project
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import NEEDS, Project
 
 ALL = {"answers computed": 4, "answers stored": 0, "draws computed": 8, "draws stored": 0, "signals computed": 8, "signals stored": 0}
 NONE = {"answers computed": 0, "answers stored": 4, "draws computed": 0, "draws stored": 8, "signals computed": 0, "signals stored": 8}
@@ -68,7 +68,7 @@ def test_a_release_or_a_patch_of_a_library_computes_nothing(project, monkeypatch
     [("minor", "torch", (1, 0), ALL), ("any", "torch", (1, 0), NONE), ("exact", "numpy", (0, 1), ALL), ("minor", "numpy", (1, 0), NONE)],
 )
 def test_the_policy_says_which_libraries_count_as_the_same(project, monkeypatch, policy, library, moved, computed):
-    monkeypatch.setattr("tests.tiny_project.Settings", lambda **given: Settings(**given, libraries=policy))
+    monkeypatch.setattr("tests.support.projects.tiny_project.Settings", lambda **given: Settings(**given, libraries=policy))
     installed(monkeypatch, library, later(library, *moved))
     assert project.run().counters == computed
 

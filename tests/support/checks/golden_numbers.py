@@ -1,6 +1,6 @@
 """Numbers and texts of our own engine, as `tests/golden/*.json` keep them: what holds its versions to what it computes.
 
-`python -m tests.golden_numbers` writes the files anew, and refuses where a number moved under an unchanged version
+`python -m tests.support.checks.golden_numbers` writes the files anew, and refuses where a number moved under an unchanged version
 (`registry/plugins/engine_versions.py`). Models compute in double precision, so that no machine moves a number beyond the tolerance.
 """
 
@@ -27,25 +27,24 @@ from qualm.registry.scenes.contrast import CATEGORIES
 from qualm.registry.scenes.questions import KINDS, ask
 from qualm.registry.scenes.render import render
 from qualm.registry.scenes.world import make_scene
-from qualm.runners.contracts.generators import GeneratorContext, Request, chat
+from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, chat
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.contracts.models import Decoding, ModelContext, Part, as_kept, draw_of
-from qualm.runners.contracts.models import Request as Question
+from qualm.runners.contracts.models import Decoding, ModelContext, Part, Request, as_kept, draw_of
 from qualm.runners.contracts.nli import NliContext
 from qualm.runners.contracts.perturbations import PerturbContext, generator
 from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.libraries import library_versions, series
 from qualm.runners.runtime.settings import Settings
-from tests.perturbation_checks import picture
-from tests.rewriting import context as rewriting_context
-from tests.rewriting import rows
-from tests.targets import context as pair_context
-from tests.targets import hole, job, noise, scene_and_picture, wanted
-from tests.tiny_clip import tiny_clip
-from tests.tiny_models import FAMILIES, TEMPLATES, tiny_llm
-from tests.tiny_nli import nli_model
+from tests.support.checks.perturbation_checks import picture
+from tests.support.checks.rewriting import context as rewriting_context
+from tests.support.checks.rewriting import rows
+from tests.support.data.targets import context as pair_context
+from tests.support.data.targets import hole, job, noise, scene_and_picture, wanted
+from tests.support.models.tiny_clip import tiny_clip
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llm
+from tests.support.models.tiny_nli import nli_model
 
-FOLDER = Path(__file__).parent / "golden"
+FOLDER = Path(__file__).parents[2] / "golden"
 SETTINGS = Settings(device="cpu", batch_size=8, progress=False, workers=1)
 SIGNALS = (
     "without_image", "without_question", "without_both", "image_divergence", "p_true", "p_true_sampling", "p_yes", "said_confidence",
@@ -67,12 +66,12 @@ def models(family: str) -> Iterator[tuple[str, tuple[str, ...], Any]]:
         model.load()
         opened = ["What color is the cube ?", "How many objects are there left of the big red metal sphere ?"]
         parts = ("answer", "draw 1", "draw 2", *(s for s in SIGNALS if family != "paligemma" or s not in BLIND))
-        asked = [Question(model.render(messages(q)), picture(i), 0, q, parts, stream=i + 7) for i, q in enumerate(opened)]
+        asked = [Request(model.render(messages(q)), picture(i), 0, q, parts, stream=i + 7) for i, q in enumerate(opened)]
         for number, answer in enumerate(model.answer(model.encode(asked), Decoding(4, 0.9, 0.9))):
             for part, value in answer.items():
                 yield f"{family}/{number}/{part}", behind(part), told(as_kept(part, value))
         options = ["red", "blue", "green"]
-        chosen = Question(model.render(messages(opened[0], options)), picture(0), 3, opened[0], ("options",))
+        chosen = Request(model.render(messages(opened[0], options)), picture(0), 3, opened[0], ("options",))
         (answer,) = model.answer(model.encode([chosen]), Decoding(4))
         yield f"{family}/options", ("options", "forward"), told(as_kept("options", answer["options"]))
 
@@ -127,7 +126,7 @@ def writers() -> Iterator[tuple[str, tuple[str, ...], Any]]:
     """Text generators, NLI, scenes, masks, inpainters and the judges that ask nobody."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         engine = load("generators", "hf")(GeneratorContext(SETTINGS), artifact=str(tiny_llm(Path(folder) / "llm")), dtype="float64")
-        requests = [Request(tuple(chat(q)), 6, t, i) for i, q in enumerate(["Why?", "What is in the picture?"]) for t in (0.0, 1.0)]
+        requests = [ChatRequest(tuple(chat(q)), 6, t, i) for i, q in enumerate(["Why?", "What is in the picture?"]) for t in (0.0, 1.0)]
         replies = dict(reply for batch in engine.answer(requests) for reply in batch)
         for i in range(len(requests)):
             yield f"generators/hf/{i}", ("generators/hf", "sampling", "forward", "generating"), [replies[i].text, replies[i].finish]
