@@ -218,7 +218,7 @@ def forget() -> None:
     from qualm.registry.entries import card
     from qualm.registry.formats import textfiles
 
-    card.load_card.cache_clear()
+    card.read_card.cache_clear()
     textfiles._WARNINGS.clear()
 
 
