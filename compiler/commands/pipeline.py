@@ -63,7 +63,7 @@ def plan(
     resolved = project.resolve(spec)
     compiled = make_plan(resolved, project.root)
     forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
-    wanted = needs(resolved, compiled, forecasts, project.root, project.settings)
+    wanted = needs(compiled, forecasts, project.root, project.settings)
     foreseen = list(foresee(compiled, forecasts, project.root, project.settings, gpu))
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     if as_json:
