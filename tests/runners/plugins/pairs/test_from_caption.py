@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.plugins.rule import load
 from qualm.registry.sample import SAMPLES
 from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, prove
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.judges._refusals import is_refusal
@@ -17,9 +17,9 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import pair
-from tests.scenes_folder import scenes_folder
-from tests.small_server import IMPATIENT, serving
-from tests.tiny_models import tiny_llm
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.models.tiny_models import tiny_llm
+from tests.support.servers.small_server import IMPATIENT, serving
 
 FOUR = [c for name, c in CATEGORIES.items() if name != "extraneous"]
 SETTINGS = Settings(progress=False, workers=1, device="cpu", servers={"default": {**IMPATIENT["default"], "concurrency": 1}})
@@ -260,9 +260,9 @@ def test_strict_reading():
         "red",
     )
     for text in ("Sure!\n" + GOOD, GOOD + "\nHope this helps", GOOD.replace("Q2", "Q3"), GOOD.replace("a dog", ""), GOOD + "\n" + GOOD, ""):
-        with pytest.raises(Unusable, match="malformed reply"):
+        with pytest.raises(UnusableReply, match="malformed reply"):
             read_pair(text)
-    with pytest.raises(Unusable, match="no reply"):
+    with pytest.raises(UnusableReply, match="no reply"):
         read_pair(None)
 
 

@@ -1,6 +1,6 @@
 """The correctness table: every family of tiny models passes every check of the doctor, and the doctor's measure is right.
 
-What a check found is held to a second plain forward pass, written apart from the first (`tests.plain_vlm`).
+What a check found is held to a second plain forward pass, written apart from the first (`tests.support.models.plain_vlm`).
 """
 
 import pytest
@@ -11,8 +11,8 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import scene_cases
 from qualm.runners.tools.doctor.examine import checks
 from qualm.runners.tools.doctor.patient import Patient, attempt
-from tests.plain_vlm import Plain
-from tests.tiny_models import FAMILIES, TEMPLATES
+from tests.support.models.plain_vlm import Plain
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
 WARNED = {
     "llava_onevision": {"answer turn"},  # its template prompts with a line break where its own answers have a space
@@ -44,7 +44,7 @@ def test_check(patient, name):
 def test_the_measure_is_right(patient):
     """Log-probabilities and entropies of forced tokens, and logits, by the doctor's plain pass and by the tests' own."""
     oracle = Plain(patient.model)
-    for case, parts in list(zip(patient.cases, patient.said, strict=True))[:2]:
+    for case, parts in list(zip(patient.cases, patient.baseline, strict=True))[:2]:
         request, tokens = patient.request(case), parts[ANSWER].tokens
         ours, theirs = patient.plain.logits(request.prompt, case.image, tokens), oracle.logits(request.prompt, case.image, tokens)
         assert torch.allclose(ours, theirs, atol=1e-4)
