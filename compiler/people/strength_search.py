@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qualm.runners.tools.strengths.bench import Bench
     from qualm.runners.tools.strengths.effects import Goal
     from qualm.runners.tools.strengths.knobs import Knob
-    from qualm.runners.tools.strengths.search import Found
+    from qualm.runners.tools.strengths.search import SearchOutcome
 
 
 def search_strength(
@@ -39,8 +39,8 @@ def search_strength(
     if wanted.scale not in ("auto", "linear", "log"):
         raise ProjectError(f"--scale: expected auto, linear or log, got '{wanted.scale}'")
     where = bench.range_of(knob, range_of(wanted, knob), wanted.scale)
-    found = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, shown=goal.shown)
-    who = f"{bench.asked.label}'s answers to " if bench.asked is not None else ""
+    found = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, display=goal.display)
+    who = f"{bench.respondent.label}'s answers to " if bench.respondent is not None else ""
     title = f"{entry.plugin.name}: {knob.name}, {goal.title}, {who}{bench.dataset.name}"
     _print(found, goal, title)
     for path in _files(resolved, entry, bench, knob, goal, found, wanted.output):
@@ -54,7 +54,9 @@ def search_strength(
     said = f"{written(value)}: {goal.title} {curve.phrase(found.chosen, goal)}"
     typer.echo(f"chosen: {knob.name} {said}" + (f" ({found.why})" if found.why else ""))
     if wanted.write:
-        how = f"--share {goal.shown(goal.target):g}" if wanted.distance is None else f"--distance {goal.name}={goal.shown(goal.target):g}"
+        how = (
+            f"--share {goal.display(goal.target):g}" if wanted.distance is None else f"--distance {goal.name}={goal.display(goal.target):g}"
+        )
         comment = f"{said} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
         point = entry.args[knob.name] if entry.pointed and knob.name in entry.given else None
         where_to = replace(place, parameter=knob.name, point=point)
@@ -64,7 +66,7 @@ def search_strength(
     return True
 
 
-def _print(found: Found, goal: Goal, title: str) -> None:
+def _print(found: SearchOutcome, goal: Goal, title: str) -> None:
     from rich.text import Text
 
     from qualm.registry.terminal.console import Console
@@ -80,13 +82,15 @@ def _print(found: Found, goal: Goal, title: str) -> None:
     grid.print(Console(highlight=False))
 
 
-def _files(resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, found: Found, output: Path | None) -> Iterator[Path]:
+def _files(
+    resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, found: SearchOutcome, output: Path | None
+) -> Iterator[Path]:
     """The curve on disk: CSV and SVG, named by what was asked."""
     from qualm.runners.tools.strengths import curve
 
     folder = output or Path(OUTPUT) / resolved.spec.name
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.asked.label] if bench.asked else [])]
+    parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.respondent.label] if bench.respondent else [])]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", "_".join(parts))
     texts = {"csv": curve.csv_text(found, goal), "svg": curve.svg_text(found, goal, f"{entry.plugin.name}: {knob.name}")}
     for suffix, text in texts.items():

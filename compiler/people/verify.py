@@ -17,7 +17,7 @@ from qualm.runners.data.splits import Rule
 
 if TYPE_CHECKING:
     from qualm.runners.tools.review.pool import Pool
-    from qualm.runners.tools.review.session import Session
+    from qualm.runners.tools.review.session import ReviewSession
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     from qualm.runners.tools.pages import PageError
     from qualm.runners.tools.review.journal import JournalError, ReviewJournal, publish
     from qualm.runners.tools.review.pool import PoolError
-    from qualm.runners.tools.review.session import Session
+    from qualm.runners.tools.review.session import ReviewSession
     from qualm.runners.tools.review.terminal import NoTerminal
 
     target = find_target(project.resolve(spec), project.plan(spec), wanted.name, project.root)
@@ -76,7 +76,7 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
         pool = _pool(project, target, wanted)
         journal = ReviewJournal(project.root, target.entry, wanted.reviewer or own_name())
         try:
-            _review(Session(pool, journal, wanted.skipped), f"{target.name} ({target.spec})", wanted, project.root)
+            _review(ReviewSession(pool, journal, wanted.skipped), f"{target.name} ({target.spec})", wanted, project.root)
         finally:
             journal.close()
         _finish(project.root, target)
@@ -155,7 +155,7 @@ def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
     return pool.only(wanted.category, wanted.sample, 0)
 
 
-def _review(session: Session, title: str, wanted: Wanted, root: Path) -> None:
+def _review(session: ReviewSession, title: str, wanted: Wanted, root: Path) -> None:
     if not wanted.page:
         from qualm.runners.tools.review.terminal import run
 

@@ -26,7 +26,7 @@ from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
 
 if TYPE_CHECKING:
-    from qualm.runners.plugins.exports import About, ExportContext, Part
+    from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
 
 TABLES = ("judgements", "uncertainties", "sets", "scores")
 """Whole-spec tables that go along where they have been made."""
@@ -79,7 +79,7 @@ def export_results(project: Project, wanted: Wanted) -> None:
                 spec=plan.spec,
                 parts=() if of_datasets else _parts(plan, wanted),
                 datasets=_datasets(resolved, plan, wanted) if of_datasets else {},
-                made=_now(),
+                time=_now(),
                 settings=read_settings(),
                 title=plan.title,
                 recipe=textfiles.read_text(project.spec_path(wanted.spec)),
@@ -108,12 +108,12 @@ def _plugin(to: str) -> Plugin:
         raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(known)}") from None
 
 
-def _parts(plan: Plan, wanted: Wanted) -> tuple[Part, ...]:
+def _parts(plan: Plan, wanted: Wanted) -> tuple[ExportPart, ...]:
     """Every model, dataset and variant that is asked for; their answers must have been made."""
     from qualm.runners.data.dataset import read_variants
-    from qualm.runners.plugins.exports import Part
+    from qualm.runners.plugins.exports import ExportPart
 
-    found: list[Part] = []
+    found: list[ExportPart] = []
     seen: dict[str, dict[str, None]] = {"model": {}, "dataset": {}, "variant": {}}
     missing: list[str] = []
     for stage in plan.writers("generations"):
@@ -127,7 +127,7 @@ def _parts(plan: Plan, wanted: Wanted) -> tuple[Part, ...]:
                     samples, recorded = Path(stage.inputs["datasets"][dataset]), stage.params["model"]
                     elsewhere = recorded["args"] if recorded["plugin"] == RECORDED else None
                     source = Path(stage.inputs["model"]) if elsewhere is not None and "model" in stage.inputs else None
-                    found.append(Part(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
+                    found.append(ExportPart(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
                     missing += [] if Path(path).is_file() and found[-1].samples.is_dir() else [stage.name]
     for kind, names in (("model", wanted.models), ("dataset", wanted.datasets), ("variant", wanted.variants)):
         for name in names or ():
@@ -166,19 +166,19 @@ def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
     return {k: asked[k] for k in sorted(asked) if any(k in s.params for s in plan.writers("generations"))}
 
 
-def _about(resolved: Resolved) -> dict[str, About]:
+def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
     """Where each dataset is from; a pair set is from all that it was made of."""
-    from qualm.runners.plugins.exports import About
+    from qualm.runners.plugins.exports import DatasetCredits
 
-    found: dict[str, About] = {}
+    found: dict[str, DatasetCredits] = {}
     for d in resolved.datasets:
         card = cards.load_card(d.card)
-        found[d.label] = About(card.title, card.licence, card.citation, card.source)
+        found[d.label] = DatasetCredits(card.title, card.licence, card.citation, card.source)
     for s in resolved.pairs:
         of = [about for name, about in found.items() if name.split("@")[0] in s.sources]
         joined = ("; ".join(dict.fromkeys(getattr(a, field) for a in of if getattr(a, field))) for field in ("title", "licence", "source"))
         title, licence, source = joined
-        found[s.label] = About(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
+        found[s.label] = DatasetCredits(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
     return found
 
 

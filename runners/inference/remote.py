@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.contracts.models import ANSWER, Part, Told
+from qualm.runners.contracts.models import ANSWER, Part, PartReply
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
@@ -40,7 +40,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
     model, stage = asker.model, asker.stage
     log = _Log(asker, tasks, known=len(store) > 0)
 
-    def work(task: Task) -> Iterator[Told]:
+    def work(task: Task) -> Iterator[PartReply]:
         answer = asker.key(task.cell.place, ANSWER)
         with lock:
             given = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
@@ -51,9 +51,9 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
                 value, reason = sound(told.part, told.value)
                 yield replace(told, value=value, reason="; ".join(filter(None, (told.reason, reason))))
         except Rejected as error:  # of what had to be known before the rest could be asked for
-            yield from (Told(part, Part(), str(error), True) for part in missing)
+            yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
-    def keep(told: list[tuple[int, Told]]) -> None:
+    def keep(told: list[tuple[int, PartReply]]) -> None:
         if told:
             with lock:
                 keys = [asker.key(tasks[place].cell.place, t.part) for place, t in told]
@@ -82,11 +82,11 @@ class _Log:
     def __init__(self, asker: Asker, tasks: list[Task], known: bool) -> None:
         """`known`: this model has answered before."""
         self.asker, self.tasks, self.known = asker, tasks, known
-        self.rejected: list[tuple[int, Told]] = []
+        self.rejected: list[tuple[int, PartReply]] = []
         self._undefined: list[dict[str, str]] = []
         self._answered = 0
 
-    def take(self, made: list[tuple[int, Told]]) -> None:
+    def take(self, made: list[tuple[int, PartReply]]) -> None:
         for place, told in made:
             if told.rejected:
                 self.rejected.append((place, told))
@@ -106,7 +106,7 @@ class _Log:
             first = self.rejected[0][1].reason
             raise StageError(f"{self.asker.model.line.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
 
-    def _tell(self, place: Place, told: Told) -> None:
+    def _tell(self, place: Place, told: PartReply) -> None:
         where = {
             "dataset": self.asker.datasets[place.dataset].name,
             "sample": self.asker.name(place),

@@ -141,7 +141,7 @@ def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int],
 
 
 def _said(request: Request, made: dict[str, Part]) -> Said:
-    greedy = made.get(ANSWER) or request.given
+    greedy = made.get(ANSWER) or request.greedy
     if greedy is None or not greedy.tokens:
         raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
     drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in made.items() if draw_of(name)}}
