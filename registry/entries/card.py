@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
 from qualm.registry.places import PACKAGE, own_folder, project_root
 from qualm.registry.text import quoted
+from qualm.registry.where.parse import WhereError, is_subset_name, parse
 
 CARDS = "registry/cards"
 FOLDER = PACKAGE / CARDS
@@ -61,6 +62,18 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise ValueError(f"expected text, numbers, true or false, and lists and mappings of these, found {shortened(value)}")
+
+
+def _expressions(subsets: dict[str, str]) -> dict[str, str]:
+    """Subsets that an expression can name, each of them an expression."""
+    for name, text in subsets.items():
+        if not is_subset_name(name):
+            raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is no field of a sample")
+        try:
+            parse(text)
+        except WhereError as error:
+            raise ValueError(f"{quoted(name)}: {error}") from None
+    return subsets
 
 
 Pattern = Annotated[str, AfterValidator(_inside)]
@@ -122,7 +135,7 @@ class Card(_Strict):
     scoring: str = ""
     """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
     stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
-    subsets: dict[str, str] = Field(default_factory=dict)
+    subsets: Annotated[dict[str, str], AfterValidator(_expressions)] = Field(default_factory=dict)
     """Parts that a spec's `where:` can name: name -> expression (`qualm.registry.where.parse`)."""
     verified: bool = False
     """Whether layout and counts were checked against the real files, not only against their description."""
