@@ -13,7 +13,7 @@ from qualm.registry.plugins.column_names import ANSWERS, SCORED
 from qualm.registry.plugins.contracts import CONTRACTS, unknown_columns
 from qualm.registry.plugins.rule import KINDS, PluginError
 from qualm.registry.sample import GENERATIONS
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 
 
 def test_every_kind_has_a_contract_that_all_of_ours_keep() -> None:

@@ -14,10 +14,10 @@ from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
-from tests.forks import Fork, forks
-from tests.tiny_project import inherited
+from tests.support.processes.forks import Fork, forks
+from tests.support.projects.tiny_project import inherited
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 COLORS = ["red", "green", "blue", "yellow"]
 SHAPES = ["cube", "sphere", "cylinder", "cone"]
 REFUSAL = "i know none"

@@ -12,7 +12,7 @@ from typing import Any
 
 from qualm.registry.plugins.rule import names
 
-FOLDER = Path(__file__).parent / "registry" / "adapters"
+FOLDER = Path(__file__).parents[2] / "registry" / "adapters"
 
 
 def _layouts() -> dict[str, Callable[[Path], tuple[Path, dict[str, Any]]]]:

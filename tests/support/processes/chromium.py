@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import PATIENCE, wait_until
+from tests.support.processes.waiting import PATIENCE, wait_until
 
 FLAGS = (
     "--headless",

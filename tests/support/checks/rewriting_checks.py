@@ -6,9 +6,9 @@ import pytest
 
 from qualm.registry.scenes.world import make_scene
 from qualm.runners.contracts.generators import GeneratorError
-from tests.rewriting import context, perturbed, rows, server
-from tests.small_server import serving
-from tests.tiny_models import tiny_llm
+from tests.support.checks.rewriting import context, perturbed, rows, server
+from tests.support.models.tiny_models import tiny_llm
+from tests.support.servers.small_server import serving
 
 QUESTIONS = ["What color is the red cube?", "How many spheres are there?", "Who is that?"]
 SEEN = ["What color is the dog?", "What is on the table?", "Who is that?"]

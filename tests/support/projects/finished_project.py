@@ -13,7 +13,7 @@ from qualm.compiler.plan.emit import pipeline
 from qualm.compiler.project.checkout import Project
 from qualm.registry.dvc.state import Checkout
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\
 qualm: 1
 name: mini

@@ -6,7 +6,7 @@ from PIL import Image
 from qualm.registry.plugins.rule import load
 from qualm.runners.contracts.perturbations import PerturbContext, generator
 from qualm.runners.runtime.settings import Settings
-from tests.small_server import IMPATIENT
+from tests.support.servers.small_server import IMPATIENT
 
 SETTINGS = Settings(progress=False, workers=1, device="cpu", servers={"default": {**IMPATIENT["default"], "concurrency": 1}})
 PNG = b"\x89PNG not looked at by a server"

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from tests.small_server import serving
+from tests.support.servers.small_server import serving
 
 END = "<end>"
 WORDS = ["red", " red", "blue", " blue", " cube", "yes", " Yes", "no", " No", "True", "False", "Hm", "A", " A", *"BCDEF", END]

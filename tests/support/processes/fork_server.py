@@ -1,4 +1,4 @@
-"""What `tests.forks` starts and asks: imports libraries, then forks itself for everyone who connects. Imports nothing of ours."""
+"""What `forks` beside it starts and asks: imports libraries, then forks itself for everyone who connects. Imports nothing of ours."""
 
 import atexit
 import importlib

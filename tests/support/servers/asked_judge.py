@@ -3,7 +3,7 @@
 from qualm.registry.plugins import rule
 from qualm.runners.contracts.judges import JudgeContext
 from qualm.runners.runtime.settings import Settings
-from tests.small_server import IMPATIENT
+from tests.support.servers.small_server import IMPATIENT
 
 SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
 

@@ -8,7 +8,7 @@ from typing import Any
 from qualm.registry.entries.card import load_card
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.runtime.records import write_table
-from tests.tiny_pairs import png
+from tests.support.data.tiny_pairs import png
 
 SUBSETS = dict(load_card("vizwiz_ans_difference").subsets)
 REASONS = ("LQI", "IVE", "INV", "DFF", "AMB", "SBJ", "SYN")

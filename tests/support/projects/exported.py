@@ -13,7 +13,7 @@ from qualm.runners.data.dataset import Variant, read_variants
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.runtime.records import read_table, write_table
-from tests.recordings import png
+from tests.support.data.recordings import png
 
 TEXTS = ["a red cube", "=1+1", "NA", 'two\nlines\tand "quotes"', "é 漢 \U0001f600", "007", "", "-", "None", "I don't know"]
 """What tables and readers of tables like to change."""

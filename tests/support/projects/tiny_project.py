@@ -16,10 +16,10 @@ from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
-from tests.forks import Fork, forks
-from tests.scenes_folder import write_card_of
+from tests.support.data.scenes_folder import write_card_of
+from tests.support.processes.forks import Fork, forks
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 CLEAN = {"variant": "clean", "plugin": None, "args": {}}
 BLUR = {"variant": "blur@radius=2.0", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}}
 NOISE = {"variant": "gaussian_noise@sigma=25.0", "plugin": "gaussian_noise", "modality": "image", "args": {"sigma": 25.0}}

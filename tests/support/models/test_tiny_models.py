@@ -8,7 +8,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.prompts.question import messages
-from tests.tiny_models import FAMILIES, TEMPLATES
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
 
 def picture(seed, size):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ROOT / ".venv-services" / "bin"
 SSHD = Path("/usr/sbin/sshd")
 KEY, SECRET = "test:tester", "testing"

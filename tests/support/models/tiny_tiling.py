@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qualm.runners.inference.hf.still_images import still_images_only
-from tests.tiny_parts import bytes_tokenizer, save, words_tokenizer
+from tests.support.models.tiny_parts import bytes_tokenizer, save, words_tokenizer
 
 TILES = [[32, 64], [64, 32], [64, 64], [96, 32], [32, 96]]
 """Height and width that a picture may be laid out on, of tiles of 32 x 32."""

@@ -10,7 +10,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.apply_judge import takes_choices
 from qualm.runners.stages import judge, score
-from tests.small_server import IMPATIENT
+from tests.support.servers.small_server import IMPATIENT
 
 SETTINGS = replace(Settings(), progress=False, servers=IMPATIENT)
 

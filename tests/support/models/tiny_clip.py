@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.tiny_parts import bytes_tokenizer
+from tests.support.models.tiny_parts import bytes_tokenizer
 
 SIDE, PATCH, GRID, WIDTH, HEADS = 32, 8, 4, 16, 2
 

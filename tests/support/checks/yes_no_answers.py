@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-METRICS = Path(__file__).resolve().parents[1] / ".." / "shared" / "fixtures" / "amber" / "metrics.txt"
+METRICS = Path(__file__).resolve().parents[3] / ".." / "shared" / "fixtures" / "amber" / "metrics.txt"
 SAID = {"Yes": 1.0, "No": 0.0}
 
 

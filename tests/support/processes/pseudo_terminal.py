@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.waiting import PATIENCE
+from tests.support.processes.waiting import PATIENCE
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 
 CONTROL = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
 """Makes the pseudo-terminal the one whose Ctrl-C the process gets, with all that it starts."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from qualm.compiler.project.checkout import Project
-from tests.tiny_project import write_dataset
+from tests.support.projects.tiny_project import write_dataset
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\
 # what this is for
 qualm: 1

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.tiny_parts import bytes_tokenizer, save, words_tokenizer
-from tests.tiny_tiling import text, vision
+from tests.support.models.tiny_parts import bytes_tokenizer, save, words_tokenizer
+from tests.support.models.tiny_tiling import text, vision
 
 PALIGEMMA_TEMPLATE = (
     "{% for m in messages %}{% for c in m['content'] %}{% if c['type'] == 'image' %}<image>{% else %}{{ c['text'] }}{% endif %}{% endfor %}"

@@ -9,7 +9,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.waiting import PATIENCE, wait_until
+from tests.support.processes.waiting import PATIENCE, wait_until
 
 
 @contextmanager

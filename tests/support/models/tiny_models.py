@@ -5,10 +5,10 @@ They answer nonsense, but by the same code paths as the real families: image tok
 
 from pathlib import Path
 
-from tests.tiny_gemmas import KOSMOS2_TEMPLATE, tiny_gemma3, tiny_kosmos2, tiny_paligemma
-from tests.tiny_parts import bytes_tokenizer, llava_template, save, words_tokenizer
-from tests.tiny_qwens import tiny_qwen2_5_vl, tiny_qwen2_vl, tiny_qwen3_vl
-from tests.tiny_tiling import tiny_internvl, tiny_llava_next, tiny_llava_onevision, tiny_smolvlm
+from tests.support.models.tiny_gemmas import KOSMOS2_TEMPLATE, tiny_gemma3, tiny_kosmos2, tiny_paligemma
+from tests.support.models.tiny_parts import bytes_tokenizer, llava_template, save, words_tokenizer
+from tests.support.models.tiny_qwens import tiny_qwen2_5_vl, tiny_qwen2_vl, tiny_qwen3_vl
+from tests.support.models.tiny_tiling import tiny_internvl, tiny_llava_next, tiny_llava_onevision, tiny_smolvlm
 
 
 def tiny_llava(folder: Path, seed: int = 0, width: int = 32, layers: int = 2) -> Path:
