@@ -98,7 +98,6 @@ def test_an_entry_point_that_leads_nowhere_disables_itself_alone(
     points = [importlib.metadata.EntryPoint(name, value, "qualm.metrics") for name in ("theirs", "accuracy")]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "qualm.metrics" else [])
     monkeypatch.setattr(textfiles, "_WARNINGS", set())
-    rule._files.cache_clear()
     rule._installed.cache_clear()
     try:
         assert "ece" in rule.names("metrics") and "theirs" not in rule.names("metrics")
@@ -111,7 +110,6 @@ def test_an_entry_point_that_leads_nowhere_disables_itself_alone(
             rule.get("metrics", "accuracy")  # which of the two is meant is not guessed
     finally:
         monkeypatch.undo()
-        rule._files.cache_clear()
         rule._installed.cache_clear()
 
 
