@@ -70,8 +70,8 @@ def stage_kind(name: str) -> StageKind:
     """
     path = FOLDER / f"{name}.py"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in FOLDER.glob("[!_]*.py")))
-        raise PluginError(f"no kind of stage named '{name}'; there are: {known}")
+        names = ", ".join(sorted(p.stem for p in FOLDER.glob("[!_]*.py")))
+        raise PluginError(f"no kind of stage named '{name}'; there are: {names}")
     return _declared(constants_of(path)[0].get("KIND"), name, f"{PACKAGE}.{name}", path)
 
 
