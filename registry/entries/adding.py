@@ -122,7 +122,7 @@ def add(
         found.skipped[:0] = refused
         found.left_out += others
         if found.problems:
-            path = cards.FOLDER / f"{card.name}.yaml"
+            path = cards.folders()[-1] / f"{card.name}.yaml"
             changes = recounts(folder, card, path)
             if not (new_version and changes):
                 raise AddError(*found.problems, excusable=found.excusable, recounts=changes)

@@ -100,14 +100,14 @@ def test_every_page_is_in_the_index_and_on_the_site() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_are_named_are_there(page: str) -> None:
     named = set(re.findall(r"(?<![\w./-])((?:compiler|registry|runners|tests|docs)/[\w./-]+\.(?:py|md|yaml|json|css|html))", PAGES[page]))
-    examples = {"registry/cards/street_signs.yaml"}
+    examples = {"registry/cards/street_signs.yaml", "runners/plugins/stages/summarise.py"}
     assert not sorted(n for n in named - examples if not (ROOT / n).exists() and not re.search(r"[A-Z]{3,}", n))
 
 
 def test_no_package_of_the_public_index_is_taken_for_ours() -> None:
-    """There `qualm` is somebody else's: ours is installed from the checkout, its extras too."""
+    """There `qualm` is another project; ours is `qualm-bench`."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
-    strange = re.compile(rb"(?:pip3?|pipx|uv|tool) (?:install|add) (?:-\S+ )*[\"']?qualm\b|\bqualm\[[a-z]")
+    strange = re.compile(rb"(?:pip3?|pipx|uv|tool) (?:install|add) (?:-\S+ )*[\"']?qualm(?!-bench)\b|\bqualm\[[a-z]")
     files = [ROOT / name for name in listed.stdout.split("\0") if name and not name.startswith(("results/", "registry/store/"))]
     wrong = [f"{f.relative_to(ROOT)}: {m.group().decode()}" for f in files if f.is_file() for m in strange.finditer(f.read_bytes())]
     assert not wrong
