@@ -135,14 +135,14 @@ def add(
     ] = None,
     skip_bad: Annotated[
         bool,
-        typer.Option("--skip-bad", help="Leave out single bad files; let bad lines and other counts pass. All are listed and counted."),
+        typer.Option("--skip-bad", help="Leave out single bad files; accept bad lines and other counts. All are listed and counted."),
     ] = False,
     new_version: Annotated[
-        bool, typer.Option("--new-version", help="Data of your own have grown: write the new counts into their card, and take them in.")
+        bool, typer.Option("--new-version", help="Your own data have grown: write the new counts into their card and add them.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check official files against their card and take them in; DVC tracks them from then on.
+    """Check official files against their card and add them; DVC tracks them from then on.
 
     Every problem is listed at once and nothing is added if there is one. Adding the same files again does nothing; adding other
     files replaces the entry, whose old version stays in the DVC cache.
@@ -190,9 +190,9 @@ def new(
         list[str] | None,
         typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O 'choices=[a, b]'."),
     ] = None,
-    title: Annotated[str, typer.Option(help="What people call it.")] = "",
-    licence: Annotated[str, typer.Option(help="Under which its owners give it.")] = "",
-    url: Annotated[str, typer.Option("--source", help="Where others get it, a URL.")] = "",
+    title: Annotated[str, typer.Option(help="Its title.")] = "",
+    licence: Annotated[str, typer.Option(help="Its licence.")] = "",
+    url: Annotated[str, typer.Option("--source", help="The URL of its source.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and -O.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write an existing card anew.")] = False,
 ) -> None:
@@ -333,7 +333,7 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read entries, results and their objects in DVC's cache anew and compare them with the recorded hashes and the card.
+    """Compare entries, results and their objects in DVC's cache with the recorded hashes and the card.
 
     Lists damaged, missing and extra files. Exit status 1 if there are any.
     """
