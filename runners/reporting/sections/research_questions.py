@@ -107,9 +107,7 @@ def _attribution_sentences(attributions: pl.DataFrame, agreement: pl.DataFrame) 
     shares = [
         f"{name} {percent(modalities.count(name) / len(modalities), 0)}" for name in (*MODALITIES, UNDECIDED) if modalities.count(name)
     ]
-    text = (
-        f"Attribution, over all samples, estimators and models: {', '.join(shares)}. " if modalities else "No sample has an attribution. "
-    )
+    text = f"Attribution over samples, estimators and models: {', '.join(shares)}. " if modalities else "No sample has an attribution. "
     scored = agreement.filter(pl.col("n") > 0).sort("accuracy", descending=True).to_dicts()
     if not scored:
         return text + "No sample says which modality is right, so these shares cannot be checked."
