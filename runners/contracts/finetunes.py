@@ -2,7 +2,7 @@
 
 A recipe is one file here holding one function of the file's name:
 
-    def sft(context: FinetuneContext, *, base: ModelName, train: list[DatasetName], rate: float = 2e-4, ...) -> Recipe: ...
+    def sft(context: FinetuneContext, *, base: ModelName, train: list[DatasetName], rate: float = 2e-4, ...) -> TrainingRecipe: ...
 
 What the `finetune` stage relies on:
 
