@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.contracts.models import ANSWER, Part, PartReply
+from qualm.runners.contracts.models import ANSWER, Part, PartReply, Request
+from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
@@ -37,6 +38,9 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
         StageError: the server, or every single request, failed; what was answered is stored.
     """
     lock = threading.Lock()  # a store is for one thread at a time
+    asked: dict[int, Request] = {}
+    told_parts: list[dict[str, Part]] = [{} for _ in tasks]
+    numbers = {id(task): number for number, task in enumerate(tasks)}
     model, stage = asker.model, asker.stage
     log = _Log(asker, tasks, known=len(store) > 0)
 
@@ -46,7 +50,8 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
             given = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
         missing = list(task.parts)
         try:
-            for told in model.parts(asker.request(task.cell.place, task.parts, given), asker.decoding):
+            request = asked[numbers[id(task)]] = asker.request(task.cell.place, task.parts, given)
+            for told in model.parts(request, asker.decoding):
                 missing.remove(told.part)
                 value, reason = sound(told.part, told.value)
                 yield replace(told, value=value, reason="; ".join(filter(None, (told.reason, reason))))
@@ -55,8 +60,8 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
 
     def keep(told: list[tuple[int, PartReply]]) -> None:
         if told:
+            keys = [made_keys(asker, asked[number], tasks[number].cell.place, told_parts[number])[t.part] for number, t in told]
             with lock:
-                keys = [asker.key(tasks[place].cell.place, t.part) for place, t in told]
                 store.put(keys, [t.part for _, t in told], [t.value for _, t in told])
 
     if not tasks:
@@ -64,6 +69,8 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
     try:
         with progress(stage.settings, "asking", sum(len(task.parts) for task in tasks)) as advance:
             for made in model.line.pooled(tasks, work, "sample"):
+                for number, told in made:
+                    told_parts[number][told.part] = told.value
                 keep([(place, told) for place, told in made if not told.rejected])
                 log.take(made)
                 advance(len(made))
