@@ -102,7 +102,7 @@ def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
 
 
 class HfNli:
-    """See `qualm.runners.contracts.nli.Engine`."""
+    """See `qualm.runners.contracts.nli.NliEngine`."""
 
     def __init__(self, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
         self.folder, self.order, self.dtype = folder, order, dtype
