@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _WORTH = 16
 """Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
 
+EXTRA = "models"
+
 
 def hf(
     context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None

@@ -34,6 +34,8 @@ ELSEWHERE = 512
 _AT_ONCE = 8192
 """Pairs whose lengths are taken at a time: only lengths are held of all pairs, tokens of one batch."""
 
+EXTRA = "models"
+
 
 def hf(
     context: NliContext,
