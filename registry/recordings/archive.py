@@ -81,15 +81,15 @@ def _unpacked(data: bytes, method: int, limit: int) -> bytes:
         return data
     try:
         if method == zipfile.ZIP_DEFLATED:
-            made = zlib.decompressobj(-15).decompress(data, limit + 1)
+            content = zlib.decompressobj(-15).decompress(data, limit + 1)
         elif method == _ZSTANDARD:
             import pyarrow as pa
 
-            made = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1)
+            content = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1)
         else:
             raise ArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read")
     except (zlib.error, OSError) as error:
         raise ArchiveError(f"is damaged: {error}") from error
-    if len(made) > limit:
+    if len(content) > limit:
         raise ArchiveError(f"unpacks to more than {limit:,} bytes, which are refused")
-    return made
+    return content

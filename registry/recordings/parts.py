@@ -60,23 +60,23 @@ def find_parts(source: Path, form: str = "auto") -> list[Part]:
     if not source.exists():
         raise RecordingError(f"{source}: not on this disk; `dvc pull {source}.dvc` brings it from the remote")
     forms = list(FORMATS) if form == "auto" else [form]
-    found = []
+    parts = []
     for path in sorted(_files(source)):
         for name in forms:
             names = _module(name).names(path)
             if names is not None:
-                found.append(Part(path, name, names))
+                parts.append(Part(path, name, names))
                 break
-    there = sorted({p.format for p in found})
+    there = sorted({p.format for p in parts})
     if len(there) > 1:
         raise RecordingError(f"{source}: holds recordings of {' and of '.join(there)}; say which with `format:`")
-    if not found:
-        wanted = "of " + (", ".join(FORMATS) if form == "auto" else form)
+    if not parts:
+        kind = "of " + (", ".join(FORMATS) if form == "auto" else form)
         hint = "docs/how-to/exchange.md says what their files are called"
         if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
             hint = "its Excel tables need openpyxl, which is not here: `pip install openpyxl`"
-        raise RecordingError(f"{source}: no recording {wanted} in it; {hint}")
-    return found
+        raise RecordingError(f"{source}: no recording {kind} in it; {hint}")
+    return parts
 
 
 def choose(source: Path, parts: Sequence[Part], run: str | None, task: str | None, fallback: str = "", first: bool = False) -> Part:
@@ -141,5 +141,5 @@ def _files(source: Path) -> Iterator[Path]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    known = sorted(set(names))
-    return ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "") or "none"
+    ordered = sorted(set(names))
+    return ", ".join(ordered[:12]) + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "") or "none"

@@ -59,7 +59,7 @@ def verdict(node: Node) -> Verdict:
             return lambda sample: value(sample)  # type: ignore[return-value]
         case Not(of):
             inner = verdict(of)
-            return lambda sample: None if (found := inner(sample)) is None else not found
+            return lambda sample: None if (truth := inner(sample)) is None else not truth
         case All(parts):
             return _joined([verdict(p) for p in parts], False)
         case Any(parts):
@@ -72,10 +72,10 @@ def _joined(parts: list[Verdict], decides: bool) -> Verdict:
     def judge(sample: Sample) -> bool | None:
         result: bool | None = not decides
         for part in parts:
-            found = part(sample)
-            if found is decides:
+            truth = part(sample)
+            if truth is decides:
                 return decides
-            if found is None:
+            if truth is None:
                 result = None
         return result
 
