@@ -53,11 +53,11 @@ def du(as_json: JsonOption = False) -> None:
 
     project = Project()
     current = engines(project)
-    found = holdings(_root(project))
+    rows = holdings(_root(project))
     if as_json:
-        print_json([_facts(h, current) for h in found])
+        print_json([_facts(h, current) for h in rows])
     else:
-        _table(found, current)
+        _table(rows, current)
 
 
 @app.command()
@@ -112,7 +112,7 @@ def engines(project: Project) -> dict[str, list[str]]:
     from compiler.spec.errors import SpecError
     from runners.runtime.code_digest import engine_digest
 
-    found: dict[str, list[str]] = {}
+    specs_of: dict[str, list[str]] = {}
     for spec in project.specs():
         try:
             resolved = project.resolve(spec)
@@ -121,8 +121,8 @@ def engines(project: Project) -> dict[str, list[str]]:
                 f"specs/{spec}.yaml has mistakes, so which answers it uses is not known; see `qualm validate {spec}`"
             ) from error
         for module in sorted({m.ref.plugin.module for m in resolved.models}):
-            found.setdefault(engine_digest(module), []).append(spec)
-    return found
+            specs_of.setdefault(engine_digest(module), []).append(spec)
+    return specs_of
 
 
 def _root(project: Project) -> Path:
@@ -150,7 +150,7 @@ def _facts(holding: Holding, current: dict[str, list[str]]) -> dict[str, Any]:
     }
 
 
-def _table(found: list[Holding], current: dict[str, list[str]]) -> None:
+def _table(rows: list[Holding], current: dict[str, list[str]]) -> None:
     from rich.text import Text
 
     from compiler.terminal.views import console
@@ -158,13 +158,13 @@ def _table(found: list[Holding], current: dict[str, list[str]]) -> None:
     from registry.terminal.grids import Grid
 
     out = console()
-    if not found:
+    if not rows:
         out.print("the store is empty: nothing was answered here yet")
         return
     names = ("model", "engine", "answers", "draws", "signals", "segments", "size", "last used")
     grid = Grid([(name, "left" if name in ("model", "engine", "last used") else "right") for name in names])
     users = []
-    for h in found:
+    for h in rows:
         counts = dict.fromkeys(("answers", "draws", "signals"), 0)
         for part, n in h.parts.items():
             counts[FAMILIES.get(part, "signals")] += n
@@ -177,12 +177,12 @@ def _table(found: list[Holding], current: dict[str, list[str]]) -> None:
     grid.print(Console(highlight=False))
     out.print("\n[bold]used by[/]")
     print_labelled(out, users)
-    old = sum(h.bytes for h in found if h.engine not in current)
-    notes = [f"{human(sum(h.bytes for h in found))} in all"]
+    old = sum(h.bytes for h in rows if h.engine not in current)
+    notes = [f"{human(sum(h.bytes for h in rows))} in all"]
     notes += [f"{human(old)} of old engines (`qualm cache gc --unused` removes them)"] if old else []
-    small = sum(h.segments for h in found)
-    notes += [f"{small:,} segments (`qualm cache gc` merges them)"] if small > 8 * len(found) else []
-    damaged = sum(h.damaged for h in found)
+    small = sum(h.segments for h in rows)
+    notes += [f"{small:,} segments (`qualm cache gc` merges them)"] if small > 8 * len(rows) else []
+    damaged = sum(h.damaged for h in rows)
     notes += [f"{damaged} damaged segments, whose answers are computed again when they are asked for"] if damaged else []
     out.print("\n" + "; ".join(notes))
 

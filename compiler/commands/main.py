@@ -93,8 +93,8 @@ for _name, (_panel, _function) in COMMANDS.items():
     app.command(_name, rich_help_panel=_panel, context_settings=_FURTHER.get(_name))(_function)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"qualm {version('qualm')}")

@@ -131,10 +131,10 @@ def calibrate(
     from compiler.people.calibrate import calibrate as choose
     from compiler.people.strength_wanted import Wanted
 
-    wanted = Wanted(
+    request = Wanted(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
     )
-    if not choose(Project(), spec, wanted):
+    if not choose(Project(), spec, request):
         raise typer.Exit(1)
 
 
@@ -155,8 +155,8 @@ def judges(
     """
     from compiler.results import judges as reliability
 
-    found = reliability.measure(Project(), spec, labels)
+    agreement = reliability.measure(Project(), spec, labels)
     if as_json:
-        print_json(found)
+        print_json(agreement)
     else:
-        reliability.show(found)
+        reliability.show(agreement)

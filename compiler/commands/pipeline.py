@@ -63,13 +63,16 @@ def plan(
     resolved = project.resolve(spec)
     compiled = make_plan(resolved, project.root)
     forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
-    wanted = needs(resolved, compiled, forecasts, project.root, project.settings)
+    missing = needs(resolved, compiled, forecasts, project.root, project.settings)
     foreseen = list(foresee(compiled, forecasts, project.root, project.settings, gpu))
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     if as_json:
         takes = {e.stage: e.as_json() for e in foreseen} | {c.stage: c.as_json() for c in paid}
         print_json(
-            [{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages], "takes": takes.get(f.stage)} for f in forecasts]
+            [
+                {**f.as_json(), "needs": [n.as_json() for n in missing if f.stage in n.stages], "takes": takes.get(f.stage)}
+                for f in forecasts
+            ]
         )
     else:
         from compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_needs
@@ -77,7 +80,7 @@ def plan(
         print_forecasts(compiled.spec, forecasts, verbose)
         print_estimates(foreseen, verbose)
         print_costs(paid, verbose)
-        print_needs(wanted)
+        print_needs(missing)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)
 

@@ -40,10 +40,10 @@ class Estimate:
     """Line by line, for who wants to check."""
 
     def as_json(self) -> dict[str, Any]:
-        made = asdict(self)
+        facts = asdict(self)
         if self.memory is not None:
-            made["memory"]["total"] = self.memory.total
-        return made
+            facts["memory"]["total"] = self.memory.total
+        return facts
 
 
 @dataclass(frozen=True)
@@ -143,16 +143,16 @@ def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: 
     """The size of a stage's model; of a tuned one that is not made yet, that of what it is tuned from."""
     if args.get("hub"):
         return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/published/models.yaml)"
-    made = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.stages if stage.kind == "finetune"}
+    bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.stages if stage.kind == "finetune"}
     places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
     why = f"{places[0]} is not here yet" if places else "no files of it are known"
     for place in places:  # grows by what each is tuned from
-        places += [base for base in made.get(place, {}).values() if base not in places]
+        places += [base for base in bases_of.get(place, {}).values() if base not in places]
         if (root / place / "config.json").is_file():
-            found = of_folder(root / place)
-            if isinstance(found, Size):
-                return replace(found, source=found.source.replace(f"{root}/", ""))
-            why = found
+            size = of_folder(root / place)
+            if isinstance(size, Size):
+                return replace(size, source=size.source.replace(f"{root}/", ""))
+            why = size
     return why
 
 

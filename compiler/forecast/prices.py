@@ -93,20 +93,20 @@ class Wish:
 
     def open(self, text: int, image: bool) -> Load:
         """Of an open question of so many tokens, with a picture or without."""
-        seen = self.image if image else 0
-        prompt = self.system + TURN + text + seen
+        image_tokens = self.image if image else 0
+        prompt = self.system + TURN + text + image_tokens
         total = Load(1, prompt, self.longest)
         if self.draws:
-            asked = -(-self.draws // AT_ONCE) if self.together else self.draws
-            total += Load(asked, asked * prompt, self.draws * self.longest)
+            requests = -(-self.draws // AT_ONCE) if self.together else self.draws
+            total += Load(requests, requests * prompt, self.draws * self.longest)
         after = prompt + self.longest + 2 * TURN
         for name, load in {
             "p_yes": Load(1, after + tokens(VERIFY), 1),
             "p_true": Load(1, prompt + self.longest + tokens(p_true("", "")), 1),
             "said_confidence": Load(1, after + tokens(CONFIDENCE), CONFIDENCE_TOKENS),
-            "logprobs_without_image": Load(1, after - seen, 1),
+            "logprobs_without_image": Load(1, after - image_tokens, 1),
             "logprobs_without_question": Load(1, after - text, 1),
-            "logprobs_without_both": Load(1, after - text - seen, 1),
+            "logprobs_without_both": Load(1, after - text - image_tokens, 1),
         }.items():
             if name in self.needs:
                 total += load
@@ -142,7 +142,7 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
     models = {m.ref.label: m.ref.plugin for m in resolved.models}
     written = {p.label: p for p in resolved.perturbations}
     active = {f.stage for f in forecasts if f.action in ACTIVE}
-    asked: dict[str, str] = {}
+    readers: dict[str, str] = {}
     for stage in plan.stages:
         if stage.name not in active:
             continue
@@ -154,19 +154,19 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
             ref = written[stage.params["variant"]]
             for plugin, args in nested_uses(ref.plugin, ref.args):
                 if SERVER in plugin.declares:
-                    yield _rewriting(stage, ref, plugin, args, root, settings, asked)
+                    yield _rewriting(stage, ref, plugin, args, root, settings, readers)
 
 
 def _rewriting(
-    stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, asked: dict[str, str]
+    stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Of a perturbation; `asked` grows by what its server is asked: perturbations of one prompt and one way to ask share replies."""
+    """Of a perturbation; `readers` grows by what its server is asked: perturbations of one prompt and one way to ask share replies."""
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
     prompts = _prompts(ref, root)
     same = json.dumps([list(map(str, prompts)), ref.args], sort_keys=True)
     where = f"{name} at {url}"
-    if (before := asked.setdefault(same, stage.name)) != stage.name:
+    if (before := readers.setdefault(same, stage.name)) != stage.name:
         return Cost(stage.name, ref.label, where, 0, Load(), 0.0, server.max_spend, reads=before)
     sees = ref.plugin.declares.get("MODALITY") == "cross"
     way = Rewriting(

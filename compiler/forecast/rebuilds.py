@@ -79,7 +79,7 @@ def foretell_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str,
     """
     plans = list(plans)
     with Checkout(root) as checkout:
-        world, found = _World(checkout), dict[str, list[Forecast]]()
+        world, forecasts = _World(checkout), dict[str, list[Forecast]]()
         locks = {p.spec: read_lock((root / pipeline_path(p.spec, default)).with_suffix(".lock")) for p in plans}
         for lock in locks.values():
             world.made.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
@@ -88,13 +88,13 @@ def foretell_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str,
             if tracker is not None and tracker[0] == f"{path}.dvc":
                 world.made[path] = tracker[1]
         for plan in plans:
-            found[plan.spec] = []
+            forecasts[plan.spec] = []
             compiled = pipeline(plan)["stages"]
             for stage in plan.stages:
                 reasons = _in_clone(stage, compiled[stage.name]["cmd"], plan.spec, locks[plan.spec].get(stage.name), world)
                 if reasons:
-                    found[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
-        return found
+                    forecasts[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
+        return forecasts
 
 
 def _in_clone(stage: PlannedStage, cmd: str, spec: str, entry: Mapping[str, Any] | None, world: _World) -> tuple[Reason, ...]:
@@ -133,8 +133,8 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
             return Forecast(stage.name, stage.kind, "unchanged")
         reasons += lost
     if past is None:
-        known = [d for d in deps.values() if d is not None]
-        past = world.checkout.run_cache_hit(compiled["cmd"], known, {params_file: stage.tracked}, stage.outs)
+        inputs = [d for d in deps.values() if d is not None]
+        past = world.checkout.run_cache_hit(compiled["cmd"], inputs, {params_file: stage.tracked}, stage.outs)
     if past is not None:
         world.made.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
         return Forecast(stage.name, stage.kind, "restore", tuple(reasons))
@@ -144,7 +144,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
 
 def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
     """Lock entries of all dependencies as they will be; those not known yet; those that are nowhere."""
-    found: dict[str, dict[str, Any] | None] = {}
+    entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in stage.deps:
         if path in world.blocked:
@@ -154,13 +154,13 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
             md5 = world.made[path]
             if md5 is None:
                 unknown.append(path)
-            found[path] = world.checkout.dep(path, md5) if md5 else None
+            entries[path] = world.checkout.dep(path, md5) if md5 else None
             continue
         entry = world.checkout.dep(path) or _tracked(path, world.checkout)
         if entry is None:
             missing.append(Reason("missing", _how_to_get(path, path == stage.inputs.get("reviews"))))
-        found[path] = entry
-    return found, unknown, missing
+        entries[path] = entry
+    return entries, unknown, missing
 
 
 def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
@@ -204,14 +204,14 @@ def _against_lock(
 
 
 def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
-    found = []
+    reasons = []
     for out in entry.get("outs", []):
         now = world.checkout.path_md5(out["path"])
         if now is None:
-            found.append(Reason("output", f"{out['path']} is not in the workspace"))
+            reasons.append(Reason("output", f"{out['path']} is not in the workspace"))
         elif now != out.get("md5"):
-            found.append(Reason("output", f"{out['path']} was changed by hand"))
-    return found
+            reasons.append(Reason("output", f"{out['path']} was changed by hand"))
+    return reasons
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def serve_page(
-    resolved: Resolved, bench: Bench, knobs: list[Knob], wanted: Wanted, entry: Entry, place: edit_yaml.Place, own: bool
+    resolved: Resolved, bench: Bench, knobs: list[Knob], request: Wanted, entry: Entry, place: edit_yaml.Place, own: bool
 ) -> None:
     """Serves the page until Ctrl-C; values are written only into the spec's `own` file."""
     from runners.tools.strengths.page import serve
@@ -38,12 +38,12 @@ def serve_page(
             points[parameter] = value
         return f"{done}; next: qualm compile {place.file.stem}"
 
-    reviewer = wanted.reviewer or own_name()
+    reviewer = request.reviewer or own_name()
     votes = Votes(Path(OUTPUT) / resolved.spec.name / "votes.csv")
     session = Session(bench, knobs, votes, reviewer, write if own else None)
     title = f"{entry.plugin.name} in {resolved.spec.name}"
     until_stopped(
-        lambda: serve(session, title, wanted.port),
+        lambda: serve(session, title, request.port),
         lambda url: f"{reviewer} calibrates {title} at {url}\n{ADVICE}\nCtrl-C here ends it; votes are in {votes.path}",
-        Path(OPENING) if wanted.browse else None,
+        Path(OPENING) if request.browse else None,
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def search_strength(
-    resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, wanted: Wanted, place: edit_yaml.Place, stage: Stage
+    resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, request: Wanted, place: edit_yaml.Place, stage: Stage
 ) -> bool:
     """Finds the strength, shows and keeps the curve, and writes the strength into the spec if that is wanted. False if there is none.
 
@@ -36,35 +36,35 @@ def search_strength(
     from runners.tools.strengths.knobs import written
     from runners.tools.strengths.search import search
 
-    if wanted.scale not in ("auto", "linear", "log"):
-        raise ProjectError(f"--scale: expected auto, linear or log, got '{wanted.scale}'")
-    where = bench.range_of(knob, range_of(wanted, knob), wanted.scale)
-    found = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, shown=goal.shown)
+    if request.scale not in ("auto", "linear", "log"):
+        raise ProjectError(f"--scale: expected auto, linear or log, got '{request.scale}'")
+    where = bench.range_of(knob, range_of(request, knob), request.scale)
+    outcome = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, shown=goal.shown)
     who = f"{bench.asked.label}'s answers to " if bench.asked is not None else ""
     title = f"{entry.plugin.name}: {knob.name}, {goal.title}, {who}{bench.dataset.name}"
-    _print(found, goal, title)
-    for path in _files(resolved, entry, bench, knob, goal, found, wanted.output):
+    _print(outcome, goal, title)
+    for path in _files(resolved, entry, bench, knob, goal, outcome, request.output):
         typer.echo(f"curve: {path}")
     if stage.counters:
         typer.echo("engine: " + ", ".join(f"{n:,} {what}" for what, n in stage.counters.items()))
-    if found.chosen is None:
-        typer.echo(f"no strength: {found.why}")
+    if outcome.chosen is None:
+        typer.echo(f"no strength: {outcome.why}")
         return False
-    value = found.chosen.strength
-    said = f"{written(value)}: {goal.title} {curve.phrase(found.chosen, goal)}"
-    typer.echo(f"chosen: {knob.name} {said}" + (f" ({found.why})" if found.why else ""))
-    if wanted.write:
-        how = f"--share {goal.shown(goal.target):g}" if wanted.distance is None else f"--distance {goal.name}={goal.shown(goal.target):g}"
-        comment = f"{said} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
+    value = outcome.chosen.strength
+    summary = f"{written(value)}: {goal.title} {curve.phrase(outcome.chosen, goal)}"
+    typer.echo(f"chosen: {knob.name} {summary}" + (f" ({outcome.why})" if outcome.why else ""))
+    if request.write:
+        how = f"--share {goal.shown(goal.target):g}" if request.distance is None else f"--distance {goal.name}={goal.shown(goal.target):g}"
+        comment = f"{summary} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
         point = entry.args[knob.name] if entry.pointed and knob.name in entry.given else None
         where_to = replace(place, parameter=knob.name, point=point)
         typer.echo(
-            f"{edit_yaml.write(where_to, value, 'add' if wanted.add else 'replace', comment)}; next: qualm compile {place.file.stem}"
+            f"{edit_yaml.write(where_to, value, 'add' if request.add else 'replace', comment)}; next: qualm compile {place.file.stem}"
         )
     return True
 
 
-def _print(found: Found, goal: Goal, title: str) -> None:
+def _print(outcome: Found, goal: Goal, title: str) -> None:
     from rich.text import Text
 
     from registry.terminal.console import Console
@@ -73,14 +73,14 @@ def _print(found: Found, goal: Goal, title: str) -> None:
     from runners.tools.strengths.knobs import written
 
     grid = Grid([(name, "right") for name in ("strength", "value", "95% interval", "n", "left out", "")], Text(title))
-    for row in curve.rows(found, goal):
+    for row in curve.rows(outcome, goal):
         interval = f"{row['low']:.3g} to {row['high']:.3g}"
         mark = "chosen" if row["chosen"] else ""
         grid.add(written(row["strength"]), f"{row['value']:.3g}", interval, str(row["n"]), str(row["left_out"] or ""), mark)
     grid.print(Console(highlight=False))
 
 
-def _files(resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, found: Found, output: Path | None) -> Iterator[Path]:
+def _files(resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, outcome: Found, output: Path | None) -> Iterator[Path]:
     """The curve on disk: CSV and SVG, named by what was asked."""
     from runners.tools.strengths import curve
 
@@ -88,7 +88,7 @@ def _files(resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goa
     folder.mkdir(parents=True, exist_ok=True)
     parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.asked.label] if bench.asked else [])]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", "_".join(parts))
-    texts = {"csv": curve.csv_text(found, goal), "svg": curve.svg_text(found, goal, f"{entry.plugin.name}: {knob.name}")}
+    texts = {"csv": curve.csv_text(outcome, goal), "svg": curve.svg_text(outcome, goal, f"{entry.plugin.name}: {knob.name}")}
     for suffix, text in texts.items():
         path = folder / f"{stem}.{suffix}"
         path.write_text(text, encoding="utf-8")

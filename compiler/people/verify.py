@@ -55,7 +55,7 @@ class Target:
     """Of a data set's card: name -> expression."""
 
 
-def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
+def verify(project: Project, spec: str | None, request: Wanted) -> None:
     """Review until the reviewer stops, then put what they decided into the registry.
 
     Raises:
@@ -70,13 +70,13 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     from runners.tools.review.session import Session
     from runners.tools.review.terminal import NoTerminal
 
-    target = find_target(project.resolve(spec), project.plan(spec), wanted.name, project.root)
+    target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
     try:
         publish(project.root, target.entry)  # what a killed session left
-        pool = _pool(project, target, wanted)
-        journal = Journal(project.root, target.entry, wanted.reviewer or own_name())
+        pool = _pool(project, target, request)
+        journal = Journal(project.root, target.entry, request.reviewer or own_name())
         try:
-            _review(Session(pool, journal, wanted.skipped), f"{target.name} ({target.spec})", wanted, project.root)
+            _review(Session(pool, journal, request.skipped), f"{target.name} ({target.spec})", request, project.root)
         finally:
             journal.close()
         _finish(project.root, target)
@@ -116,15 +116,15 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
         ProjectError: the spec has several, or not that one.
     """
     spec, datasets = resolved.spec, {d.label: d for d in resolved.datasets}
-    known = [*spec.pairs, *datasets]
+    names = [*spec.pairs, *datasets]
     if name is None:
         likely = list(spec.pairs) or list(datasets)
         if len(likely) != 1:
-            told = f"several data sets; say which: {', '.join(known)}" if known else "no data to verify; it stands under `datasets:`"
-            raise ProjectError(f"{spec.name} has {told}")
+            what = f"several data sets; say which: {', '.join(names)}" if names else "no data to verify; it stands under `datasets:`"
+            raise ProjectError(f"{spec.name} has {what}")
         name = likely[0]
-    if name not in known:
-        hint = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+    if name not in names:
+        hint = nearest(name, names) or f"there are: {', '.join(names) or 'none'}"
         raise ProjectError(f"{spec.name} has no data set '{name}'; {hint}")
     own = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
     if name in datasets:
@@ -140,7 +140,7 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
     return Target(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
 
 
-def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
+def _pool(project: Project, target: Target, request: Wanted) -> Pool:
     from runners.tools.review.pool import read_pool, read_whole
 
     folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
@@ -152,11 +152,11 @@ def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
         pool = read_pool(list(folders.values()), target.sources)
     else:
         pool = read_whole(target.name, next(iter(folders.values())), target.rule, target.subsets)
-    return pool.only(wanted.category, wanted.sample, 0)
+    return pool.only(request.category, request.sample, 0)
 
 
-def _review(session: Session, title: str, wanted: Wanted, root: Path) -> None:
-    if not wanted.page:
+def _review(session: Session, title: str, request: Wanted, root: Path) -> None:
+    if not request.page:
         from runners.tools.review.terminal import run
 
         run(session)
@@ -164,9 +164,9 @@ def _review(session: Session, title: str, wanted: Wanted, root: Path) -> None:
     from runners.tools.review.page import serve
 
     until_stopped(
-        lambda: serve(session, title, wanted.port),
+        lambda: serve(session, title, request.port),
         lambda url: f"{session.journal.reviewer} reviews {title} at {url}\n{ADVICE}\nCtrl-C here ends the review and publishes it",
-        root / OPENING if wanted.browse else None,
+        root / OPENING if request.browse else None,
     )
 
 

@@ -21,14 +21,14 @@ def judge(layout: Layout) -> PlannedStage:
     inputs, outputs = layout.answered, _judged(layout)
     if r.spec.judging.labels:
         inputs["labels"] = artifact_path(r.spec.judging.labels)
-    kept = frozenset(outputs.keys() & {"judging"})
-    return layout.stage("judge", "judge", "Judge open answers", params, inputs, outputs, r.judges, kept)
+    in_git = frozenset(outputs.keys() & {"judging"})
+    return layout.stage("judge", "judge", "Judge open answers", params, inputs, outputs, r.judges, in_git)
 
 
 def _judged(layout: Layout) -> dict[str, str]:
     """The ratings, and how far their judges are to be trusted where people judged the same answers."""
-    found = {"judgements": f"{layout.place()}/judgements.parquet"}
-    return found | ({"judging": f"{layout.place()}/judging.json"} if layout.resolved.spec.judging.labels else {})
+    outputs = {"judgements": f"{layout.place()}/judgements.parquet"}
+    return outputs | ({"judging": f"{layout.place()}/judging.json"} if layout.resolved.spec.judging.labels else {})
 
 
 def estimate(layout: Layout) -> PlannedStage:
@@ -91,11 +91,11 @@ def scoring_judges(layout: Layout) -> dict[str, Any]:
     for_choices = {j.label for j in r.judges if reads_choices(j.plugin)}
     no_open = {j.label for j in r.judges if not reads_open(j.plugin)}
     own = {d.label: _first(r.judges_of(d), no_open) for d in layout.evaluated if d.judges is not None}
-    found: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": own} if own else {})}
+    judges: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": own} if own else {})}
     of_choices = {d.label: [label for label in r.judges_of(d) if label in for_choices] for d in layout.evaluated}
     if any(of_choices.values()):
-        found["judge_of_choices"] = {dataset: labels[0] for dataset, labels in of_choices.items() if labels}
-    return found
+        judges["judge_of_choices"] = {dataset: labels[0] for dataset, labels in of_choices.items() if labels}
+    return judges
 
 
 def _first(judges: Sequence[str], no_open: Container[str]) -> str | None:

@@ -95,11 +95,11 @@ def pipeline_path(spec: str, default: str) -> str:
 
 def texts(plan: Plan, default: str) -> dict[str, str]:
     """Every file that a plan compiles to: path from the root -> text."""
-    found = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
+    by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
     place = pipeline_path(plan.spec, default)
-    found[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
-    found[f"results/{plan.spec}/.gitignore"] = _ignore_block(plan)
-    return found
+    by_path[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
+    by_path[f"results/{plan.spec}/.gitignore"] = _ignore_block(plan)
+    return by_path
 
 
 def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
@@ -124,10 +124,10 @@ def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
     content["desc"] = stage.desc
     content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": list(stage.tracked)}]
     content["deps"] = list(stage.deps)
-    kept = {stage.outputs[key] for key in stage.kept_in_git}
-    content["outs"] = [p for p in stage.outs if p not in kept]
+    in_git = {stage.outputs[key] for key in stage.kept_in_git}
+    content["outs"] = [p for p in stage.outs if p not in in_git]
     # Not among `outs`: a plain output with `cache: false` would switch off the run cache for the whole stage.
-    metrics = sorted(p for p in kept if p.endswith(".json"))
+    metrics = sorted(p for p in in_git if p.endswith(".json"))
     if metrics:
         content["metrics"] = [{p: {"cache": False}} for p in metrics]
     plots = {p: PLOTS[k] for k, p in sorted(stage.outputs.items()) if k in stage.kept_in_git and k in PLOTS}
@@ -145,8 +145,8 @@ def _dump(content: dict[str, Any]) -> str:
 def _ignore_block(plan: Plan) -> str:
     """What git leaves to DVC. Written here since DVC forgets its own entries when a later stage fails."""
     base = f"results/{plan.spec}/"
-    kept = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
-    cached = {o.removeprefix(base) for s in plan.stages for o in s.outs if o not in kept}
+    in_git = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
+    cached = {o.removeprefix(base) for s in plan.stages for o in s.outs if o not in in_git}
     return HEADER.format(spec=plan.spec) + "".join(f"/{line}\n" for line in sorted({c.split("/")[0] for c in cached}))
 
 
@@ -171,13 +171,13 @@ def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str]
     """Bring the compiled files of these plans in step; touch nothing that already is. `dry` only tells."""
     changes = Changes()
     for plan in plans:
-        wanted = texts(plan, default)
+        expected = texts(plan, default)
         _move_pipeline(root, plan, default, changes, dry)
-        for path, text in wanted.items():
+        for path, text in expected.items():
             _write(root, path, text, changes, dry)
         for stale in sorted((root / f"specs/{plan.spec}/stages").glob("*.json")):
             path = stale.relative_to(root).as_posix()
-            if path not in wanted:
+            if path not in expected:
                 changes.removed.append(path)
                 if not dry:
                     stale.unlink()
@@ -234,19 +234,19 @@ def _prune_lock(root: Path, plan: Plan, default: str, changes: Changes, dry: boo
     path = (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
     if not path.is_file():
         return
-    known = {s.name for s in plan.stages}
-    kept, gone, keep = [], [], True
+    names = {s.name for s in plan.stages}
+    lines, gone, keep = [], [], True
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         entry = re.match(r"^  ([^\s:#][^:]*):\s*$", line)
         if entry:
-            keep = entry.group(1).strip("'\"") in known
+            keep = entry.group(1).strip("'\"") in names
             if not keep:
                 gone.append(entry.group(1))
         elif not line.startswith(" "):
             keep = True
         if keep:
-            kept.append(line)
+            lines.append(line)
     if gone:
         changes.pruned[path.relative_to(root).as_posix()] = gone
         if not dry:
-            path.write_text("".join(kept), encoding="utf-8")
+            path.write_text("".join(lines), encoding="utf-8")

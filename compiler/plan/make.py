@@ -32,19 +32,19 @@ def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
 
 def _stages(layout: Layout) -> list[PlannedStage]:
     r = layout.resolved
-    found = [*_made(layout)]
+    stages = [*_made(layout)]
     if not r.models or not layout.evaluated:
-        return found
-    found += (data.perturb(layout, p) for p in r.perturbations if p.label in layout.perturbed)
-    found += models.inferences(layout)
+        return stages
+    stages += (data.perturb(layout, p) for p in r.perturbations if p.label in layout.perturbed)
+    stages += models.inferences(layout)
     per_sample = list(_per_sample(layout))
-    found += per_sample
+    stages += per_sample
     if r.metrics:
         tables = {key: path for stage in per_sample for key, path in stage.outputs.items()}
         score = scores.score(layout, tables)
-        found.append(score)
-        found.append(scores.report(layout, {**layout.answered, **tables, **score.outputs}, found))
-    return found
+        stages.append(score)
+        stages.append(scores.report(layout, {**layout.answered, **tables, **score.outputs}, stages))
+    return stages
 
 
 def _made(layout: Layout) -> Iterator[PlannedStage]:

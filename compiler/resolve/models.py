@@ -23,7 +23,7 @@ BESIDE = ("about", "leave_out")
 
 def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
     """Every model, those that `finetunes` make among them."""
-    found: list[ModelUse] = []
+    uses: list[ModelUse] = []
     for name, entry in reader.spec.models.items():
         path: Path_ = ("models", name)
         about = _about(reader, entry, path)
@@ -33,12 +33,12 @@ def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse,
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
             beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
-            found.append(ModelUse(ref, source, about, rule.gives(plugin, args), beneath, left_out))
-    found += tuned_models(reader.spec.name, finetunes, found, lambda tuned: _loader(reader, tuned))
-    for made, name in swept_bases(finetunes, found):
+            uses.append(ModelUse(ref, source, about, rule.gives(plugin, args), beneath, left_out))
+    uses += tuned_models(reader.spec.name, finetunes, uses, lambda tuned: _loader(reader, tuned))
+    for model, name in swept_bases(finetunes, uses):
         message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
-        reader.problem(("finetunes", made), message, "name each value of the sweep as a model of its own")
-    return tuple(sorted(found, key=lambda m: m.ref.label))
+        reader.problem(("finetunes", model), message, "name each value of the sweep as a model of its own")
+    return tuple(sorted(uses, key=lambda m: m.ref.label))
 
 
 def _loader(reader: Reader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
@@ -56,13 +56,13 @@ def _about(reader: Reader, entry: Mapping[str, Any], path: Path_) -> dict[str, A
     at = (*path, "about")
     marks = {place: reader.document.mark((*at, *place)) for place in paths_in(entry["about"])}
     part = Document(entry["about"], marks, {}, {})
-    found = validate.model(About, part, reader.problems)
-    return found.model_dump(exclude_none=True) if found else {}
+    facts = validate.model(About, part, reader.problems)
+    return facts.model_dump(exclude_none=True) if facts else {}
 
 
 def _left_out(reader: Reader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
-    given = [] if entry.get("leave_out") is None else entry["leave_out"]
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(given)}")
+    names = [] if entry.get("leave_out") is None else entry["leave_out"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(names)}")
         return frozenset()
-    return frozenset(given)
+    return frozenset(names)

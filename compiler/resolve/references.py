@@ -28,10 +28,10 @@ def check_names(reader: Reader) -> None:
         reader.problem((section,), f"expected at most {validate.MAX_POINTS:,} of them in one spec, got {n:,}", "make several specs of it")
     if many:
         raise SpecError(reader.problems)
-    known = Counter(s for section in ("datasets", "pairs", "models", "finetunes") for s in getattr(spec, section))
+    counts = Counter(s for section in ("datasets", "pairs", "models", "finetunes") for s in getattr(spec, section))
     for section in ("pairs", "models", "finetunes"):
         for name in getattr(spec, section):
-            if known[name] > 1:
+            if counts[name] > 1:
                 reader.problem((section, name), f"the name '{name}' is given to two of datasets, pairs, models and finetunes", key=True)
 
 
@@ -83,13 +83,13 @@ def _given_by_models(reader: Reader, resolved: Resolved) -> None:
 
 def _judged_by(reader: Reader, resolved: Resolved) -> None:
     labels = [judge.label for judge in resolved.judges]
-    known = sorted({*labels, *(label.split("@")[0] for label in labels)})
+    names = sorted({*labels, *(label.split("@")[0] for label in labels)})
     places = [("datasets", name, one.judges) for name, one in reader.spec.datasets.items()]
     places += [("pairs", name, one.judges) for name, one in reader.spec.pairs.items()]
     for section, name, judges in places:
         for i, judge in enumerate(judges or ()):
-            if reader.unknown(judge, known, "judges"):
-                reader.problem((section, name, "judges", i), f"expected a judge of this spec, got '{judge}'", nearest(judge, known))
+            if reader.unknown(judge, names, "judges"):
+                reader.problem((section, name, "judges", i), f"expected a judge of this spec, got '{judge}'", nearest(judge, names))
 
 
 def _recipes_read_one_dataset_each(reader: Reader, resolved: Resolved) -> None:
@@ -102,9 +102,9 @@ def _recipes_read_one_dataset_each(reader: Reader, resolved: Resolved) -> None:
 
 
 def _same_paths(reader: Reader, named: Iterable[tuple[str, str]]) -> None:
-    seen: dict[tuple[str, str], str] = {}
+    name_of: dict[tuple[str, str], str] = {}
     for section, name in named:
         key = (section, slug(name).lower())
-        if key in seen and seen[key] != name:
-            reader.problem((section,), f"'{seen[key]}' and '{name}' would lie in the same folder", "rename one of them")
-        seen[key] = name
+        if key in name_of and name_of[key] != name:
+            reader.problem((section,), f"'{name_of[key]}' and '{name}' would lie in the same folder", "rename one of them")
+        name_of[key] = name

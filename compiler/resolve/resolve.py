@@ -55,27 +55,27 @@ def read_run_wide(root: Path) -> RunWide:
     """params.yaml, checked."""
     document = load(root / "params.yaml", root)
     problems = Problems()
-    found = validate.model(RunWide, document, problems)
-    if found is None:
+    run_wide = validate.model(RunWide, document, problems)
+    if run_wide is None:
         raise SpecError(problems, document.sources)
-    return found
+    return run_wide
 
 
 def _resolve(reader: Reader) -> Resolved:
     spec = reader.spec
     check_names(reader)
-    made = finetunes.resolve(reader)
+    tuned = finetunes.resolve(reader)
     pairs = pairsets.resolve(reader)
-    asked = datasets.resolve(reader, {d for f in made for d in f.datasets} | {d for s in pairs for d in s.sources})
-    answering = models.resolve(reader, made)
+    data = datasets.resolve(reader, {d for f in tuned for d in f.datasets} | {d for s in pairs for d in s.sources})
+    answering = models.resolve(reader, tuned)
     resolved = Resolved(
         spec=spec,
         seed=spec.seed if spec.seed is not None else reader.run_wide.seed,
         files=tuple(reader.document.files),
-        datasets=asked,
+        datasets=data,
         pairs=pairs,
         models=answering,
-        finetunes=made,
+        finetunes=tuned,
         perturbations=reader.refs("perturbations", spec.perturbations, always_label=True),
         judges=reader.refs("judges", spec.judges, in_order=True),
         estimators=reader.refs("estimators", spec.estimators),

@@ -19,24 +19,24 @@ from runners.prompts.templates import PromptError, fill, read_prompt
 def expressions(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
     """A data set's expressions in their fixed spelling, by key; those with mistakes are put down and left out."""
     declared = _meta(reader, name, card, adapter)
-    found: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for key in ("where", UNCERTAIN):
         text: str | None = getattr(reader.spec.datasets[name], key)
         if text is None:
             continue
         try:
-            found[key] = str(parse(text, declared, card.subsets))
+            by_key[key] = str(parse(text, declared, card.subsets))
         except WhereError as error:
             at: Path_ = ("datasets", name, key)
             mark = mark_within(reader.document, at, error.at)
             reader.problems.append(Problem(mark, dotted(at), error.message, error.hint))
-    return found
+    return by_key
 
 
 def _meta(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
     """Keys of its samples' meta, as its adapter has them with the arguments of card and spec; None where that is not known."""
-    given = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
-    return meta_keys(adapter, given) if adapter else None
+    arguments = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
+    return meta_keys(adapter, arguments) if adapter else None
 
 
 def named(card: Card, adapter: Plugin | None) -> dict[str, str]:
@@ -64,12 +64,12 @@ def asked(reader: Reader, name: str) -> dict[str, str]:
     return {"ask": place}
 
 
-def disjoint(reader: Reader, name: str, known: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def disjoint(reader: Reader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """What the data sets select that this one may share no sample with, by name.
 
     Only data sets of one source are compared: elsewhere equal ids say nothing.
     """
-    datasets, found = reader.spec.datasets, dict[str, str]()
+    datasets, apart = reader.spec.datasets, dict[str, str]()
     entry = datasets[name]
     for i, other in enumerate(entry.disjoint or ()):
         path: Path_ = ("datasets", name, "disjoint", i)
@@ -86,6 +86,6 @@ def disjoint(reader: Reader, name: str, known: Mapping[str, Mapping[str, str]]) 
             )
         elif theirs.where is None:
             reader.problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")
-        elif "where" in known.get(other, {}):
-            found[other] = known[other]["where"]
-    return found
+        elif "where" in selected.get(other, {}):
+            apart[other] = selected[other]["where"]
+    return apart

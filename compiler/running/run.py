@@ -167,8 +167,8 @@ def only_run(root: Path) -> Iterator[str | None]:
 def _other_dvc(root: Path, events: Path) -> str:
     """Who keeps DVC from working here, as far as it knows."""
     lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
-    told = "".join(e["error"] for e in lines if e["event"] == "locked")
-    if match := re.search(r"\(PID (\d+)\): (.+)", told):  # it is at a stage
+    message = "".join(e["error"] for e in lines if e["event"] == "locked")
+    if match := re.search(r"\(PID (\d+)\): (.+)", message):  # it is at a stage
         return _busy(f"another DVC command is at work in this project (process {match[1]}: {match[2]})")
     lock = root / ".dvc" / "tmp" / "lock"
     holder = lock.read_text(encoding="utf-8").strip() if lock.is_file() else ""

@@ -77,7 +77,7 @@ class Outcome:
         }  # fmt: skip
 
 
-def share(project: Project, wanted: Wanted, as_json: bool) -> bool:
+def share(project: Project, request: Wanted, as_json: bool) -> bool:
     """`qualm share`. True where a clone of this commit would find everything and run nothing.
 
     Raises:
@@ -85,22 +85,22 @@ def share(project: Project, wanted: Wanted, as_json: bool) -> bool:
     """
     from registry.dvc.remote import RemoteError, RemoteStore
 
-    outcome = Outcome(target(project, wanted.remote))
-    specs = shared_specs(project, wanted.spec)
+    outcome = Outcome(target(project, request.remote))
+    specs = shared_specs(project, request.spec)
     outcome.found += findings(project, outcome.to, specs)
     try:
-        if not wanted.dry and (wanted.anyway or outcome.good):
+        if not request.dry and (request.anyway or outcome.good):
             with RemoteStore(project.root, outcome.to.name) as store:
                 _send(project.root, store, outcome)
-                if wanted.check or wanted.repair:
+                if request.check or request.repair:
                     with Console(stderr=True).status("cloning this commit, pulling and hashing all that it needs..."):
-                        _rehearse(project, store, outcome, wanted.repair, specs)
+                        _rehearse(project, store, outcome, request.repair, specs)
     except RemoteError as error:
         raise ProjectError(f"{error}. `dvc push -r {outcome.to.name} -v` says more; docs/how-to/sharing.md has recipes") from error
     if as_json:
         print_json(outcome.as_json())
     else:
-        _show(outcome, wanted)
+        _show(outcome, request)
     return outcome.good
 
 
@@ -162,7 +162,7 @@ def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bo
     folder = Path(tempfile.mkdtemp(prefix="clone-", dir=place))
     try:
         clone = _clone(project.root, folder / "clone", outcome.to)
-        said = _dvc(clone, "pull", "--run-cache", "--remote", outcome.to.name)
+        failure = _dvc(clone, "pull", "--run-cache", "--remote", outcome.to.name)
         cache = clone / ".dvc" / "cache"
         needed = objects.present(clone).with_files(cache, cache_folder(project.root))
         lost = sorted(needed.keys() - held(cache, needed))
@@ -173,8 +173,10 @@ def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bo
             what = f"damaged or gone at the remote: {_objects(len(outcome.damaged))}: {_named(outcome.damaged, needed)}"
             todo = "`qualm share --repair` where they still are whole puts them there anew"
             outcome.found.append(Finding("damaged", what, todo))
-        elif said and not lost:
-            outcome.found.append(Finding("clone", f"`dvc pull` in a clone failed: {said}", f"`git clone {project.root} ELSEWHERE` and try"))
+        elif failure and not lost:
+            outcome.found.append(
+                Finding("clone", f"`dvc pull` in a clone failed: {failure}", f"`git clone {project.root} ELSEWHERE` and try")
+            )
         if not lost:
             outcome.found += _runs(clone, specs)
     finally:
@@ -193,8 +195,8 @@ def _clone(root: Path, to: Path, remote: Target) -> Path:
         (f"remote.{remote.name}.url", remote.url),
         (f"remote.{remote.name}.verify", "true"),
     ):
-        if said := _dvc(to, "config", "--local", option, value):
-            raise ProjectError(f"{option} could not be set in a clone: {said}")
+        if failure := _dvc(to, "config", "--local", option, value):
+            raise ProjectError(f"{option} could not be set in a clone: {failure}")
     return to
 
 
@@ -209,19 +211,19 @@ def _replace(root: Path, store: RemoteStore, lost: list[str]) -> list[str]:
 
 def _runs(clone: Path, specs: list[str]) -> list[Finding]:
     """What the clone, by its own code, says that it would run."""
-    found = []
+    active_stages = []
     for spec in specs:
         done = subprocess.run(
             [sys.executable, "-m", "compiler", "plan", spec, "--json"], cwd=clone, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            found.append(Finding("clone", f"{spec} cannot be planned in a clone: {done.stderr.strip()}", f"`qualm plan {spec}`"))
+            active_stages.append(Finding("clone", f"{spec} cannot be planned in a clone: {done.stderr.strip()}", f"`qualm plan {spec}`"))
             continue
         active = [f["stage"] for f in json.loads(done.stdout) if f["action"] != "unchanged"]
         if active:
             what = f"{spec}: a clone that pulled everything would still run or restore {', '.join(active)}"
-            found.append(Finding("clone", what, f"`qualm run {spec}`, commit, share again"))
-    return found
+            active_stages.append(Finding("clone", what, f"`qualm run {spec}`, commit, share again"))
+    return active_stages
 
 
 def _dvc(folder: Path, *arguments: str) -> str:
@@ -230,16 +232,16 @@ def _dvc(folder: Path, *arguments: str) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
-def _show(outcome: Outcome, wanted: Wanted) -> None:
+def _show(outcome: Outcome, request: Wanted) -> None:
     out = console()
-    for found in outcome.found:
-        sign = "[bold red]![/]" if found.blocks else "[yellow]·[/]"
-        out.print(f"{sign} {escape(found.what)}\n    {escape(found.todo)}")
+    for finding in outcome.found:
+        sign = "[bold red]![/]" if finding.blocks else "[yellow]·[/]"
+        out.print(f"{sign} {escape(finding.what)}\n    {escape(finding.todo)}")
     name = f"[bold]{escape(outcome.to.name)}[/] ({escape(outcome.to.url)})"
     if outcome.repaired:
         out.print(f"replaced at {name}: {_objects(len(outcome.repaired))}")
     if outcome.sent is None:
-        if wanted.dry:
+        if request.dry:
             out.print(f"{name}: {'nothing speaks against sharing' if outcome.good else 'not ready'}; nothing was sent")
         else:
             out.print(f"nothing was sent to {name}; `--anyway` sends it as it is")

@@ -67,16 +67,16 @@ def target(project: Project, remote: str | None) -> Target:
     remotes = {section.removeprefix("remote "): values for section, values in settings.items() if section.startswith("remote ")}
     name = remote or settings.get("core", {}).get("remote", "")
     if name not in remotes:
-        known = ", ".join(sorted(remotes)) or "none"
-        what = f"there is no remote '{name}'; there are: {known}" if name else f"no remote is the default; there are: {known}"
+        names = ", ".join(sorted(remotes)) or "none"
+        what = f"there is no remote '{name}'; there are: {names}" if name else f"no remote is the default; there are: {names}"
         raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)")
-    found = Target(name, remotes[name].get("url", ""), remotes[name])
-    if found.folder is not None and _in_git(project.root, found.folder):
+    chosen = Target(name, remotes[name].get("url", ""), remotes[name])
+    if chosen.folder is not None and _in_git(project.root, chosen.folder):
         raise ProjectError(
-            f"remote '{name}' is a folder of this repository ({found.folder}): what is pushed there would go into git. "
+            f"remote '{name}' is a folder of this repository ({chosen.folder}): what is pushed there would go into git. "
             "Add a remote of your lab by `dvc remote add -d lab URL`, or name one: `qualm share REMOTE` (recipes: docs/how-to/sharing.md)"
         )
-    return found
+    return chosen
 
 
 def findings(project: Project, to: Target, specs: list[str]) -> list[Finding]:
@@ -148,14 +148,16 @@ def _pipelines(project: Project, specs: list[str]) -> Iterator[Finding]:
     yield from out_of_date(foretell_clone(plans, project.root, default))
     tracked = tracked_files(project.root)
     folders = {str(parent) for name in tracked for parent in Path(name).parents}
-    made = {out for plan in plans for stage in plan.stages for out in stage.outs}
-    kept = {name.removesuffix(".dvc") for name in tracked if name.endswith(".dvc")}
+    outputs = {out for plan in plans for stage in plan.stages for out in stage.outs}
+    tracked_data = {name.removesuffix(".dvc") for name in tracked if name.endswith(".dvc")}
     kept_in_git = {stage.outputs[key] for plan in plans for stage in plan.stages for key in stage.kept_in_git}
     read = {path for plan in plans for stage in plan.stages for path in stage.deps}
     lost = sorted(
         path
-        for path in (read - made) | kept_in_git
-        if path not in tracked | folders and not kept & {path, *(str(p) for p in Path(path).parents)} and (project.root / path).exists()
+        for path in (read - outputs) | kept_in_git
+        if path not in tracked | folders
+        and not tracked_data & {path, *(str(p) for p in Path(path).parents)}
+        and (project.root / path).exists()
     )
     if lost:
         yield Finding(

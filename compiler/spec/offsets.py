@@ -43,10 +43,10 @@ def mark_within(document: Document, path: Path_, offset: int) -> Mark:
 
 
 def _at(document: Document, path: Path_) -> object:
-    found = document.data
+    value = document.data
     for part in path:
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _past_space(source: str, at: int, quote: str) -> int:

@@ -71,19 +71,19 @@ class Document:
 
     def without(self, paths: set[Path_]) -> Document:
         """The same without some of its values. Problems are told where things stood."""
-        kept = replace(self, marks=dict(self.marks), original={})
-        kept.data = self._copy((), (), self.data, paths, kept)
-        return kept
+        copy_of = replace(self, marks=dict(self.marks), original={})
+        copy_of.data = self._copy((), (), self.data, paths, copy_of)
+        return copy_of
 
-    def _copy(self, old: Path_, new: Path_, value: Any, paths: set[Path_], kept: Document) -> Any:
+    def _copy(self, old: Path_, new: Path_, value: Any, paths: set[Path_], target: Document) -> Any:
         if (origin := self.original.get(old, old)) != new:
-            kept.original[new] = origin
+            target.original[new] = origin
         if isinstance(value, dict):
             inner = ((k, v) for k, v in value.items() if (*old, k) not in paths)
-            return {k: self._copy((*old, k), (*new, k), v, paths, kept) for k, v in inner}
+            return {k: self._copy((*old, k), (*new, k), v, paths, target) for k, v in inner}
         if isinstance(value, list):
             left = [(i, v) for i, v in enumerate(value) if (*old, i) not in paths]
-            return [self._copy((*old, i), (*new, n), v, paths, kept) for n, (i, v) in enumerate(left)]
+            return [self._copy((*old, i), (*new, n), v, paths, target) for n, (i, v) in enumerate(left)]
         return value
 
 

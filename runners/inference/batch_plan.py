@@ -89,17 +89,17 @@ class Found:
 
 def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
     """Compare what is wanted with what is stored."""
-    found = Found([], {}, 0)
+    lookup = Found([], {}, 0)
     taken: set[bytes] = set()
     for start in range(0, len(cells), 4096):
         some = cells[start : start + 4096]
-        wanted = [(cell, part) for cell in some for part in asker.parts(cell.options)]
-        keys = [asker.key(cell.place, part) for cell, part in wanted]
+        needed = [(cell, part) for cell in some for part in asker.parts(cell.options)]
+        keys = [asker.key(cell.place, part) for cell, part in needed]
         lacking: dict[int, list[str]] = {}
         again: dict[int, list[str]] = {}
-        for (cell, part), key, here in zip(wanted, keys, store.has(keys), strict=True):
+        for (cell, part), key, here in zip(needed, keys, store.has(keys), strict=True):
             if here:
-                found.stored[part] = found.stored.get(part, 0) + 1
+                lookup.stored[part] = lookup.stored.get(part, 0) + 1
             elif key in taken:
                 again.setdefault(id(cell), []).append(part)
             else:
@@ -110,22 +110,22 @@ def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
             if ANSWER in others and any(map(is_signal, own)):  # made once more, so that no batch has to wait for another
                 own.insert(0, ANSWER)
                 others.remove(ANSWER)
-            found.repeats += len(others)
+            lookup.repeats += len(others)
             if own:
-                found.missing.append(Task(cell, tuple(own)))
-    return found
+                lookup.missing.append(Task(cell, tuple(own)))
+    return lookup
 
 
 def requests(asker: Asker, store: Store, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
     """What is to be asked at these places, with what is stored of the answers that signals among the parts are about."""
-    given: Sequence[Part | None] = [None] * len(places)
+    answers: Sequence[Part | None] = [None] * len(places)
     if ANSWER not in parts and any(map(is_signal, parts)):
-        given = store.parts([asker.key(place, ANSWER) for place in places])
-    shown = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
-    known = [draw for draw in shown if draw_part(draw) not in parts]
-    texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in known])]
-    drawn = [dict(zip(known, texts[at * len(known) :], strict=False)) for at in range(len(places))]
-    return [asker.request(place, parts, answer, own) for place, answer, own in zip(places, given, drawn, strict=True)]
+        answers = store.parts([asker.key(place, ANSWER) for place in places])
+    draws = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
+    stored_draws = [draw for draw in draws if draw_part(draw) not in parts]
+    texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in stored_draws])]
+    drawn = [dict(zip(stored_draws, texts[at * len(stored_draws) :], strict=False)) for at in range(len(places))]
+    return [asker.request(place, parts, answer, own) for place, answer, own in zip(places, answers, drawn, strict=True)]
 
 
 Sizes = Callable[[Sequence[Task]], int]
@@ -190,8 +190,8 @@ class PlanFile:
         covered = {(place.base, part) for batch in rest for place in batch.places for part in batch.parts}
         new = [task for task in tasks if not all((task.cell.place.base, part) in covered for part in task.parts)]
         if new:
-            rest += (made := make(new, sizes))
-            self._write([*planned, *made])
+            rest += (added := make(new, sizes))
+            self._write([*planned, *added])
         return rest
 
     def _read(self) -> list[Batch]:

@@ -84,14 +84,14 @@ def sizes(asker: Asker, store: Store, together: bool) -> Sizes:
 
 def measured(asker: Asker, store: Store, memory: Memory, device: str) -> Sizes:
     """Batch sizes by what a device's memory holds, kept for the next run."""
-    kept = Kept("batch_sizes", asker.model.digest, asker.engine, memory.name, repr(asker.decoding))
+    cache = Kept("batch_sizes", asker.model.digest, asker.engine, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[Task]) -> int:
         longest = sorted(alike, key=lambda task: -task.cell.length)
-        key = kept.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
-        known = kept.get(key)
-        if known is not None:
-            return int(json.loads(known))
+        key = cache.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
+        stored_size = cache.get(key)
+        if stored_size is not None:
+            return int(json.loads(stored_size))
         module_of(asker).to(device)
         with progress(asker.stage.settings, "measuring memory") as advance:
 
@@ -99,10 +99,10 @@ def measured(asker: Asker, store: Store, memory: Memory, device: str) -> Sizes:
                 advance()
                 return memory.peak(lambda: _answer(asker, store, longest[:n]))
 
-            found = grow(peak_of, memory.used(), memory.room, min(MOST, len(alike)))
-        if found < len(alike):  # else it says more about the data than about the memory
-            kept.put(key, json.dumps(found).encode())
-        return found
+            largest = grow(peak_of, memory.used(), memory.room, min(MOST, len(alike)))
+        if largest < len(alike):  # else it says more about the data than about the memory
+            cache.put(key, json.dumps(largest).encode())
+        return largest
 
     return size
 
@@ -139,5 +139,5 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
 
 def _answer(asker: Asker, store: Store, tasks: Sequence[Task]) -> None:
     """Answer for nothing but to see what it takes."""
-    asked = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
-    asker.model.answer(asker.model.encode(asked), asker.decoding)
+    batch = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
+    asker.model.answer(asker.model.encode(batch), asker.decoding)

@@ -105,8 +105,8 @@ def _answering() -> Any:
             self.asker, self.store, self.work, self.how, self.advance = asker, store, work, how, advance
 
         def setup(self, stage: str) -> None:
-            told = self.trainer.strategy.broadcast(replace(self.work) if self.trainer.is_global_zero else None)
-            self.work.batches, self.work.limits, self.work.notes = told.batches, told.limits, told.notes
+            plan = self.trainer.strategy.broadcast(replace(self.work) if self.trainer.is_global_zero else None)
+            self.work.batches, self.work.limits, self.work.notes = plan.batches, plan.limits, plan.notes
             spread = self.how in distributed.SPREAD
             self.mine = self.work.batches if spread else self.work.batches[self.trainer.global_rank :: self.trainer.world_size]
             self.writes = not spread or self.trainer.is_global_zero
@@ -134,14 +134,14 @@ def _answering() -> Any:
                 if len(batch.places) > limit:
                     waiting.extendleft((piece, None) for piece in reversed(batch.cut(limit)))
                     continue
-                made = self.answers(batch, encoded or self.loader.encoded(batch))
-                if made is None:
+                answers = self.answers(batch, encoded or self.loader.encoded(batch))
+                if answers is None:
                     gc.collect()
                     if torch.cuda.is_available():
                         torch.cuda.empty_cache()
                     waiting.appendleft((batch, None))
                     continue
-                self.keep(batch, made)
+                self.keep(batch, answers)
                 self.advance(len(batch.places))
 
         def answers(self, batch: Batch, encoded: Encoded) -> list[dict[str, Part]] | None:
@@ -165,11 +165,11 @@ def _answering() -> Any:
                     ) from error
                 return None
 
-        def keep(self, batch: Batch, made: list[dict[str, Part]]) -> None:
+        def keep(self, batch: Batch, answers: list[dict[str, Part]]) -> None:
             if self.writes:
-                wanted = [(place, part, answer) for place, answer in zip(batch.places, made, strict=True) for part in batch.parts]
-                keys = [self.asker.key(place, part) for place, part, _ in wanted]
-                self.store.put(keys, [part for _, part, _ in wanted], [as_kept(part, answer[part]) for _, part, answer in wanted])
+                parts = [(place, part, answer) for place, answer in zip(batch.places, answers, strict=True) for part in batch.parts]
+                keys = [self.asker.key(place, part) for place, part, _ in parts]
+                self.store.put(keys, [part for _, part, _ in parts], [as_kept(part, answer[part]) for _, part, answer in parts])
 
         def on_predict_end(self) -> None:
             self.trainer.strategy.barrier("answered")
@@ -198,10 +198,10 @@ class Loader:
         return [(piece, self.encoded(piece)) for piece in pieces]
 
     def encoded(self, batch: Batch) -> Encoded:
-        made: Encoded = self.asker.model.encode(requests(self.asker, self.store, batch.places, batch.parts))
+        encoded: Encoded = self.asker.model.encode(requests(self.asker, self.store, batch.places, batch.parts))
         if not self.pinned:
-            return made
-        return replace(made, tensors={n: t.pin_memory() if hasattr(t, "pin_memory") else t for n, t in made.tensors.items()})
+            return encoded
+        return replace(encoded, tensors={n: t.pin_memory() if hasattr(t, "pin_memory") else t for n, t in encoded.tensors.items()})
 
 
 def _too_big(asker: Asker, batch: Batch, error: BaseException) -> str:

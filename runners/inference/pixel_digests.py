@@ -71,10 +71,10 @@ class Seen:
 
     def get(self, key: bytes | None) -> Sight | None:
         """What was seen, if it was."""
-        found = self._known.get(key) if key is not None else None
-        if found is not None and key is not None:
+        sight = self._known.get(key) if key is not None else None
+        if sight is not None and key is not None:
             self._used.add(key)
-        return found
+        return sight
 
     def add(self, key: bytes | None, sight: Sight) -> None:
         """Remember."""

@@ -83,8 +83,8 @@ class Asker:
         self, model: Any, engine: str, datasets: list[Dataset], variants: list[Variant], needs: frozenset[str], stage: Stage
     ) -> None:
         self.model, self.engine, self.datasets, self.variants, self.needs, self.stage = model, engine, datasets, variants, needs, stage
-        given = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
-        self.decoding = Decoding(**given)
+        decoding = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
+        self.decoding = Decoding(**decoding)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
         self.module: Any = None
         """The model's weights, once they are read."""
@@ -101,16 +101,16 @@ class Asker:
         broken: list[str] = []
         settings = self.stage.settings
         with progress(settings, "looking up", len(rows)) as advance:
-            for found in ahead(self._examine, rows, settings.workers):
+            for examined in ahead(self._examine, rows, settings.workers):
                 advance()
-                if isinstance(found, BrokenSample):
-                    print(f"{self.stage.key}: {found}", file=sys.stderr, flush=True)
-                    broken.append(str(found))
+                if isinstance(examined, BrokenSample):
+                    print(f"{self.stage.key}: {examined}", file=sys.stderr, flush=True)
+                    broken.append(str(examined))
                     continue
-                cells += (cell for cell in found if isinstance(cell, Cell))
-                self.stage.count(**Counter(note for note in found if isinstance(note, str)))
-        for seen in self._seen:
-            seen.save()
+                cells += (cell for cell in examined if isinstance(cell, Cell))
+                self.stage.count(**Counter(note for note in examined if isinstance(note, str)))
+        for digests in self._seen:
+            digests.save()
         return cells, broken
 
     def name(self, place: Place) -> str:
@@ -140,13 +140,13 @@ class Asker:
             return manner(part, {**greedy, "method": "sample", **drawn})
         return manner(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy)
 
-    def request(self, place: Place, parts: Sequence[str], given: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
+    def request(self, place: Place, parts: Sequence[str], answer: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
         """The request for some parts of an answer, made anew and held to its key.
 
         Args:
             place: of the sample and variant.
             parts: what is wanted.
-            given: the greedy answer, where it is known.
+            answer: the greedy answer, where it is known.
             drawn: sampled answers by number, likewise.
 
         Raises:
@@ -166,7 +166,7 @@ class Asker:
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: twice perturbed, it came out differently; "
                 "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
             )
-        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, given, drawn or {})
+        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, answer, drawn or {})
 
     def _examine(self, place: tuple[int, int]) -> list[Cell | str] | BrokenSample:
         number, row = place
@@ -191,26 +191,26 @@ class Asker:
                 yield f"dropped ({variant.name}: not applicable)"
                 continue
             sight, question = look
-            shown = (question, sight is not None)
-            if shown not in prompts:
-                prompts[shown] = self._prompt(dataset, row, *shown)
-                if misfit := self._misfit(prompts[shown], sight is not None):
+            asked_as = (question, sight is not None)
+            if asked_as not in prompts:
+                prompts[asked_as] = self._prompt(dataset, row, *asked_as)
+                if misfit := self._misfit(prompts[asked_as], sight is not None):
                     raise BrokenSample(f"{own.item.where}, variant {variant.name}: {misfit}")
-            prompt = prompts[shown]
+            prompt = prompts[asked_as]
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             where = Place(number, row, index, self._base(prompt, pixels, question))
-            told = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
-            yield Cell(where, self._options(where), pixels, self._length(prompt, size), told)
+            input_digest = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
+            yield Cell(where, self._options(where), pixels, self._length(prompt, size), input_digest)
             if not variant.modality:
-                clean = told
-            elif told == clean:
+                clean = input_digest
+            elif input_digest == clean:
                 yield f"unchanged by {variant.name}"
 
-    def _look(self, seen: Seen, index: int, start: _Start) -> tuple[Sight | None, str] | None:
+    def _look(self, digests: Seen, index: int, start: _Start) -> tuple[Sight | None, str] | None:
         """What a variant makes of a sample: its picture, if it has one, and question; None where it cannot be applied."""
         variant, item = self.variants[index], start.item
-        key = None if item.data is None else seen.key(index, start.digest, item.sample_id, item.question)
-        sight = seen.get(key)
+        key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
+        sight = digests.get(key)
         if sight is not None and (variant.modality != "text" or variant.function is None):
             return sight, item.question if sight.question is None else sight.question
         if sight is not None:
@@ -223,7 +223,7 @@ class Asker:
         if picture is not None:
             crossed = variant.modality == "cross" and variant.made is None
             sight = Sight(pixel_digest(picture), picture.size, question if crossed else None)
-            seen.add(key, sight)
+            digests.add(key, sight)
         return sight, question
 
     def _prompt(self, dataset: Dataset, row: int, question: str, image: bool) -> str:

@@ -67,20 +67,20 @@ def answer_tables(
             follow(asker, store)
         return []
     cells, broken = asker.survey()
-    found = batch_plan.look_up(asker, cells, store)
-    _count(stage, found)
+    lookup = batch_plan.look_up(asker, cells, store)
+    _count(stage, lookup)
     if isinstance(model, Remote):  # by one process, with as many requests at a time as the server takes
-        ask_all(asker, store, found.missing)
+        ask_all(asker, store, lookup.missing)
     else:
         work = batch_plan.Work(())
-        if found.missing:
-            work = batch_plan.PlanFile(asker, cells).work(asker, found.missing, store, sizes(asker, store, together))
+        if lookup.missing:
+            work = batch_plan.PlanFile(asker, cells).work(asker, lookup.missing, store, sizes(asker, store, together))
         answer_all(asker, store, work, together)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)
     if together:
-        _wait_for_others(asker, found, store)
+        _wait_for_others(asker, lookup, store)
     store.refresh()
     try:
         tables = [table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
@@ -91,18 +91,18 @@ def answer_tables(
     return tables
 
 
-def _count(stage: Stage, found: batch_plan.Found) -> None:
+def _count(stage: Stage, lookup: batch_plan.Found) -> None:
     """What is computed and what is taken from the store, by kind: answers, draws, signals about the answers."""
     computed: dict[str, int] = {}
-    for task in found.missing:
+    for task in lookup.missing:
         for part in task.parts:
             computed[part] = computed.get(part, 0) + 1
     for kind, belongs in _KINDS.items():
-        now, before = (sum(n for part, n in counts.items() if belongs(part)) for counts in (computed, found.stored))
+        now, before = (sum(n for part, n in counts.items() if belongs(part)) for counts in (computed, lookup.stored))
         if now or before:
             stage.count(**{f"{kind} computed": now, f"{kind} stored": before})
-    if found.repeats:
-        stage.count(**{"same as another": found.repeats})
+    if lookup.repeats:
+        stage.count(**{"same as another": lookup.repeats})
 
 
 _KINDS: dict[str, Callable[[str], bool]] = {
@@ -112,9 +112,9 @@ _KINDS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def _wait_for_others(asker: Asker, found: batch_plan.Found, store: Store) -> None:
+def _wait_for_others(asker: Asker, lookup: batch_plan.Found, store: Store) -> None:
     """Until all that was planned is seen here: a shared file system may show it late."""
-    keys = [asker.key(task.cell.place, part) for task in found.missing for part in task.parts]
+    keys = [asker.key(task.cell.place, part) for task in lookup.missing for part in task.parts]
     deadline = time.monotonic() + _LATE_SECONDS
     while not store.has(keys).all():
         if time.monotonic() > deadline:

@@ -47,8 +47,8 @@ def imported_versions(module: str) -> dict[str, str]:
     modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.named(path, name)[0]}
     outside = names - set(PACKAGES) - sys.stdlib_module_names
-    known = packages_distributions()
-    return {library: _version(library) for name in sorted(outside) for library in sorted(set(known.get(name, ())))}
+    distributions = packages_distributions()
+    return {library: _version(library) for name in sorted(outside) for library in sorted(set(distributions.get(name, ())))}
 
 
 def file_digest(path: Path) -> str:

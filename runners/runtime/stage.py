@@ -75,30 +75,30 @@ class Stage:
         for name, n in numbers.items():
             self.counters[name] = self.counters.get(name, 0) + n
 
-    def publish(self, made: Path, target: str | Path) -> None:
+    def publish(self, output: Path, target: str | Path) -> None:
         """Move a finished file or folder from scratch to its place in one rename."""
         target = Path(target)
         target.parent.mkdir(parents=True, exist_ok=True)
-        made = self._beside(made, target)
+        output = self._beside(output, target)
         if target.is_dir() and not target.is_symlink():
-            trash = made.with_name(f".old-{os.getpid()}-{target.name}")
+            trash = output.with_name(f".old-{os.getpid()}-{target.name}")
             target.replace(trash)
-            made.replace(target)
+            output.replace(target)
             shutil.rmtree(trash)
         else:
-            made.replace(target)
+            output.replace(target)
 
-    def _beside(self, made: Path, target: Path) -> Path:
-        """`made` itself, or a copy on the target's file system where that is another one: only there is a rename whole or nothing."""
-        if made.stat().st_dev == target.parent.stat().st_dev:
-            return made
+    def _beside(self, output: Path, target: Path) -> Path:
+        """`output` itself, or a copy on the target's file system where that is another one: only there is a rename whole or nothing."""
+        if output.stat().st_dev == target.parent.stat().st_dev:
+            return output
         near = target.parent / f".{target.name}.{os.getpid()}.partial"
         try:
-            shutil.copytree(made, near) if made.is_dir() else shutil.copy2(made, near)
+            shutil.copytree(output, near) if output.is_dir() else shutil.copy2(output, near)
         except BaseException:
             shutil.rmtree(near, ignore_errors=True) if near.is_dir() else near.unlink(missing_ok=True)
             raise
-        shutil.rmtree(made) if made.is_dir() else made.unlink()
+        shutil.rmtree(output) if output.is_dir() else output.unlink()
         return near
 
     @property
@@ -116,14 +116,14 @@ def libraries() -> dict[str, str]:
     """Versions of the libraries that shape content, read without importing them."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     models = ("torch", "transformers", "peft", "torchao", "bitsandbytes")
     for name in (*models, "numpy", "pyarrow", "pillow", "opencv-python-headless", "scikit-learn", "rouge-score"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def read_stage(key: str, settings: Settings) -> Stage:

@@ -192,8 +192,8 @@ class Line:
         def run(place: int, item: T) -> None:
             self._item.place = place
             try:
-                for made in work(item):
-                    done.put((place, made, None, False))
+                for results in work(item):
+                    done.put((place, results, None, False))
                 done.put((place, None, None, True))
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits
                 done.put((place, None, error, True))
@@ -204,11 +204,11 @@ class Line:
                     while waiting and not stop and running < self.server.concurrency:
                         pool.submit(run, *waiting.popleft())
                         running += 1
-                    made: list[tuple[int, R]] = []
+                    results: list[tuple[int, R]] = []
                     for place, result, error, ended in _drained(done):
                         running -= ended
                         if result is not None:
-                            made.append((place, result))
+                            results.append((place, result))
                             streak = 0
                         elif isinstance(error, Failed):
                             failed.append(f"{what} {place + 1} of {len(items)}: {error}")
@@ -220,8 +220,8 @@ class Line:
                         stop = stop or failed[-1]
                     if stop:
                         self._stop.set()
-                    if made:
-                        yield made
+                    if results:
+                        yield results
             finally:
                 self.close()
         if fault is not None:
@@ -258,13 +258,13 @@ class Line:
         """The key, looked up when the first request is made and not before: answers that are kept need none."""
         if not self.server.key:
             return NO_KEY
-        found = os.environ.get(self.server.key)
-        if not found:
+        key = os.environ.get(self.server.key)
+        if not key:
             raise Stopped(
                 f"expected a key in the environment variable {self.server.key}, which is not set; export it, or name another by "
                 f'`key` under [servers."{self.base_url}"] in qualm.toml (empty: the server wants none)'
             )
-        return found
+        return key
 
     def _once(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
         """A reply that holds what was asked for.
@@ -296,14 +296,16 @@ class Line:
     def _refusal(self, response: Any) -> Exception:
         """What a status means that is not 200."""
         status = response.status_code
-        said = self._plain(f"status {status}: {shown(self._plain(response.text))}")
+        message = self._plain(f"status {status}: {shown(self._plain(response.text))}")
         if 300 <= status < 400:
-            return Stopped(f"{said}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)")
+            return Stopped(
+                f"{message}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)"
+            )
         if status in REJECTED:
-            return Rejected(said)
+            return Rejected(message)
         if status in HOPELESS or "insufficient_quota" in response.text:
-            return Stopped(said)
-        return _Again(said, _seconds(response.headers.get("retry-after")))
+            return Stopped(message)
+        return _Again(message, _seconds(response.headers.get("retry-after")))
 
     def _settle(self, answer: Mapping[str, Any], most: float, reserved: int) -> float:
         """What a reply cost; the most it can have cost where the server does not say."""

@@ -49,11 +49,11 @@ def run(stage: Stage) -> None:
         return
     for dataset, table in zip(datasets, tables, strict=True):
         target = Path(stage.outputs["generations"][dataset.name])
-        made = stage.scratch / f"{dataset.name}.parquet"
+        file = stage.scratch / f"{dataset.name}.parquet"
         counts = {"samples": len(dataset), "rows": table.num_rows}
         facts = {"model": chosen["label"], "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
-        write_table(made, table, GENERATIONS, {**stage.provenance, **facts})
-        stage.publish(made, target)
+        write_table(file, table, GENERATIONS, {**stage.provenance, **facts})
+        stage.publish(file, target)
 
 
 def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
@@ -70,9 +70,9 @@ def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
 
 def _look_up(model: Any, dataset: Dataset, stage: Stage) -> pa.Table:
     table = model.lookup(dataset.name, dataset.table)
-    known = len(set(table.column("sample_id").to_pylist()))
+    answered = len(set(table.column("sample_id").to_pylist()))
     stage.count(recorded=table.num_rows)
-    if known < len(dataset):
-        stage.count(**{"dropped (not recorded)": len(dataset) - known})
+    if answered < len(dataset):
+        stage.count(**{"dropped (not recorded)": len(dataset) - answered})
     report(dataset.name, getattr(model, "left_out", ()), stage)
     return table
