@@ -115,7 +115,8 @@ def _filled(help: str) -> str:
 
 
 @cache
-def _mount() -> None:
+def complete_app() -> typer.Typer:
+    """The app with its groups, which are imported only here, and with help that the terminal can wrap."""
     from compiler.commands.cache import app as cached
     from compiler.commands.doctor import app as doctor
     from registry.commands.cli import app as data
@@ -125,14 +126,14 @@ def _mount() -> None:
     app.add_typer(cached, name="cache", rich_help_panel=SHARE)
     for command in (c for group in (app, data, doctor, cached) for c in group.registered_commands):
         command.help = _filled((command.callback and command.callback.__doc__) or "")
+    return app
 
 
 def main() -> None:
     """Entry point: turns the errors we foresee into one clear message and exit 2."""
     guard()
-    _mount()
     try:
-        app(standalone_mode=True)
+        complete_app()(standalone_mode=True)
     except SpecError as error:
         typer.echo(error.render(), err=True)
         n = len(error.problems)

@@ -48,7 +48,7 @@ def ls(
 
 def schema() -> None:
     """Print the JSON Schema of specs, with the plugins that are installed; `qualm new` and `compile` keep it for editors in specs/."""
-    from compiler.generated.json_schema import schema_text
+    from compiler.schema.json_schema import schema_text
 
     typer.echo(schema_text(), nl=False)
 

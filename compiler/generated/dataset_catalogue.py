@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.generated.spec_reference import table
+from compiler.generated.tables import table
 from registry.entries import card as cards
 from registry.entries.card import Card, Split
 

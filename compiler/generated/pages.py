@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from compiler.generated.command_line import command_line
 from compiler.generated.dataset_catalogue import catalogue
+from compiler.generated.published_models import published_models
 from compiler.generated.spec_reference import reference
 from registry.plugins.rule import ROOT
 
-PAGES: Mapping[str, Callable[[], str]] = {"docs/reference/spec.md": reference, "docs/reference/datasets.md": catalogue}
+PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/reference/command_line.md": command_line,
+    "docs/reference/datasets.md": catalogue,
+    "docs/reference/models.md": published_models,
+    "docs/reference/spec.md": reference,
+}
 
 
 def out_of_step(root: Path) -> dict[str, str]:

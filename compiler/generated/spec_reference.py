@@ -7,6 +7,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from compiler.generated.tables import table
 from compiler.spec.language import (
     About,
     Abstention,
@@ -93,18 +94,6 @@ def reference() -> str:
 def _own(kind: str) -> list[str]:
     """The plugins of a kind that are ours, whatever packages are installed."""
     return [p.name for p in rule.every(kind) if p.path.is_relative_to(rule.ROOT / KINDS[kind])]
-
-
-def table(head: tuple[str, ...], rows: list[Any]) -> str:
-    """A Markdown table, the first column as code."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(_cell(c, i == 0) for i, c in enumerate(row)) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str, code: bool) -> str:
-    text = " ".join(text.split()).replace("|", "\\|")
-    return f"`{text}`" if code and text else text
 
 
 def _parameter(parameter: Parameter) -> str:

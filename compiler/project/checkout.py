@@ -7,13 +7,13 @@ import re
 import sys
 from pathlib import Path
 
-from compiler.generated.editors import write_schema
 from compiler.plan import emit
 from compiler.plan.leftovers import leftovers
 from compiler.plan.make import make_plan
 from compiler.plan.plan import Plan
 from compiler.resolve.resolve import read_run_wide, resolve_file
 from compiler.resolve.resolved import Resolved
+from compiler.schema.editors import write_schema
 from compiler.spec.errors import Mark, Problem, ProjectError, SpecError, nearest
 from compiler.spec.language import NAME_PATTERN, RunWide
 from runners.runtime.settings import FILE, Settings, SettingsError, read_settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from compiler.generated.editors import FIRST_LINE, write_schema
 from compiler.project.checkout import Project
+from compiler.schema.editors import FIRST_LINE, write_schema
 from compiler.spec.errors import ProjectError, nearest
 from compiler.spec.language import NAME_PATTERN
 

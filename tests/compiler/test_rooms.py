@@ -34,12 +34,12 @@ FLOORS: dict[str, list[set[str]]] = {
     "compiler": [
         {"", "spec"},
         {"resolve"},
-        {"generated", "plan"},
+        {"schema", "plan"},
         {"project", "forecast"},
         {"terminal", "results"},
         {"provenance", "running", "sharing", "people"},
         {"commands"},
-        {"__main__"},
+        {"__main__", "generated"},
     ],
 }
 """Rooms of each package from the lowest floor up: folders and single modules; "" is the package's own `__init__.py`."""

@@ -113,7 +113,7 @@ def every_command() -> list[tuple[list[str], str]]:
 
 @pytest.fixture(scope="module")
 def app() -> typer.Typer:
-    main._mount()
+    main.complete_app()
     return main.app
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from compiler.generated.json_schema import _value
+from compiler.schema.json_schema import _value
 from compiler.spec import validate
 from compiler.spec.plugin_ref import Ref, located
 from compiler.spec.references_in import chosen_kind, names_in, nested_plugins

@@ -9,7 +9,6 @@ import torch
 import transformers
 from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
 
-from compiler.forecast.model_sizes import of_published
 from registry.published.models import TableError, published
 from registry.sample import GENERATIONS
 from runners.inference.hf.still_images import still_images_only
@@ -129,30 +128,6 @@ def test_a_broken_table_names_model_and_key(tmp_path):
     assert "a/b: size: Extra inputs" in str(caught.value) and "c/d: parameters: Field required" in str(caught.value)
 
 
-def row(model):
-    """A model's line in docs/how-to/models.md."""
-    size = of_published(model)
-    sizes = ["", "", "", ""]
-    if size is not None:
-        counts = (size.weight_bytes("bfloat16"), size.weight_bytes("bfloat16", "int8"), size.weight_bytes("bfloat16", "nf4"))
-        sizes = [*(f"{count / 2**30:.1f}" for count in counts), f"{size.cache_bytes('bfloat16') / 1024:g}"]
-    about = (
-        f"not supported: {model.unsupported}"
-        if model.unsupported
-        else "; ".join(
-            [
-                *(["all signals"] if not model.lacks else [f"no {', '.join(model.lacks)}"]),
-                *(["needs `template`"] if model.template else []),
-                model.note,
-            ]
-        ).strip("; ")
-    )
-    cells = [f"`{model.name}`", f"{model.parameters.total:.3g}", *sizes, str(model.image_tokens or ""), model.licence, about]
-    return f"| {' | '.join(cells)} |"
-
-
-def test_the_docs_have_the_table():
+def test_the_docs_have_the_templates():
     text = (Path(__file__).parents[3] / "docs/how-to/models.md").read_text()
-    missing = [row(m) for m in MODELS.values() if row(m) not in text]
-    assert not missing, "\n".join(missing)
     assert PALIGEMMA_TEMPLATE in text and KOSMOS2_TEMPLATE in text

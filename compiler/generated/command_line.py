@@ -1,0 +1,74 @@
+"""docs/reference/command_line.md: every command with its help, arguments and options, from the Typer app itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from compiler.commands.main import complete_app
+from compiler.generated.tables import table
+
+_HEAD = """\
+# The command line
+
+*Written by `make docs-reference` from the commands; CI holds it in step.*
+
+`qualm --help` lists the commands; `--help` after one prints what stands here. `qualm --version` prints the version.
+
+**SPEC** is the name of a spec in `specs/`, or a path. It comes first and may be left out: then it is the default of `params.yaml`.
+Commands that take more words (`qualm diff [SPEC] [REVISION]`, `qualm compare [SPEC] A B`, `qualm export [SPEC] OUT --to FORMAT`,
+`qualm share [SPEC] [REMOTE]`) read a word as the spec if a spec has that name or the word ends in `.yaml`.
+
+| exit code | meaning |
+|---|---|
+| 0 | success |
+| 1 | the answer is no: a stage failed, a check found something, files are not what their card says, `--exit-code` found a difference |
+| 2 | the command cannot be carried out: a mistake in a spec, a wrong argument, results that are not there |
+| 130 | interrupted (Ctrl-C); finished work is kept |
+
+**Completion** of commands, specs, models, data sets, metrics, plugins, entries and remotes: `qualm --install-completion`, once.
+
+**Tables** fit the terminal down to 60 columns. In a pipe they are 80 columns wide; `COLUMNS=120 qualm show` makes them 120.
+"""
+
+
+def command_line() -> str:
+    """The whole page."""
+    return "\n".join([_HEAD, *(_section(name, command) for name, command in commands(typer.main.get_command(complete_app())))])
+
+
+def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command below a group, with the words it is typed as; groups themselves are left out."""
+    for name, command in group.commands.items():
+        words = f"{prefix}{name}"
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{words} ")
+        elif not command.hidden:
+            yield words, command
+
+
+def _section(name: str, command: Any) -> str:
+    text, _, examples = command.help.partition("[bold]Examples[/]")
+    parts = [f"## `qualm {name}`\n", _plain(text)]
+    arguments = [p for p in command.params if not any(o.startswith("-") for o in p.opts)]
+    options = [p for p in command.params if p not in arguments and not p.hidden]
+    rows = [(p.metavar or p.name.upper(), p.help or "") for p in arguments]
+    rows += [(", ".join((*p.opts, *p.secondary_opts)), p.help or "") for p in options]
+    if rows:
+        parts.append(table(("argument or option", "meaning"), rows))
+    if lines := [line for line in examples.splitlines() if line.strip()]:
+        parts.append("```\n" + "\n".join(map(_example, lines)) + "\n```\n")
+    return "\n".join(parts)
+
+
+def _plain(text: str) -> str:
+    """Help without Rich's marks."""
+    return re.sub(r"\[/?(?:bold|dim|italic)?\]", "", text).replace("\b", "").strip() + "\n"
+
+
+def _example(line: str) -> str:
+    """An example as a shell takes it: what explains it stands behind a #."""
+    return re.sub(r"(?<=\S)( {2,})(?=[^#\s])", r"\1# ", line.strip())

@@ -1,0 +1,48 @@
+"""docs/reference/models.md: the models of the hub that are known by name, with sizes, from registry/published/models.yaml."""
+
+from __future__ import annotations
+
+from compiler.forecast.model_sizes import of_published
+from compiler.generated.tables import table
+from registry.published.models import Published, published
+
+_HEAD = """\
+# Published models
+
+*Written by `make docs-reference` from `registry/published/models.yaml`; CI holds it in step.*
+
+`qualm ls models --published` prints this table, `qualm ls models gemma --published` a part of it. Parameters are counted from each model's
+configuration, by building it without weights; they agree with the published sizes to 1% (`tests/registry/published/test_models.py`).
+Names, licences and settings are from memory of the models' pages. None is verified until someone has run `qualm doctor model` on its
+weights ([how](../how-to/models.md)).
+
+- **bf16**, **int8**, **4 bit**: GiB of weights as bfloat16, and with the language model in 8 or 4 bits.
+- **cache**: KiB of key-value cache for each token and sequence, as bfloat16.
+- **picture**: tokens of a picture of 640 x 480 pixels, as the processor makes them.
+- **gives**: which signals of an answer it can give.
+
+A model that is not listed loads too if transformers has an image-text-to-text class for it, its pictures are tokens of the prompt, and its
+weights are safetensors.
+"""
+
+
+def published_models() -> str:
+    """The whole page."""
+    head = ("model", "billion", "bf16", "int8", "4 bit", "cache", "picture", "licence", "gives")
+    return f"{_HEAD}\n{table(head, [_row(model) for model in published().values()])}"
+
+
+def _row(model: Published) -> tuple[str, ...]:
+    size = of_published(model)
+    sizes = ["", "", "", ""]
+    if size is not None:
+        weights = (size.weight_bytes("bfloat16"), size.weight_bytes("bfloat16", "int8"), size.weight_bytes("bfloat16", "nf4"))
+        sizes = [*(f"{count / 2**30:.1f}" for count in weights), f"{size.cache_bytes('bfloat16') / 1024:g}"]
+    return model.name, f"{model.parameters.total:.3g}", *sizes, str(model.image_tokens or ""), model.licence, _gives(model)
+
+
+def _gives(model: Published) -> str:
+    if model.unsupported:
+        return f"not supported: {model.unsupported}"
+    signals = f"no {', '.join(model.lacks)}" if model.lacks else "all signals"
+    return "; ".join(filter(None, (signals, "needs `template`" if model.template else "", model.note)))

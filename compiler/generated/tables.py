@@ -1,0 +1,17 @@
+"""Markdown tables of the generated pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, the first column as code."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(_cell(text, i == 0) for i, text in enumerate(row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str, code: bool) -> str:
+    text = " ".join(text.split()).replace("|", "\\|")
+    return f"`{text}`" if code and text else text
