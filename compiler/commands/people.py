@@ -70,7 +70,7 @@ def verify(
     if merge:
         typer.echo(reviewing.merge(project, spec, name, merge))
         return
-    reviewing.verify(project, spec, reviewing.Wanted(name, reviewer, category, sample, skipped, page, port, browse))
+    reviewing.verify(project, spec, reviewing.ReviewRequest(name, reviewer, category, sample, skipped, page, port, browse))
 
 
 def calibrate(
@@ -129,9 +129,9 @@ def calibrate(
       qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
     from compiler.people.calibrate import calibrate as choose
-    from compiler.people.strength_wanted import Wanted
+    from compiler.people.strength_wanted import StrengthRequest
 
-    request = Wanted(
+    request = StrengthRequest(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
     )
     if not choose(Project(), spec, request):

@@ -54,20 +54,20 @@ def plan(
     Ends with what inference will take, memory, time and money, and with what it needs from you: data to add, downloads, keys, readers that
     are not written yet. `-v` shows the arithmetic.
     """
-    from compiler.forecast.inference import foresee
+    from compiler.forecast.inference import estimate
     from compiler.forecast.needs import needs
     from compiler.forecast.prices import costs
-    from compiler.forecast.rebuilds import foretell
+    from compiler.forecast.rebuilds import forecast
 
     project = Project()
     resolved = project.resolve(spec)
     compiled = make_plan(resolved, project.root)
-    forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
+    forecasts = forecast(compiled, project.root, project.run_wide.default, project.before(compiled))
     missing = needs(resolved, compiled, forecasts, project.root, project.settings)
-    foreseen = list(foresee(compiled, forecasts, project.root, project.settings, gpu))
+    estimates = list(estimate(compiled, forecasts, project.root, project.settings, gpu))
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     if as_json:
-        takes = {e.stage: e.as_json() for e in foreseen} | {c.stage: c.as_json() for c in paid}
+        takes = {e.stage: e.as_json() for e in estimates} | {c.stage: c.as_json() for c in paid}
         print_json(
             [
                 {**f.as_json(), "needs": [n.as_json() for n in missing if f.stage in n.stages], "takes": takes.get(f.stage)}
@@ -78,7 +78,7 @@ def plan(
         from compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
-        print_estimates(foreseen, verbose)
+        print_estimates(estimates, verbose)
         print_costs(paid, verbose)
         print_needs(missing)
     if exit_code and any(f.action != "unchanged" for f in forecasts):

@@ -78,7 +78,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Wish:
+class QuestionLoad:
     """What is asked about one question."""
 
     needs: frozenset[str]
@@ -204,7 +204,7 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
     system = args.get("system")
-    wish = Wish(
+    wish = QuestionLoad(
         frozenset(stage.params["needs"]),
         int(stage.params.get("draws", 0)),
         int(stage.params["max_new_tokens"]),
@@ -224,7 +224,7 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     return Cost(stage.name, chosen["label"], f"{name} at {url}", count, load, dollars, server.max_spend, lines)
 
 
-def _loads(table: pa.Table, wish: Wish) -> Iterator[Load]:
+def _loads(table: pa.Table, wish: QuestionLoad) -> Iterator[Load]:
     for row in table.select(["question", "choices", "image_id"]).to_pylist():
         image = row["image_id"] is not None
         if row["choices"]:
@@ -234,7 +234,7 @@ def _loads(table: pa.Table, wish: Wish) -> Iterator[Load]:
             yield wish.open(tokens(row["question"]), image)
 
 
-def _lines(wish: Wish, server: Server, dollars: float | None) -> Iterator[str]:
+def _lines(wish: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
     how = "in one request" if wish.together else "in a request each"
     yield f"an open question: the answer, {wish.draws} draws {how}, signals: {', '.join(sorted(wish.needs)) or 'none'}"
     yield f"a picture counts {wish.image} tokens, text a token for four bytes, an answer its whole length of {wish.longest}"

@@ -1,4 +1,4 @@
-"""What `dvc repro` would do and why, foretold from the compiled plan, dvc.lock and hashes.
+"""What `dvc repro` would do and why, forecast from the compiled plan, dvc.lock and hashes.
 
 Not from `dvc repro --dry`, which calls a stage unchanged that the real run then executes. A stage whose inputs come
 from a stage that runs is only `perhaps` executed: if those inputs come out the same bytes, DVC leaves it alone.
@@ -50,13 +50,13 @@ class Forecast:
 @dataclass
 class _World:
     checkout: Checkout
-    made: dict[str, str | None] = field(default_factory=dict)
+    hashes: dict[str, str | None] = field(default_factory=dict)
     """Output path -> the hash it will have; None = not known before its stage has run."""
     blocked: dict[str, str] = field(default_factory=dict)
     """Output path -> the stage that cannot make it."""
 
 
-def foretell(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
+def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
     """A forecast for every stage of the plan, in its order.
 
     Args:
@@ -72,7 +72,7 @@ def foretell(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
         return _plan(plan, root, default, world)
 
 
-def foretell_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
+def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
     """What `dvc repro` would run in a fresh clone with all outputs as the locks have them: spec -> stages that are not left alone.
 
     Outputs in this checkout are not looked at, so it costs no more than hashing code. Clones that could not pull do worse.
@@ -82,11 +82,11 @@ def foretell_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str,
         world, forecasts = _World(checkout), dict[str, list[Forecast]]()
         locks = {p.spec: read_lock((root / pipeline_path(p.spec, default)).with_suffix(".lock")) for p in plans}
         for lock in locks.values():
-            world.made.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
+            world.hashes.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
         for path in {path for plan in plans for stage in plan.stages for path in stage.deps if path.startswith("registry/data/")}:
             tracker = checkout.tracker(path)
             if tracker is not None and tracker[0] == f"{path}.dvc":
-                world.made[path] = tracker[1]
+                world.hashes[path] = tracker[1]
         for plan in plans:
             forecasts[plan.spec] = []
             compiled = pipeline(plan)["stages"]
@@ -122,23 +122,23 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
         reasons += _against_lock(stage, compiled["cmd"], params_file, entry, deps)
     certain = [r for r in reasons if r.kind != "output"]
     if unknown:
-        world.made.update(dict.fromkeys(stage.outs))
+        world.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
         return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
     past = entry if entry is not None and not certain and world.checkout.restorable(entry) else None
     if entry is not None and not certain:
         lost = _outputs(entry, world)
         if not lost:
-            world.made.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
+            world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
             return Forecast(stage.name, stage.kind, "unchanged")
         reasons += lost
     if past is None:
         inputs = [d for d in deps.values() if d is not None]
         past = world.checkout.run_cache_hit(compiled["cmd"], inputs, {params_file: stage.tracked}, stage.outs)
     if past is not None:
-        world.made.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
+        world.hashes.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
         return Forecast(stage.name, stage.kind, "restore", tuple(reasons))
-    world.made.update(dict.fromkeys(stage.outs))
+    world.hashes.update(dict.fromkeys(stage.outs))
     return Forecast(stage.name, stage.kind, "run", tuple(reasons))
 
 
@@ -150,8 +150,8 @@ def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] 
         if path in world.blocked:
             missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something"))
             continue
-        if path in world.made:
-            md5 = world.made[path]
+        if path in world.hashes:
+            md5 = world.hashes[path]
             if md5 is None:
                 unknown.append(path)
             entries[path] = world.checkout.dep(path, md5) if md5 else None

@@ -10,12 +10,12 @@ from compiler.people.strength_bench import open_bench
 from compiler.people.strength_entry import find_entry
 from compiler.people.strength_page import serve_page
 from compiler.people.strength_search import search_strength
-from compiler.people.strength_wanted import Wanted, goal_of
+from compiler.people.strength_wanted import StrengthRequest, goal_of
 from compiler.project.checkout import Project
 from compiler.spec.errors import ProjectError
 
 
-def calibrate(project: Project, spec: str | None, request: Wanted) -> bool:
+def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
     """Search, or serve the page until Ctrl-C. False if a search found nothing.
 
     Raises:
@@ -35,7 +35,7 @@ def calibrate(project: Project, spec: str | None, request: Wanted) -> bool:
         raise ProjectError(_inherited(own_file))
     try:
         with chdir(project.root), open_bench(project, resolved, plan, entry, request, goal) as (bench, knobs, stage):
-            place = edit_yaml.Place(own_file, entry.index, entry.plugin.name, "")
+            place = edit_yaml.EditTarget(own_file, entry.index, entry.plugin.name, "")
             if goal is not None:
                 return search_strength(resolved, entry, bench, knobs[0], goal, request, place, stage)
             serve_page(resolved, bench, knobs, request, entry, place, own_file == path)

@@ -26,7 +26,7 @@ MARK = "# calibrated: "
 
 
 @dataclass(frozen=True)
-class Place:
+class EditTarget:
     """One entry of `perturbations:` and a parameter of it."""
 
     file: Path
@@ -51,7 +51,7 @@ def _shown(path: Path, root: Path) -> str:
         return str(path)
 
 
-def write(place: Place, value: float, mode: Mode, comment: str = "") -> str:
+def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
     """Change the file; gives a line that says what was done.
 
     Args:
@@ -78,7 +78,7 @@ def write(place: Place, value: float, mode: Mode, comment: str = "") -> str:
     return f"{place.file.name}: {place.plugin}: {place.parameter}: {what} {written(value)}"
 
 
-def respelled(text: str, place: Place, value: float, mode: Mode, comment: str = "") -> str:
+def respelled(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
     """The file's text with the new value; see `write`."""
     name = place.file.name
     content = _wanted(parse(text, name).data, place, value, mode)
@@ -97,7 +97,7 @@ def respelled(text: str, place: Place, value: float, mode: Mode, comment: str = 
     return edited
 
 
-def _wanted(data: Any, place: Place, value: float, mode: Mode) -> Any:
+def _wanted(data: Any, place: EditTarget, value: float, mode: Mode) -> Any:
     """What the parameter shall be: a number or a list of them."""
     entry = data[SECTION][place.index]
     current = (entry[place.plugin] or {}).get(place.parameter) if isinstance(entry, dict) else None
@@ -114,7 +114,7 @@ def _wanted(data: Any, place: Place, value: float, mode: Mode) -> Any:
     return new
 
 
-def _meant(data: Any, place: Place, content: Any) -> Any:
+def _meant(data: Any, place: EditTarget, content: Any) -> Any:
     data = copy.deepcopy(data)
     entry = data[SECTION][place.index]
     args = dict(entry[place.plugin] or {}) if isinstance(entry, dict) else {}
@@ -122,7 +122,7 @@ def _meant(data: Any, place: Place, content: Any) -> Any:
     return data
 
 
-def _edit(text: str, entry: yaml.Node, place: Place, content: Any) -> tuple[int, int, str]:
+def _edit(text: str, entry: yaml.Node, place: EditTarget, content: Any) -> tuple[int, int, str]:
     """Which characters give way to which."""
     pair = f"{place.parameter}: {_spelled(content)}"
     if isinstance(entry, yaml.ScalarNode):
@@ -165,7 +165,7 @@ def _change(text: str, value: yaml.Node, content: Any) -> tuple[int, int, str]:
     return start, end, _spelled(content)
 
 
-def _commented(text: str, line: int, place: Place, comment: str) -> str:
+def _commented(text: str, line: int, place: EditTarget, comment: str) -> str:
     """A comment above a line, at its indentation; the one that an earlier calibration of the parameter left gives way."""
     lines = text.splitlines(keepends=True)
     indent = lines[line][: len(lines[line]) - len(lines[line].lstrip(" "))]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.people.strength_entry import Entry, knobs_of
-from compiler.people.strength_wanted import Wanted
+from compiler.people.strength_entry import PerturbationEntry, knobs_of
+from compiler.people.strength_wanted import StrengthRequest
 from compiler.plan.plan import Plan
 from compiler.project.checkout import Project
 from compiler.resolve.resolved import Resolved
@@ -28,7 +28,7 @@ FALLBACK = "max_sequence_probability"
 
 @contextmanager
 def open_bench(
-    project: Project, resolved: Resolved, plan: Plan, entry: Entry, request: Wanted, goal: Goal | None
+    project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
     """Samples, perturbation and model, as the benchmark itself has them. Held by one process at a time."""
     from runners.runtime.stage import Stage, only_writer

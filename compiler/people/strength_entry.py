@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PerturbationEntry:
     """One entry of `perturbations:` at one point of its sweep."""
 
     index: int
     plugin: Plugin
     label: str
     args: Mapping[str, Any]
-    given: frozenset[str]
+    named: frozenset[str]
     """Parameters that the spec names."""
     pointed: bool
     """Whether a single point of a sweep was asked for."""
-    told: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     """What the spec says of those parameters, as its label has them: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
         """What the variant would be called once `main` and whatever else was turned stand in the spec."""
-        named = {k: v for k, v in args.items() if k in self.given or k == main or v != self.args[k]}
-        return validate.label(self.plugin.name, {k: self.told.get(k, v) if v == self.args[k] else v for k, v in named.items()})
+        named = {k: v for k, v in args.items() if k in self.named or k == main or v != self.args[k]}
+        return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 
 
-def find_entry(path: Path, root: Path, resolved: Resolved, name: str | None) -> Entry:
+def find_entry(path: Path, root: Path, resolved: Resolved, name: str | None) -> PerturbationEntry:
     """The perturbation that is asked for, by the name of its plugin or of a variant, or the only one.
 
     Raises:
@@ -48,7 +48,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, name: str | None) -> 
     """
     document = load(path, root)
     problems: list[Problem] = []
-    entries: list[Entry] = []
+    entries: list[PerturbationEntry] = []
     for index, item in enumerate(document.data.get(edit_yaml.SECTION) or []):
         name, parameters = (item, {}) if isinstance(item, str) else next(iter(item.items()))
         plugin = get("perturbations", name)
@@ -58,7 +58,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, name: str | None) -> 
         for swept, args in validate.combinations(plugin.parameters, own, document, at, problems, name):
             values = {k: v for k, v in {**args, **nested, **swept}.items() if k in own}
             label = validate.label(name, values)
-            entries.append(Entry(index, plugin, label, located(plugin, args), frozenset(own), name == label != name, values))
+            entries.append(PerturbationEntry(index, plugin, label, located(plugin, args), frozenset(own), name == label != name, values))
     if not entries:
         raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; they stand under `perturbations:`")
     matching = entries if name is None else [e for e in entries if name in (e.label, e.plugin.name)]
@@ -72,7 +72,7 @@ def find_entry(path: Path, root: Path, resolved: Resolved, name: str | None) -> 
     return next((e for e in matching if e.label == name), matching[0])
 
 
-def knobs_of(spec: str, entry: Entry, parameter: str | None, auto: bool) -> list[Knob]:
+def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:
     """The strengths, the one to search first; none of a perturbation that only is or is not, which is then looked at as it is.
 
     Raises:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from compiler.people import edit_yaml
 from compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
-from compiler.people.strength_entry import Entry
-from compiler.people.strength_wanted import OUTPUT, Wanted
+from compiler.people.strength_entry import PerturbationEntry
+from compiler.people.strength_wanted import OUTPUT, StrengthRequest
 from compiler.resolve.resolved import Resolved
 from compiler.spec.errors import ProjectError, SpecError
 
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 
 
 def serve_page(
-    resolved: Resolved, bench: Bench, knobs: list[Knob], request: Wanted, entry: Entry, place: edit_yaml.Place, own: bool
+    resolved: Resolved,
+    bench: Bench,
+    knobs: list[Knob],
+    request: StrengthRequest,
+    entry: PerturbationEntry,
+    place: edit_yaml.EditTarget,
+    own: bool,
 ) -> None:
     """Serves the page until Ctrl-C; values are written only into the spec's `own` file."""
     from runners.tools.strengths.page import serve
     from runners.tools.strengths.session import Session, WriteError
     from runners.tools.strengths.votes import Votes
 
-    points = {k: entry.args[k] for k in entry.given} if entry.pointed else {}
+    points = {k: entry.args[k] for k in entry.named} if entry.pointed else {}
 
     def write(parameter: str, value: float, add: bool, how: str) -> str:
         where = replace(place, parameter=parameter, point=points.get(parameter))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from compiler.people import edit_yaml
-from compiler.people.strength_entry import Entry
-from compiler.people.strength_wanted import OUTPUT, Wanted, range_of
+from compiler.people.strength_entry import PerturbationEntry
+from compiler.people.strength_wanted import OUTPUT, StrengthRequest, range_of
 from compiler.resolve.resolved import Resolved
 from compiler.spec.errors import ProjectError
 
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 
 def search_strength(
-    resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, request: Wanted, place: edit_yaml.Place, stage: Stage
+    resolved: Resolved,
+    entry: PerturbationEntry,
+    bench: Bench,
+    knob: Knob,
+    goal: Goal,
+    request: StrengthRequest,
+    place: edit_yaml.EditTarget,
+    stage: Stage,
 ) -> bool:
     """Finds the strength, shows and keeps the curve, and writes the strength into the spec if that is wanted. False if there is none.
 
@@ -56,7 +63,7 @@ def search_strength(
     if request.write:
         how = f"--share {goal.shown(goal.target):g}" if request.distance is None else f"--distance {goal.name}={goal.shown(goal.target):g}"
         comment = f"{summary} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
-        point = entry.args[knob.name] if entry.pointed and knob.name in entry.given else None
+        point = entry.args[knob.name] if entry.pointed and knob.name in entry.named else None
         where_to = replace(place, parameter=knob.name, point=point)
         typer.echo(
             f"{edit_yaml.write(where_to, value, 'add' if request.add else 'replace', comment)}; next: qualm compile {place.file.stem}"
@@ -80,7 +87,9 @@ def _print(outcome: Found, goal: Goal, title: str) -> None:
     grid.print(Console(highlight=False))
 
 
-def _files(resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, outcome: Found, output: Path | None) -> Iterator[Path]:
+def _files(
+    resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: Found, output: Path | None
+) -> Iterator[Path]:
     """The curve on disk: CSV and SVG, named by what was asked."""
     from runners.tools.strengths import curve
 

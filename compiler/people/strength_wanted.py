@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler.people.strength_entry import Entry
+from compiler.people.strength_entry import PerturbationEntry
 from compiler.spec.errors import ProjectError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ OUTPUT = ".qualm/calibrations"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StrengthRequest:
     """What the user asked for on the command line."""
 
     perturbation: str | None = None
@@ -40,7 +40,7 @@ class Wanted:
     browse: bool = True
 
 
-def goal_of(request: Wanted, entry: Entry) -> Goal:
+def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
     """The effect that is searched for.
 
     Raises:
@@ -64,7 +64,7 @@ def goal_of(request: Wanted, entry: Entry) -> Goal:
         raise ProjectError(f"--distance: {error}; write METRIC=VALUE, METRIC one of {', '.join(DISTANCES)}") from error
 
 
-def range_of(request: Wanted, knob: Knob) -> tuple[float, float] | None:
+def range_of(request: StrengthRequest, knob: Knob) -> tuple[float, float] | None:
     """Where to search; None where that is left open.
 
     Raises:

@@ -13,7 +13,7 @@ from compiler.plan.plan import Plan, PlannedStage, leaves
 from compiler.project.checkout import Project
 from compiler.resolve.resolved import Resolved
 from compiler.spec.errors import ProjectError, nearest
-from runners.data.splits import Rule
+from runners.data.splits import SplitRule
 
 if TYPE_CHECKING:
     from runners.tools.review.pool import Pool
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReviewRequest:
     """What the reviewer asked for on the command line."""
 
     name: str | None = None
@@ -35,7 +35,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Target:
+class ReviewTarget:
     """A data set or pair set of a spec, and the entry that its decisions go to."""
 
     spec: str
@@ -49,13 +49,13 @@ class Target:
     """The stages whose outputs are reviewed: of a pair set its recipes, else the data set's own."""
     sources: tuple[Path, ...] = ()
     """Folders of the data sets that a pair set was made of."""
-    rule: Rule = field(default_factory=Rule)
+    rule: SplitRule = field(default_factory=SplitRule)
     """Which splits of a data set are scored."""
     subsets: Mapping[str, str] = field(default_factory=dict)
     """Of a data set's card: name -> expression."""
 
 
-def verify(project: Project, spec: str | None, request: Wanted) -> None:
+def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     """Review until the reviewer stops, then put what they decided into the registry.
 
     Raises:
@@ -109,7 +109,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
     return f"registry/data/{target.entry}: {'nothing new' if added is None else f'{added.outcome}, version {added.entry.version}'}"
 
 
-def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> Target:
+def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
     """The data set or pair set that is asked for; if none is, the only pair set, or the only data set of a spec without.
 
     Raises:
@@ -131,16 +131,16 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
         d = datasets[name]
         curated = spec.datasets[name.partition("@")[0]].curated
         maker = next(s for s in plan.stages if s.kind == "data" and s.params["dataset"] == name)
-        return Target(spec.name, "datasets", name, curated or own, curated is not None, (maker,), (), Rule(d.splits), d.subsets)
+        return ReviewTarget(spec.name, "datasets", name, curated or own, curated is not None, (maker,), (), SplitRule(d.splits), d.subsets)
     curated = spec.pairs[name].curated
     stage = next(s for s in plan.stages if s.kind == "assemble" and s.params["dataset"] == name)
     folders = set(leaves(stage.inputs["recipes"]))
     recipes = tuple(s for s in plan.stages if s.kind == "pair" and set(leaves(s.outputs)) & folders)
     sources = tuple(root / p for p in leaves(stage.inputs["datasets"]))
-    return Target(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
+    return ReviewTarget(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
 
 
-def _pool(project: Project, target: Target, request: Wanted) -> Pool:
+def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Pool:
     from runners.tools.review.pool import read_pool, read_whole
 
     folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
@@ -155,7 +155,7 @@ def _pool(project: Project, target: Target, request: Wanted) -> Pool:
     return pool.only(request.category, request.sample, 0)
 
 
-def _review(session: Session, title: str, request: Wanted, root: Path) -> None:
+def _review(session: Session, title: str, request: ReviewRequest, root: Path) -> None:
     if not request.page:
         from runners.tools.review.terminal import run
 
@@ -170,7 +170,7 @@ def _review(session: Session, title: str, request: Wanted, root: Path) -> None:
     )
 
 
-def _finish(root: Path, target: Target) -> None:
+def _finish(root: Path, target: ReviewTarget) -> None:
     from registry.commands.printing import commit_command
     from runners.tools.review.journal import publish
 

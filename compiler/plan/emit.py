@@ -151,7 +151,7 @@ def _ignore_block(plan: Plan) -> str:
 
 
 @dataclass
-class Changes:
+class FileChanges:
     """What writing (or `--check`) found out of step, as paths from the root."""
 
     written: list[str] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Changes:
     moved: list[tuple[str, str]] = field(default_factory=list)
     pruned: dict[str, list[str]] = field(default_factory=dict)
     """Lock file -> entries of stages that are gone."""
-    kept: int = 0
+    unchanged: int = 0
     leftovers: list[Leftover] = field(default_factory=list)
     """Of specs that are gone: for the user to remove."""
 
@@ -167,9 +167,9 @@ class Changes:
         return bool(self.written or self.removed or self.moved or self.pruned)
 
 
-def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False) -> Changes:
+def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False) -> FileChanges:
     """Bring the compiled files of these plans in step; touch nothing that already is. `dry` only tells."""
-    changes = Changes()
+    changes = FileChanges()
     for plan in plans:
         expected = texts(plan, default)
         _move_pipeline(root, plan, default, changes, dry)
@@ -187,10 +187,10 @@ def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str]
     return changes
 
 
-def _write(root: Path, path: str, text: str, changes: Changes, dry: bool) -> None:
+def _write(root: Path, path: str, text: str, changes: FileChanges, dry: bool) -> None:
     target = root / path
     if target.is_file() and target.read_bytes() == text.encode():
-        changes.kept += 1
+        changes.unchanged += 1
         return
     changes.written.append(path)
     if dry:
@@ -201,7 +201,7 @@ def _write(root: Path, path: str, text: str, changes: Changes, dry: bool) -> Non
     partial.replace(target)
 
 
-def _move_pipeline(root: Path, plan: Plan, default: str, changes: Changes, dry: bool) -> None:
+def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
     """When the default changed: carry the lock along (its paths are the same), and remove the pipeline left behind."""
     here = root / pipeline_path(plan.spec, default)
     for there in (root / "dvc.yaml", root / f"specs/{plan.spec}/dvc.yaml"):
@@ -229,7 +229,7 @@ def _evict(root: Path, here: Path, other: str) -> None:
             here.with_suffix(suffix).replace(home / f"dvc{suffix}")
 
 
-def _prune_lock(root: Path, plan: Plan, default: str, changes: Changes, dry: bool) -> None:
+def _prune_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
     """Drop lock entries of stages that are gone; every other byte stays."""
     path = (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
     if not path.is_file():

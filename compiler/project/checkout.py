@@ -14,7 +14,7 @@ from compiler.plan.plan import Plan
 from compiler.resolve.resolve import read_run_wide, resolve_file
 from compiler.resolve.resolved import Resolved
 from compiler.schema.editors import write_schema
-from compiler.spec.errors import Mark, Problem, ProjectError, SpecError, nearest
+from compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
 from compiler.spec.language import NAME_PATTERN, RunWide
 from runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
@@ -67,7 +67,7 @@ class Project:
             return path if path.is_absolute() else Path.cwd() / path
         file = self.root / "specs" / f"{spec}.yaml"
         if not re.match(NAME_PATTERN, spec) or not (file.exists() or file.is_symlink()):
-            raise SpecError([Problem(Mark(f"specs/{spec}.yaml"), "", "there is no such spec", nearest(spec, self.specs()))])
+            raise SpecError([Problem(Position(f"specs/{spec}.yaml"), "", "there is no such spec", nearest(spec, self.specs()))])
         return file
 
     def resolve(self, spec: str | None = None) -> Resolved:
@@ -89,7 +89,7 @@ class Project:
         visit(plan)
         return list(plans.values())
 
-    def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.Changes:
+    def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.FileChanges:
         """Compile the given specs, or all of them and the plot templates. With `check` only say what is out of step."""
         plans = self._plans(specs or self.specs())
         changes = emit.write(self.root, plans, self.run_wide.default, {} if specs else emit.plot_templates(), dry=check)

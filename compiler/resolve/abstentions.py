@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import AbstentionUse
 from compiler.spec import validate
 from compiler.spec.errors import nearest
@@ -14,7 +14,7 @@ OPTIONS = ("of", "fit", "per", "confidence", "seed")
 """Keys that stand beside the plugin."""
 
 
-def resolve(reader: Reader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
+def resolve(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
     """Every method with all its parameters.
 
     Args:
@@ -33,7 +33,7 @@ def resolve(reader: Reader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
     return tuple(sorted(uses, key=lambda use: use.label))
 
 
-def _models(reader: Reader, named: list[str] | None, models: Sequence[str], path: Path_) -> tuple[str, ...]:
+def _models(reader: SpecReader, named: list[str] | None, models: Sequence[str], path: Path_) -> tuple[str, ...]:
     """Labels of the models meant; a name without its sweep means all points of it."""
     names = list(reader.spec.models) if named is None else named
     for i, name in enumerate(named or ()):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt, Lt
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import ConformalUse
 from compiler.spec import validate
 from compiler.spec.yaml_positions import Path_
@@ -26,7 +26,7 @@ CALIBRATION = (
 )
 
 
-def resolve(reader: Reader) -> tuple[ConformalUse, ...]:
+def resolve(reader: SpecReader) -> tuple[ConformalUse, ...]:
     """Every setting; its own values and those of its calibration are swept alike."""
     uses: list[ConformalUse] = []
     document, problems = reader.document, reader.problems

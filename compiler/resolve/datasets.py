@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.resolve import subsets
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import DatasetUse
 from compiler.spec import validate
 from compiler.spec.language import Dataset
@@ -18,7 +18,7 @@ from registry.plugins import rule
 from registry.plugins.rule import Plugin
 
 
-def resolve(reader: Reader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
+def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
     """Every data set.
 
     Args:
@@ -43,7 +43,7 @@ def resolve(reader: Reader, trained_on: Collection[str]) -> tuple[DatasetUse, ..
 
 
 def _points(
-    reader: Reader, name: str, card: cards.Card, adapter: Plugin | None, select: Mapping[str, Any], evaluate: bool
+    reader: SpecReader, name: str, card: cards.Card, adapter: Plugin | None, select: Mapping[str, Any], evaluate: bool
 ) -> Iterator[DatasetUse]:
     """A data set at every point of its sweep."""
     entry, path = reader.spec.datasets[name], ("datasets", name)
@@ -71,7 +71,7 @@ def _points(
 
 
 def _prepared(
-    reader: Reader, adapter: Plugin, parameters: Mapping[str, Any], entry: Dataset, path: Path_
+    reader: SpecReader, adapter: Plugin, parameters: Mapping[str, Any], entry: Dataset, path: Path_
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None]]:
     """Every combination of an adapter's parameters and of what is made of its samples."""
     extended = replace(adapter, parameters=(*adapter.parameters, PREPARE))
@@ -81,7 +81,7 @@ def _prepared(
         yield swept, located(adapter, args), Ref(plugin.name, plugin, located(plugin, one["args"])) if plugin else None
 
 
-def _card(reader: Reader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
+def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
     """The card of a data set and its adapter, where something reads it."""
     try:
         card = cards.load_card(name)
@@ -95,6 +95,6 @@ def _card(reader: Reader, name: str, path: Path_) -> tuple[cards.Card, Plugin | 
     return (card, adapter) if adapter or not card.adapter else None
 
 
-def _no_parameters(reader: Reader, parameters: Mapping[str, Any], path: Path_) -> None:
+def _no_parameters(reader: SpecReader, parameters: Mapping[str, Any], path: Path_) -> None:
     for name in parameters:
         reader.problem((*path, name), f"unknown key '{name}'", "nothing reads this card's data yet, so it has no parameters", key=True)

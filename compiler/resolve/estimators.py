@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import ModelUse, Resolved
 from compiler.resolve.tuned import way_out
 from compiler.spec.errors import nearest, shown
@@ -21,7 +21,7 @@ Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""
 
 
-def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
+def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     """Every estimator with every model that cannot give what it reads, and estimators of draws where there is one draw; and what a model
     is said to leave out that there is not."""
     spec = resolved.spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import FinetuneUse
 from compiler.spec import validate
 from compiler.spec.errors import nearest
@@ -15,7 +15,7 @@ from compiler.spec.yaml_positions import Path_
 from registry.plugins.rule import DatasetName, ModelName, Plugin
 
 
-def resolve(reader: Reader) -> tuple[FinetuneUse, ...]:
+def resolve(reader: SpecReader) -> tuple[FinetuneUse, ...]:
     """Every model that is made here."""
     spec = reader.spec
     data, bases = {**spec.datasets, **spec.pairs}, {**spec.models, **spec.finetunes}
@@ -29,7 +29,7 @@ def resolve(reader: Reader) -> tuple[FinetuneUse, ...]:
 
 
 def _named(
-    reader: Reader, plugin: Plugin, args: Mapping[str, Any], at: Path_, kind: type[DatasetName | ModelName], candidates: Collection[str]
+    reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_, kind: type[DatasetName | ModelName], candidates: Collection[str]
 ) -> tuple[str, ...]:
     """What its parameters of one type name, each of which must be known."""
     names = set()

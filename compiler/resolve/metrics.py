@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
 from compiler.spec import validate
 from compiler.spec.errors import nearest
@@ -48,7 +48,7 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
     return tuple(sorted(by_label.values(), key=lambda r: r.label))
 
 
-def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
+def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     """Every metric that reads what this spec does not make, and every field that no sample has."""
     spec, fields = resolved.spec, _fields(reader, resolved)
     for i, item in enumerate(spec.metrics):
@@ -70,7 +70,7 @@ def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
                 yield ("slices", i), message, hint
 
 
-def _sections(reader: Reader, name: str, reads: Collection[str]) -> Iterator[tuple[str, str]]:
+def _sections(reader: SpecReader, name: str, reads: Collection[str]) -> Iterator[tuple[str, str]]:
     if SET_COLUMNS & set(reads) and reader.lacks("conformal"):
         yield f"{name} reads conformal sets, and this spec has none", "add a `conformal:` section"
     if PAIRED_COLUMNS & set(reads) and reader.lacks("perturbations"):
@@ -79,7 +79,7 @@ def _sections(reader: Reader, name: str, reads: Collection[str]) -> Iterator[tup
         yield f"{name} reads an uncertainty, and this spec has no estimators", "add `estimators:`"
 
 
-def _judges(reader: Reader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
+def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
     """Is there every judge whose word the metric reads, and does it measure what is read? The first that fails is told."""
     if reader.failures.of("judges"):
         return
@@ -129,7 +129,7 @@ SAME_WORD = 0.85
 """Likeness from which a name is another one misspelt (difflib's ratio)."""
 
 
-def _fields(reader: Reader, resolved: Resolved) -> _Fields:
+def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
     """What samples of the evaluated data sets have."""
     fields = {*FIELDS, *LISTS, UNCERTAIN, ASKED}
     failing = [name for name in reader.names("datasets") if reader.failures.of("datasets", name)]
@@ -143,7 +143,7 @@ def _fields(reader: Reader, resolved: Resolved) -> _Fields:
     return _Fields(frozenset(fields.union(*filter(None, keys))), complete)
 
 
-def _adapter(reader: Reader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
+def _adapter(reader: SpecReader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
     """What reads a data set that has mistakes; None where these leave that open."""
     entry = reader.spec.datasets.get(name)
     if entry is None or entry.prepare is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import FinetuneUse, ModelUse
 from compiler.resolve.tuned import swept_bases, tuned_models
 from compiler.spec import validate
@@ -21,7 +21,7 @@ BESIDE = ("about", "leave_out")
 """What may stand beside the plugin of a model."""
 
 
-def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
+def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
     """Every model, those that `finetunes` make among them."""
     uses: list[ModelUse] = []
     for name, entry in reader.spec.models.items():
@@ -41,7 +41,7 @@ def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse,
     return tuple(sorted(uses, key=lambda m: m.ref.label))
 
 
-def _loader(reader: Reader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
+def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
     """What loads a tuned model, and its parameters where nothing else is known."""
     loader = reader.plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
     if loader is None:
@@ -50,7 +50,7 @@ def _loader(reader: Reader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]]
     return loader, defaults | ({"dtype": reader.run_wide.dtype} if "dtype" in defaults else {})
 
 
-def _about(reader: Reader, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
+def _about(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
     if entry.get("about") is None:
         return {}
     at = (*path, "about")
@@ -60,7 +60,7 @@ def _about(reader: Reader, entry: Mapping[str, Any], path: Path_) -> dict[str, A
     return facts.model_dump(exclude_none=True) if facts else {}
 
 
-def _left_out(reader: Reader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
+def _left_out(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
     names = [] if entry.get("leave_out") is None else entry["leave_out"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(names)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import PairSetUse, RecipeUse
 from compiler.spec import validate
 from compiler.spec.errors import nearest, shown
@@ -27,13 +27,13 @@ def categories(spec: Spec) -> dict[str, dict[str, Any]]:
     return {f"{main}/{name}": c.model_dump() for main, inner in spec.taxonomy.items() for name, c in inner.items()}
 
 
-def resolve(reader: Reader) -> tuple[PairSetUse, ...]:
+def resolve(reader: SpecReader) -> tuple[PairSetUse, ...]:
     """Every set of pairs."""
     return _Resolver(reader).resolve()
 
 
 class _Resolver:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: SpecReader) -> None:
         self.reader, self.spec = reader, reader.spec
         self.categories = categories(reader.spec)
         self.complete = True

@@ -22,7 +22,7 @@ from registry.plugins import rule
 from registry.plugins.rule import Artifact, Plugin, PluginError
 
 
-class Reader:
+class SpecReader:
     """A checked spec, where each of its values stands, and what was found wrong so far."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from compiler.resolve import estimators, metrics
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.resolved import Resolved
 from compiler.resolve.tuned import way_out
 from compiler.spec import validate
@@ -20,7 +20,7 @@ SECTIONS = (
 """Those that hold things by the number."""
 
 
-def check_names(reader: Reader) -> None:
+def check_names(reader: SpecReader) -> None:
     """No name is given twice among what can be named alike."""
     spec = reader.spec
     many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
@@ -35,7 +35,7 @@ def check_names(reader: Reader) -> None:
                 reader.problem((section, name), f"the name '{name}' is given to two of datasets, pairs, models and finetunes", key=True)
 
 
-def check_references(reader: Reader, resolved: Resolved) -> None:
+def check_references(reader: SpecReader, resolved: Resolved) -> None:
     """Puts down everything that a section names or needs and no other has."""
     spec = resolved.spec
     _compared(reader, resolved.scored_models)
@@ -53,7 +53,7 @@ def check_references(reader: Reader, resolved: Resolved) -> None:
     _same_paths(reader, [*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
 
 
-def _compared(reader: Reader, names: Sequence[str]) -> None:
+def _compared(reader: SpecReader, names: Sequence[str]) -> None:
     compare = reader.spec.compare
     places: list[tuple[Path_, str]] = [] if compare.baseline is None else [(("compare", "baseline"), compare.baseline)]
     places += [(("compare", "pairs", i, k), name) for i, pair in enumerate(compare.pairs) for k, name in enumerate(pair)]
@@ -69,7 +69,7 @@ def _compared(reader: Reader, names: Sequence[str]) -> None:
             reader.problem(("compare", "pairs", i), f"expected two different models, got '{pair[0]}' twice")
 
 
-def _given_by_models(reader: Reader, resolved: Resolved) -> None:
+def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
     """Numbers that confidence and conformal sets read of every model."""
     if resolved.spec.inference.confidence == "verify":
         for model in (m for m in resolved.models if "p_yes" not in m.gives):
@@ -81,7 +81,7 @@ def _given_by_models(reader: Reader, resolved: Resolved) -> None:
             reader.problem(("conformal", name), message, way_out(model, ["option_logits"]), key=True)
 
 
-def _judged_by(reader: Reader, resolved: Resolved) -> None:
+def _judged_by(reader: SpecReader, resolved: Resolved) -> None:
     labels = [judge.label for judge in resolved.judges]
     names = sorted({*labels, *(label.split("@")[0] for label in labels)})
     places = [("datasets", name, one.judges) for name, one in reader.spec.datasets.items()]
@@ -92,7 +92,7 @@ def _judged_by(reader: Reader, resolved: Resolved) -> None:
                 reader.problem((section, name, "judges", i), f"expected a judge of this spec, got '{judge}'", nearest(judge, names))
 
 
-def _recipes_read_one_dataset_each(reader: Reader, resolved: Resolved) -> None:
+def _recipes_read_one_dataset_each(reader: SpecReader, resolved: Resolved) -> None:
     labels = {d.label for d in resolved.data}
     for pairs in resolved.pairs:
         for name in (n for n in pairs.sources if n in reader.spec.datasets and n not in labels):
@@ -101,7 +101,7 @@ def _recipes_read_one_dataset_each(reader: Reader, resolved: Resolved) -> None:
                 reader.problem(("pairs", pairs.label), message, "give each of them a name of its own under `datasets:`", key=True)
 
 
-def _same_paths(reader: Reader, named: Iterable[tuple[str, str]]) -> None:
+def _same_paths(reader: SpecReader, named: Iterable[tuple[str, str]]) -> None:
     name_of: dict[tuple[str, str], str] = {}
     for section, name in named:
         key = (section, slug(name).lower())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from compiler.resolve import abstentions, conformal, datasets, finetunes, metrics, models, pairsets
 from compiler.resolve.failures import Failures
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.resolve.references import check_names, check_references
 from compiler.resolve.resolved import Resolved
 from compiler.resolve.tuned import Elsewhere
@@ -48,7 +48,7 @@ def _sound(document: Document, problems: Problems, path: Path, root: Path, run_w
         problems.append(document.problem(("name",), f"expected the file's own name '{path.stem}', got '{spec.name}'"))
     inner = (*within, path.stem)
     elsewhere = Elsewhere(root / "specs", inner, lambda other: resolve_file(other, root, run_wide, inner))
-    return _resolve(Reader(sound, spec, run_wide, problems, elsewhere, Failures(document, problems)))
+    return _resolve(SpecReader(sound, spec, run_wide, problems, elsewhere, Failures(document, problems)))
 
 
 def read_run_wide(root: Path) -> RunWide:
@@ -61,7 +61,7 @@ def read_run_wide(root: Path) -> RunWide:
     return run_wide
 
 
-def _resolve(reader: Reader) -> Resolved:
+def _resolve(reader: SpecReader) -> Resolved:
     spec = reader.spec
     check_names(reader)
     tuned = finetunes.resolve(reader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.resolve.reader import Reader
+from compiler.resolve.reader import SpecReader
 from compiler.spec.errors import Problem, nearest
 from compiler.spec.offsets import mark_within
 from compiler.spec.plugin_ref import prompt_path, prompts_folder
@@ -16,7 +16,7 @@ from registry.where.parse import WhereError, parse
 from runners.prompts.templates import PromptError, fill, read_prompt
 
 
-def expressions(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
+def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
     """A data set's expressions in their fixed spelling, by key; those with mistakes are put down and left out."""
     declared = _meta(reader, name, card, adapter)
     by_key: dict[str, str] = {}
@@ -33,7 +33,7 @@ def expressions(reader: Reader, name: str, card: Card, adapter: Plugin | None) -
     return by_key
 
 
-def _meta(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
+def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
     """Keys of its samples' meta, as its adapter has them with the arguments of card and spec; None where that is not known."""
     arguments = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
     return meta_keys(adapter, arguments) if adapter else None
@@ -45,7 +45,7 @@ def named(card: Card, adapter: Plugin | None) -> dict[str, str]:
     return {name: str(parse(name, declared, card.subsets)) for name in sorted(card.subsets)}
 
 
-def asked(reader: Reader, name: str) -> dict[str, str]:
+def asked(reader: SpecReader, name: str) -> dict[str, str]:
     """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
     ask, path = reader.spec.datasets[name].ask, ("datasets", name, "ask")
     if ask is None:
@@ -64,7 +64,7 @@ def asked(reader: Reader, name: str) -> dict[str, str]:
     return {"ask": place}
 
 
-def disjoint(reader: Reader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """What the data sets select that this one may share no sample with, by name.
 
     Only data sets of one source are compared: elsewhere equal ids say nothing.

@@ -91,7 +91,7 @@ def compare_scores(
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparisonSide:
     """What one of the two names stands for."""
 
     name: str
@@ -103,7 +103,7 @@ class Side:
     """The one that is meant; None where the spec is."""
 
 
-def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> Side:
+def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
     """One side, of this checkout or of a revision."""
     first, *others = text.split(":", 2)
     if len(others) == 2:
@@ -129,18 +129,18 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
     )
 
 
-def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> Side:
+def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> ComparisonSide:
     from compiler.results.at_revision import benchmark_at
 
     benchmark = benchmark_at(project, revision, spec or project.plan(None).spec, pull)
     if model is not None and model not in benchmark.models:
         raise ProjectError(f"{name}: '{model}' is no model of that spec; {nearest(model, benchmark.models)}")
-    return Side(name, benchmark.stage, benchmark.models, benchmark.root, model)
+    return ComparisonSide(name, benchmark.stage, benchmark.models, benchmark.root, model)
 
 
-def _here(project: Project, spec: str | None) -> Side:
+def _here(project: Project, spec: str | None) -> ComparisonSide:
     stage = score_stage(project, spec)
-    return Side(spec or "", stage, scored_models(project, stage, spec), project.root)
+    return ComparisonSide(spec or "", stage, scored_models(project, stage, spec), project.root)
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict
     return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": [note], "differences": differences, "mcnemar": []}
 
 
-Chosen = tuple[Side, Mapping[str, str]]
+Chosen = tuple[ComparisonSide, Mapping[str, str]]
 """A side, and which of its models stands for which name."""
 
 
@@ -213,7 +213,7 @@ def _test_of(stage: PlannedStage) -> dict[str, Any]:
     return {"name": "paired permutation", "permutations": settings["permutations"], "correction": settings["correction"]}
 
 
-def _cells(side: Side, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
+def _cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
     """(name, dataset) -> the clean cell of the model that stands for the name."""
     from runners.data.splits import read_scored
     from runners.runtime.records import RecordError
@@ -236,7 +236,7 @@ def _cells(side: Side, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]
     return cells
 
 
-def _run_time(side: Side, models: set[str]) -> Stage:
+def _run_time(side: ComparisonSide, models: set[str]) -> Stage:
     """The score stage as a runner sees it, with absolute paths and only the wanted models."""
     from runners.runtime.settings import Settings
     from runners.runtime.stage import Stage

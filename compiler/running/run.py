@@ -20,7 +20,7 @@ from typing import IO
 
 from rich.markup import escape
 
-from compiler.forecast.rebuilds import foretell
+from compiler.forecast.rebuilds import forecast
 from compiler.plan.emit import pipeline_path, write
 from compiler.plan.plan import Plan
 from compiler.project.checkout import Project
@@ -58,7 +58,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     default = project.run_wide.default
     before = project.before(plan)
     write(project.root, [*before, plan], default)
-    forecasts = foretell(plan, project.root, default, before)
+    forecasts = forecast(plan, project.root, default, before)
     counts = Counter(f.action for f in forecasts)
     out = console()
     out.print(

@@ -37,7 +37,7 @@ RECORDED = "recorded"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExportRequest:
     """What was asked for on the command line."""
 
     spec: str
@@ -50,7 +50,7 @@ class Wanted:
     force: bool = False
 
 
-def export_results(project: Project, request: Wanted) -> None:
+def export_results(project: Project, request: ExportRequest) -> None:
     """Write the files, and say what they are, how to open them, and what they do not hold.
 
     Raises:
@@ -108,7 +108,7 @@ def _plugin(to: str) -> Plugin:
         raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(names)}") from None
 
 
-def _parts(plan: Plan, request: Wanted) -> tuple[Part, ...]:
+def _parts(plan: Plan, request: ExportRequest) -> tuple[Part, ...]:
     """Every model, dataset and variant that is asked for; their answers must have been made."""
     from runners.data.dataset import read_variants
     from runners.plugins.exports import Part
@@ -142,7 +142,7 @@ def _parts(plan: Plan, request: Wanted) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=lambda p: (p.model, p.dataset)))
 
 
-def _datasets(resolved: Resolved, plan: Plan, request: Wanted) -> dict[str, Path]:
+def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
     """The data sets that are asked for, else the pair sets; they must have been made."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes data sets, of which no model or variant is a part; say which data set with -d")
@@ -231,7 +231,7 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
     return files
 
 
-def _tell(context: ExportContext, request: Wanted, files: Sequence[Path]) -> None:
+def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
     if context.datasets:

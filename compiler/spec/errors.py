@@ -11,7 +11,7 @@ from registry.text import one_line
 
 
 @dataclass(frozen=True, order=True)
-class Mark:
+class Position:
     """A place in a file; line and column count from 1."""
 
     file: str
@@ -23,7 +23,7 @@ class Mark:
 class Problem:
     """One mistake: `file:line:col: path: expected X, got Y`."""
 
-    mark: Mark
+    mark: Position
     path: str
     message: str
     hint: str = ""

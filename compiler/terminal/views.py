@@ -13,7 +13,7 @@ from compiler.forecast.inference import Estimate
 from compiler.forecast.needs import Need, lines
 from compiler.forecast.prices import Cost
 from compiler.forecast.rebuilds import Forecast
-from compiler.plan.emit import Changes
+from compiler.plan.emit import FileChanges
 from registry.terminal.console import Console
 from registry.terminal.grids import Grid
 
@@ -116,7 +116,7 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
 
-def print_changes(changes: Changes, check: bool) -> None:
+def print_changes(changes: FileChanges, check: bool) -> None:
     """`qualm compile`: what was written, moved and removed, or what is out of step."""
     out = console()
     verb = "out of step" if check else "wrote"
@@ -133,7 +133,7 @@ def print_changes(changes: Changes, check: bool) -> None:
     if check and changes:
         out.print("run `qualm compile`, and commit what it writes")
     elif not changes:
-        out.print(f"{changes.kept} files in step, nothing to write")
+        out.print(f"{changes.unchanged} files in step, nothing to write")
 
 
 def print_diff(changes: Mapping[str, Any]) -> None:

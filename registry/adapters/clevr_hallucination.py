@@ -15,7 +15,7 @@ from registry.adapters import AdapterContext, AdapterError
 from registry.adapters._official import read_image
 from registry.sample import Image, Sample
 from registry.scenes.files import ScenesFile, ScenesFileError, read_scenes_file
-from registry.scenes.questions import Question, ask
+from registry.scenes.questions import SceneQuestion, ask
 from registry.scenes.render import png
 from registry.scenes.validity import InvalidQuestionError, check
 from registry.scenes.world import VALUES, Scene, make_scene, stream
@@ -122,7 +122,7 @@ def _wanted(kind: str, number: int) -> tuple[str, str]:
     return kind, answers[number % len(answers)]
 
 
-def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> Question | None:
+def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> SceneQuestion | None:
     """A question of this type with the answer whose turn it is; None where the scene offers none."""
     asks, answer = _wanted(kind, number)
     scene = one.scene
@@ -141,7 +141,7 @@ def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> Qu
     return None
 
 
-def _sample(one: _One, kind: str, question: Question) -> Sample:
+def _sample(one: _One, kind: str, question: SceneQuestion) -> Sample:
     meta = {"kind": question.kind, "objects": str(len(one.scene["objects"]))}
     return Sample(
         sample_id=f"{one.image_id}-{kind}",

@@ -16,7 +16,7 @@ from typing import Literal
 from registry.adapters import AdapterContext, AdapterError
 from registry.formats.faults import Fault
 from registry.recordings import vlmevalkit as vek
-from registry.recordings.parts import Part, choose, find_parts, task_of
+from registry.recordings.parts import RecordingFile, choose, find_parts, task_of
 from registry.recordings.record import LETTERS, How, Record, RecordingError
 from registry.sample import Image, Sample
 
@@ -68,16 +68,16 @@ def recorded_samples(
         raise AdapterError(str(error)) from error
 
 
-def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str) -> tuple[Part, Path | None, str]:
+def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str) -> tuple[RecordingFile, Path | None, str]:
     """Where the questions are read from, the table with their pictures if there is one, and the task's name."""
     tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
     if task in tables:
-        return Part(tables[task], "vlmevalkit", frozenset()), tables[task], task
+        return RecordingFile(tables[task], "vlmevalkit", frozenset()), tables[task], task
     parts = find_parts(source, form)
     if task is None:
         fitting = [name for name in tables if any(part.has(run, name) for part in parts)]
         if len(fitting) == 1:
-            return Part(tables[fitting[0]], "vlmevalkit", frozenset()), tables[fitting[0]], fitting[0]
+            return RecordingFile(tables[fitting[0]], "vlmevalkit", frozenset()), tables[fitting[0]], fitting[0]
     part = choose(source, parts, run, task, first=True)
     if tables and part.format == "vlmevalkit" and pictures == "auto":
         there = ", ".join(sorted(tables)[:8])
@@ -88,7 +88,7 @@ def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures
 
 
 def _samples(
-    context: AdapterContext, part: Part, how: How, task: str, options: str, faults: str, pictures: _Pictures
+    context: AdapterContext, part: RecordingFile, how: How, task: str, options: str, faults: str, pictures: _Pictures
 ) -> Iterator[Image | Sample]:
     seen: set[str] = set()
     notes = Counter[str]()
@@ -119,7 +119,7 @@ def _samples(
         _tell(found, part.path, faults)
 
 
-def _contradicted(part: Part, how: How) -> set[str]:
+def _contradicted(part: RecordingFile, how: How) -> set[str]:
     """Ids of several rows that do not ask the same: which of them is right cannot be known, so that none is taken."""
     first: dict[str, int] = {}
     records = (item for item in part.read(how) if isinstance(item, Record) and item.draw == 0)
@@ -149,7 +149,7 @@ def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sa
     )
 
 
-def _notes(sample: Sample, record: Record, part: Part) -> Iterator[str]:
+def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]:
     """What stands in the way of scoring or seeing a question, and what to add."""
     if record.choices and record.answer_index is None:
         yield "have options of which none is known to be right, so that they cannot be scored; `fields: {target: NAME}` names the field"

@@ -17,7 +17,7 @@ from annotated_types import Ge
 from registry.adapters import AdapterContext, AdapterError
 from registry.sample import Image, Sample
 from registry.scenes.files import ScenesFile
-from registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, Question, ask_any
+from registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, SceneQuestion, ask_any
 from registry.scenes.render import png
 from registry.scenes.world import Scene, make_scene, stream
 
@@ -76,7 +76,7 @@ class _Task(NamedTuple):
     multiple_choice: bool
 
 
-Made = tuple[Scene, bytes, list[Question]]
+Made = tuple[Scene, bytes, list[SceneQuestion]]
 
 
 def _split(context: AdapterContext, task: _Task, wanted: int) -> Iterator[Image | Sample]:
@@ -143,10 +143,10 @@ def _chunk(task: _Task, start: int, count: int) -> list[Made]:
     return made
 
 
-def _ask(task: _Task, scene: Scene) -> list[Question]:
+def _ask(task: _Task, scene: Scene) -> list[SceneQuestion]:
     index = scene["image_index"]
     rng = stream(task.seed, task.level, task.split, index, "options" if task.multiple_choice else "open", *task.kinds)
-    asked: list[Question] = []
+    asked: list[SceneQuestion] = []
     for k in range(task.questions):
         turn = (index * task.questions + k) % len(task.kinds)
         order = task.kinds[turn:] + task.kinds[:turn]
@@ -157,7 +157,7 @@ def _ask(task: _Task, scene: Scene) -> list[Question]:
     return asked
 
 
-def _fresh(asked: Sequence[Question], drawn: Iterator[Question | None]) -> Question | None:
+def _fresh(asked: Sequence[SceneQuestion], drawn: Iterator[SceneQuestion | None]) -> SceneQuestion | None:
     """The first question drawn that was not asked of this scene before; failing that the last."""
     texts = {q.text for q in asked}
     question = None

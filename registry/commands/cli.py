@@ -166,9 +166,9 @@ def add(
                 "outcome": added.outcome,
                 "previous": added.previous,
                 **row(added.entry),
-                "splits": added.found.splits,
-                "skipped": added.found.skipped,
-                "left_out": added.found.left_out,
+                "splits": added.inspection.splits,
+                "skipped": added.inspection.skipped,
+                "left_out": added.inspection.left_out,
             }
         )
     else:

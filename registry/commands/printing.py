@@ -150,7 +150,7 @@ def print_some(lines: Sequence[object], indent: str) -> None:
 
 
 def report(added: Added) -> None:
-    entry, inspection = added.entry, added.found
+    entry, inspection = added.entry, added.inspection
     verb = {
         "added": "added",
         "replaced": f"replaced version {(added.previous or '')[:10]} by",
@@ -264,7 +264,7 @@ def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
 
 def difference(old: Version, new: Version, comparison: Difference) -> None:
     """What two versions of data have not in common."""
-    print(f"{old.said} ({old.md5[:10]}) -> {new.said} ({new.md5[:10]})")
+    print(f"{old.label} ({old.md5[:10]}) -> {new.label} ({new.md5[:10]})")
     for what, changes in (("files", comparison.files), ("samples", comparison.samples)):
         if changes is None:
             print(f"  {what}: not compared: {comparison.why}")

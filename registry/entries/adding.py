@@ -61,7 +61,7 @@ class Added:
     outcome: Literal["added", "replaced", "unchanged"]
     previous: str | None
     """Digest of the version that was there before."""
-    found: Inspection
+    inspection: Inspection
 
 
 def git_source(source: str) -> tuple[str, str | None] | None:
@@ -113,7 +113,7 @@ def add(
         if repository:
             return _publish(root, stage, name, before, _import(stage, name, *repository, card, progress), card)
         origin = _origin(root, source)
-        memory = Memory(root, name, origin, card, skip_bad)
+        memory = InspectionCache(root, name, origin, card, skip_bad)
         if before is not None and (inspection := memory.unchanged(before)) is not None:
             return _unchanged(root, before, inspection)
         folder, refused, others = _unpacked(stage, origin, card, progress, skip_bad)
@@ -289,7 +289,7 @@ def _copy(stage: Path, name: str, folder: Path, inspection: Inspection, progress
     return hashes
 
 
-class Memory:
+class InspectionCache:
     """What a source's files were when they were last added, so that adding them again reads none of them.
 
     `.qualm/sources/NAME.json`: every file's size, times and inode, or an archive's own. A file changed so shortly before it was read

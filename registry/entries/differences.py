@@ -114,7 +114,7 @@ def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: T
             digests = [_short(repr(getattr(item, name)).encode()) for name in COMPARED[:-1]]
             digests_by_sample[item.sample_id] = b"".join([*digests, pictures.get(item.image_id, pictures[None])])
             if len(digests_by_sample) % _EVERY == 0:
-                progress(version.said, len(digests_by_sample))
+                progress(version.label, len(digests_by_sample))
     return digests_by_sample
 
 

@@ -30,7 +30,7 @@ Ask = Callable[[str, str, str], str]
 
 
 @dataclass(frozen=True)
-class Shown:
+class SamplePreview:
     """One sample as it would be read, with its picture."""
 
     sample: Sample
@@ -84,13 +84,13 @@ def _helps(plugin: Plugin) -> dict[str, str]:
     return help_of
 
 
-def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[Shown]:
+def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[SamplePreview]:
     """The first samples as the adapter reads them with these arguments.
 
     Raises:
         NewCardError: it cannot, with file, line and column.
     """
-    samples: list[Shown] = []
+    samples: list[SamplePreview] = []
     pictures: dict[str, Image] = {}
     with tempfile.TemporaryDirectory() as scratch:
         context = AdapterContext(Path(scratch), source=folder)
@@ -99,7 +99,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
                 if isinstance(item, Image):
                     pictures = {**dict(islice(pictures.items(), 100)), item.image_id: item}
                     continue
-                samples.append(Shown(item, pictures.get(item.image_id or "")))
+                samples.append(SamplePreview(item, pictures.get(item.image_id or "")))
                 if len(samples) == n:
                     break
         except AdapterError as error:

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from registry.entries.infer_columns import SUFFIXES, NewCardError, propose
-from registry.entries.new_card import ABOUT, Ask, Shown, ask_mapping, try_out, write
+from registry.entries.new_card import ABOUT, Ask, SamplePreview, ask_mapping, try_out, write
 from registry.formats import pictures
 from registry.plugins.options import options
 from registry.plugins.rule import PluginError, get
@@ -72,7 +72,7 @@ def _ask(what: str, proposed: str, help: str) -> str:
     return "" if answer == "-" else answer
 
 
-def _show(number: int, preview: Shown) -> None:
+def _show(number: int, preview: SamplePreview) -> None:
     sample = preview.sample
     print(f"\n{number}. {_one_line(sample.sample_id)}  [{sample.split}]  {_picture(preview)}")
     for line in sample.question.splitlines():
@@ -86,7 +86,7 @@ def _show(number: int, preview: Shown) -> None:
         print(f"   {facts}")
 
 
-def _picture(preview: Shown) -> str:
+def _picture(preview: SamplePreview) -> str:
     if preview.image is None:
         return "no picture" if preview.sample.image_id is None else "the picture of the one before"
     name, data = _one_line(preview.image.path or preview.image.image_id), preview.image.data

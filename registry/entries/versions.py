@@ -32,7 +32,7 @@ _DIGEST = 6
 class Version:
     """The files of an entry or of a data set at one point in time."""
 
-    said: str
+    label: str
     """As it was asked for."""
     name: str
     """Of the entry; else the path from the project's root."""
@@ -55,10 +55,12 @@ class Version:
         for store in self.stores:
             if (path := object_path(store, self.files[name])).is_file():
                 if is_damaged(path, self.files[name]):
-                    raise EntryError(f"{self.said}: {name} is damaged in DVC's cache: {path}; remove that file and `dvc fetch {self.name}`")
+                    raise EntryError(
+                        f"{self.label}: {name} is damaged in DVC's cache: {path}; remove that file and `dvc fetch {self.name}`"
+                    )
                 return path
         raise EntryError(
-            f"{self.said}: {name} is not in DVC's cache; `git checkout` that revision and `dvc fetch {self.name}`, then try again"
+            f"{self.label}: {name} is not in DVC's cache; `git checkout` that revision and `dvc fetch {self.name}`, then try again"
         )
 
     @contextmanager

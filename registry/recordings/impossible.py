@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from registry.formats.plausible import Reason, at_least_zero, finite, log_probabilities, probability, same_length
+from registry.formats.plausible import ImplausibleReason, at_least_zero, finite, log_probabilities, probability, same_length
 
 PER_TOKEN = ("token_logprobs", "token_entropies", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both")
 CHECKS: Mapping[str, Callable[[Any], Any]] = {
@@ -26,7 +26,7 @@ def without_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[
     possible, reasons = {}, []
     for name, value in answer.items():
         checked = CHECKS[name](value) if name in CHECKS and value is not None else value
-        if isinstance(checked, Reason):
+        if isinstance(checked, ImplausibleReason):
             reasons.append(f"{name}: {checked}")
         else:
             possible[name] = checked

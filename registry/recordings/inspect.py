@@ -18,7 +18,7 @@ from typing import Any
 
 from registry.formats.faults import Fault
 from registry.formats.json_stream import JsonStreamError, members, once_each
-from registry.recordings.archive import Archive, ArchiveError
+from registry.recordings.archive import Archive, LogArchiveError
 from registry.recordings.options import with_lettered
 from registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
 from registry.recordings.signals import KEY, SignalError, unpack
@@ -52,7 +52,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
                 yield Fault(where, "not a sample of EvalLog 2", f"{type(error).__name__}: {error}")
     except JsonStreamError as error:
         raise RecordingError(str(error)) from error
-    except (ArchiveError, OSError) as error:
+    except (LogArchiveError, OSError) as error:
         raise RecordingError(f"{path}: {error}") from error
 
 
@@ -72,7 +72,7 @@ def _head(path: Path) -> Any:
                     return value
                 if key not in _SEEN_FIRST:
                     return None
-    except (ArchiveError, JsonStreamError, OSError, ValueError, AttributeError, RecursionError):
+    except (LogArchiveError, JsonStreamError, OSError, ValueError, AttributeError, RecursionError):
         return None
     return None
 
@@ -94,7 +94,7 @@ def _samples(path: Path) -> Iterator[tuple[str, Any]]:
                 continue
             try:
                 yield where, json.loads(archive.read(name), object_pairs_hook=once_each)
-            except (ArchiveError, ValueError, RecursionError) as error:
+            except (LogArchiveError, ValueError, RecursionError) as error:
                 yield where, Fault(where, "a damaged member", str(error))
 
 

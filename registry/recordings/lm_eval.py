@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from registry.formats.faults import Fault
-from registry.formats.plausible import Reason, log_probabilities
+from registry.formats.plausible import ImplausibleReason, log_probabilities
 from registry.recordings.jsonl import keys, rows
 from registry.recordings.options import FIELDS, listed, with_lettered, with_options
 from registry.recordings.record import ODD, How, Record, letter_index, shown, small, texts
@@ -103,8 +103,8 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         record.choices = _choices(doc.get(field("choices", "choices")), continuations)
         record.answer_index, record.doubt = _gold(target, doc, record.choices, continuations, row, likelihoods)
         checked = log_probabilities(likelihoods)
-        record.impossible = [f"option_logits: {checked}"] if isinstance(checked, Reason) else []
-        record.draws = draws([{} if isinstance(checked, Reason) else {"option_logits": checked}], row)
+        record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
+        record.draws = draws([{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}], row)
     used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}
     meta = doc.get("meta")
     record.meta = {**small(meta if isinstance(meta, dict) else {}), **small(doc, used)}

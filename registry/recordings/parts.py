@@ -16,7 +16,7 @@ FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect")
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordingFile:
     """One file: the answers of one run to one task."""
 
     path: Path
@@ -51,7 +51,7 @@ def _check_numbers(record: Record) -> None:
         record.impossible += reasons
 
 
-def find_parts(source: Path, form: str = "auto") -> list[Part]:
+def find_parts(source: Path, form: str = "auto") -> list[RecordingFile]:
     """Every file of a recording, in order of path.
 
     Raises:
@@ -65,7 +65,7 @@ def find_parts(source: Path, form: str = "auto") -> list[Part]:
         for name in forms:
             names = _module(name).names(path)
             if names is not None:
-                parts.append(Part(path, name, names))
+                parts.append(RecordingFile(path, name, names))
                 break
     there = sorted({p.format for p in parts})
     if len(there) > 1:
@@ -79,7 +79,9 @@ def find_parts(source: Path, form: str = "auto") -> list[Part]:
     return parts
 
 
-def choose(source: Path, parts: Sequence[Part], run: str | None, task: str | None, fallback: str = "", first: bool = False) -> Part:
+def choose(
+    source: Path, parts: Sequence[RecordingFile], run: str | None, task: str | None, fallback: str = "", first: bool = False
+) -> RecordingFile:
     """The one file that is meant.
 
     Args:
@@ -110,7 +112,7 @@ def choose(source: Path, parts: Sequence[Part], run: str | None, task: str | Non
     raise RecordingError(f"{source}: task '{task}' lies there {len(fitting)} times{of}: {names}; say which with `run:`, a folder or a date")
 
 
-def task_of(part: Part, run: str | None) -> str:
+def task_of(part: RecordingFile, run: str | None) -> str:
     """What a part's task is called: the longest name that it has under this run."""
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
 

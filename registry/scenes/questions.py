@@ -36,7 +36,7 @@ QUADRANTS = {(x, y): f"to the {x} and {place}" for x in ("left", "right") for y,
 
 
 @dataclass(frozen=True)
-class Question:
+class SceneQuestion:
     """A question with its right answer and, for multiple choice, all its options."""
 
     kind: str
@@ -52,7 +52,7 @@ Made = tuple[str, str, tuple[tuple[int, ...], ...]]
 """Text, right answer, and what the text is about."""
 
 
-def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> Question | None:
+def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> SceneQuestion | None:
     """A question of one kind, or None where the scene offers none with a single right answer.
 
     Raises:
@@ -62,10 +62,10 @@ def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool
         parts = _CHOICES[kind](rng, scene)
         return None if parts is None else _options(rng, kind, *parts)
     open_ended = _OPEN[kind](rng, scene)
-    return None if open_ended is None else Question(kind, open_ended[0], open_ended[1], about=open_ended[2])
+    return None if open_ended is None else SceneQuestion(kind, open_ended[0], open_ended[1], about=open_ended[2])
 
 
-def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> Question | None:
+def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> SceneQuestion | None:
     """A question of the first of `kinds` that the scene offers; later ones are the stand-ins. None where it offers none."""
     for kind in kinds:
         question = ask(rng, scene, kind, multiple_choice)
@@ -247,11 +247,11 @@ def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
     ]
 
 
-def _options(rng: np.random.Generator, kind: str, question: Made, wrong: Sequence[str]) -> Question:
+def _options(rng: np.random.Generator, kind: str, question: Made, wrong: Sequence[str]) -> SceneQuestion:
     text, answer, about = question
     chosen = [wrong[k] for k in rng.permutation(len(wrong))[:3].tolist()]
     place = int(rng.integers(4))
-    return Question(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place, about)
+    return SceneQuestion(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place, about)
 
 
 _OPEN: dict[str, Callable[[np.random.Generator, Scene], Made | None]] = {

@@ -73,7 +73,7 @@ _OUTSIDE = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedQuestion:
     """What a question of ours speaks of, as it stands in it."""
 
     form: str
@@ -94,13 +94,13 @@ class Rewrite:
     """Of one that lacks evidence: which of REASONS."""
 
 
-def read(text: str) -> Asked | None:
+def read(text: str) -> ParsedQuestion | None:
     """What a question is and speaks of; None if it is none of our forms of words, or its noun phrases are none of ours."""
     for form, pattern in _PATTERNS.items():
         match = pattern.fullmatch(text)
         if match:
             parts = match.groupdict()
-            return Asked(form, parts) if all(_known(parts[p]) for p in ("x", "y") if p in parts) else None
+            return ParsedQuestion(form, parts) if all(_known(parts[p]) for p in ("x", "y") if p in parts) else None
     return None
 
 
@@ -124,15 +124,15 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
     return None if parsed is None else make(rng, parsed, scene)
 
 
-def _reworded(kind: str) -> Callable[[np.random.Generator, Asked, Scene | None], Rewrite | None]:
-    def make(rng: np.random.Generator, parsed: Asked, scene: Scene | None) -> Rewrite | None:
+def _reworded(kind: str) -> Callable[[np.random.Generator, ParsedQuestion, Scene | None], Rewrite | None]:
+    def make(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
         forms = _WORDS[kind][parsed.form]
         return Rewrite(parsed.worded(forms[int(rng.integers(len(forms)))]))
 
     return make
 
 
-def _ambiguous(rng: np.random.Generator, parsed: Asked, scene: Scene | None) -> Rewrite | None:
+def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
     """As few attributes as it takes are left out, until "the ..." fits several things that differ in what is asked.
 
     Only questions that are not answered by yes or no or a number can be made so.
@@ -153,7 +153,7 @@ def _ambiguous(rng: np.random.Generator, parsed: Asked, scene: Scene | None) -> 
     return None
 
 
-def _unseen(rng: np.random.Generator, parsed: Asked, scene: Scene | None) -> Rewrite | None:
+def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
     """What no scene graph fixes: what is outside the picture, what was and will be done. What is spoken of as "the ..." is there once."""
     if parsed.form in _OUTSIDE:
         return Rewrite(parsed.worded(_OUTSIDE[parsed.form]), reason="Out of Frame")
@@ -163,7 +163,7 @@ def _unseen(rng: np.random.Generator, parsed: Asked, scene: Scene | None) -> Rew
     return Rewrite(parsed.worded(form), reason=reason)
 
 
-_KINDS: dict[str, Callable[[np.random.Generator, Asked, Scene | None], Rewrite | None]] = {
+_KINDS: dict[str, Callable[[np.random.Generator, ParsedQuestion, Scene | None], Rewrite | None]] = {
     "inv": _reworded("inv"),
     "sbj": _reworded("sbj"),
     "amb": _ambiguous,

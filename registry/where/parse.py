@@ -81,7 +81,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Compare:
+class Relation:
     """`a < b`."""
 
     left: Operand
@@ -143,7 +143,7 @@ class Any:
         return " or ".join(f"({p})" if isinstance(p, Any) else str(p) for p in self.parts)
 
 
-Node = Compare | Within | Truth | Not | All | Any
+Node = Relation | Within | Truth | Not | All | Any
 
 
 def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, str] | None = None) -> Node:
@@ -226,7 +226,7 @@ class _Reader:
                 self.next += 1
                 right = self.operand(f"a field or value after '{sign}'")
                 _check(left, right, sign, at)
-                comparisons.append(Compare(left, sign, right))
+                comparisons.append(Relation(left, sign, right))
                 left = right
             elif not comparisons and self.took("in"):
                 return Within(left, self.values(left))

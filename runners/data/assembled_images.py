@@ -20,7 +20,7 @@ BATCH = 64
 """Encoded pictures in memory at once."""
 
 
-class Pictures:
+class AssembledPictures:
     """Finds the folder of every picture once, then streams pictures folder by folder.
 
     Args:

@@ -24,7 +24,7 @@ from registry.plugins.rule import get, load
 from registry.sample import IMAGES, SAMPLES
 from runners.contracts.perturbations import MODALITIES, generator
 from runners.contracts.returned import described, perturbed
-from runners.data.splits import Rule
+from runners.data.splits import SplitRule
 from runners.runtime.records import read_table
 from runners.runtime.stage import StageError
 
@@ -64,16 +64,16 @@ class Variant:
     args: Mapping[str, Any] | None = None
     module: str = ""
     """Dotted name of the plugin."""
-    made: Mapping[str, Made] | None = None
+    folders: Mapping[str, PerturbedFolder] | None = None
     """By data set, what a stage of its own has made of its samples; nothing is then left to be done."""
 
-    def item(self, dataset: Dataset, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
         """What this variant of a sample is made from; None where a stage found that there is none.
 
         Raises:
             BrokenSample: its picture is missing.
         """
-        return dataset.item(row) if self.made is None else self.made[dataset.name].item(dataset, row)
+        return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
     def apply(self, seed: int, item: Item, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
         """The picture and question of one sample under this variant; None where the perturbation cannot be applied to it."""
@@ -111,8 +111,8 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
             variants.append(Variant(entry["variant"]))
             continue
         if entry.get("made"):
-            folders = {name: Made(Path(folder)) for name, folder in (folders_by_variant or {})[entry["variant"]].items()}
-            variants.append(Variant(entry["variant"], entry["modality"], made=folders))
+            folders = {name: PerturbedFolder(Path(folder)) for name, folder in (folders_by_variant or {})[entry["variant"]].items()}
+            variants.append(Variant(entry["variant"], entry["modality"], folders=folders))
             continue
         plugin = get("perturbations", entry["plugin"])
         modality = plugin.declares.get("MODALITY")
@@ -122,7 +122,7 @@ def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapp
     return variants
 
 
-def rehearse(variants: Sequence[Variant], datasets: Sequence[Dataset], seed: int) -> None:
+def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
     """Apply every variant to the first sample of every data set, so that one that breaks its contract is met before a model is loaded.
 
     Raises:
@@ -140,7 +140,7 @@ def rehearse(variants: Sequence[Variant], datasets: Sequence[Dataset], seed: int
                 continue  # told with all others that are
 
 
-class Made:
+class PerturbedFolder:
     """A data set under one variant, as the `perturb` stage has written it."""
 
     def __init__(self, folder: Path) -> None:
@@ -157,7 +157,7 @@ class Made:
         images = self.folder / "images"
         return _Pictures(images, {row["image_id"] for row in self._rows.values()} - {None}) if images.is_dir() else None
 
-    def item(self, dataset: Dataset, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
         """One sample of the data set as it then is: pictures that were not changed are the data set's own."""
         own_row = self._rows.get(dataset.samples[row]["sample_id"])
         if own_row is None:
@@ -167,10 +167,10 @@ class Made:
         return Item(own_row["sample_id"], own_row["question"], data if own is None else own.data, dataset.where(row))
 
 
-class Dataset:
+class DatasetFolder:
     """The samples of a dataset folder in order, and their pictures on demand, from any thread."""
 
-    def __init__(self, name: str, folder: Path, rule: Rule | None = None) -> None:
+    def __init__(self, name: str, folder: Path, rule: SplitRule | None = None) -> None:
         """All its rows, or those that `rule` has models asked."""
         self.name, self.folder = name, folder
         self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
@@ -183,7 +183,7 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def only(self, rows: Sequence[int]) -> Dataset:
+    def only(self, rows: Sequence[int]) -> DatasetFolder:
         """Some of its rows, sharing its pictures."""
         part = copy.copy(self)
         part.table, part.samples = self.table.take(list(rows)), [self.samples[row] for row in rows]

@@ -21,7 +21,7 @@ TRAIN, VALIDATION, TEST = "train", "val", "test"
 
 
 @dataclass(frozen=True)
-class Rule:
+class SplitRule:
     """What a stage's parameters say about one data set."""
 
     splits: tuple[str, ...] | None = None
@@ -61,10 +61,10 @@ class Rule:
         return pc.is_in(pc.fill_null(split, ""), value_set=pa.array(sorted(splits), pa.string()))
 
 
-def rule(params: dict[str, Any], dataset: str) -> Rule:
+def rule(params: dict[str, Any], dataset: str) -> SplitRule:
     """The rule of one data set in a stage's parameters: `splits` by data set where the spec has them, `also` for all."""
     chosen: Sequence[str] | None = params.get("splits", {}).get(dataset)
-    return Rule(tuple(chosen) if chosen is not None else None, tuple(params.get("also", ())))
+    return SplitRule(tuple(chosen) if chosen is not None else None, tuple(params.get("also", ())))
 
 
 def read_scored(stage: Stage, name: str, folder: str) -> Samples:

@@ -23,7 +23,7 @@ from runners.inference.requests import Place
 from runners.runtime.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
-    from runners.inference.requests import Asker, Cell
+    from runners.inference.requests import Asker, ModelInput
     from runners.store.answers import Store
 
 PLANS = LOCAL / "plans"
@@ -68,18 +68,18 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class AnswerTask:
     """What is missing of one cell."""
 
-    cell: Cell
+    cell: ModelInput
     parts: tuple[str, ...]
 
 
 @dataclass
-class Found:
+class Lookup:
     """What the store has of all that is wanted."""
 
-    missing: list[Task]
+    missing: list[AnswerTask]
     """In the order of the tables, each part once."""
     stored: dict[str, int]
     """Part -> how many cells have it."""
@@ -87,9 +87,9 @@ class Found:
     """Parts that another cell's computation gives as well."""
 
 
-def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
+def look_up(asker: Asker, cells: Sequence[ModelInput], store: Store) -> Lookup:
     """Compare what is wanted with what is stored."""
-    lookup = Found([], {}, 0)
+    lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     for start in range(0, len(cells), 4096):
         some = cells[start : start + 4096]
@@ -112,7 +112,7 @@ def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
                 others.remove(ANSWER)
             lookup.repeats += len(others)
             if own:
-                lookup.missing.append(Task(cell, tuple(own)))
+                lookup.missing.append(AnswerTask(cell, tuple(own)))
     return lookup
 
 
@@ -128,16 +128,16 @@ def requests(asker: Asker, store: Store, places: Sequence[Place], parts: Sequenc
     return [asker.request(place, parts, answer, own) for place, answer, own in zip(places, answers, drawn, strict=True)]
 
 
-Sizes = Callable[[Sequence[Task]], int]
+Sizes = Callable[[Sequence[AnswerTask]], int]
 """How many tasks of one kind go through the model at once."""
 
 
-def make(tasks: Iterable[Task], sizes: Sizes) -> list[Batch]:
+def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
     """Batches of like tasks: the same parts, with or without picture and options, of about the same length.
 
     Questions on one picture, and variants that leave it as it is, stay together: the engine reads what they share once.
     """
-    kinds: dict[Any, list[Task]] = {}
+    kinds: dict[Any, list[AnswerTask]] = {}
     for task in tasks:
         kinds.setdefault((bool(task.cell.pixels), task.cell.options > 0, task.parts), []).append(task)
     batches = []
@@ -149,9 +149,9 @@ def make(tasks: Iterable[Task], sizes: Sizes) -> list[Batch]:
     return batches
 
 
-def _packed(tasks: Sequence[Task], size: int) -> list[list[Task]]:
+def _packed(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
     """Full batches, longest prompts first, tasks on one picture side by side."""
-    pictures: dict[str, list[Task]] = {}
+    pictures: dict[str, list[AnswerTask]] = {}
     for number, task in enumerate(tasks):
         pictures.setdefault(task.cell.pixels or str(number), []).append(task)
     ranked = sorted(pictures.values(), key=lambda group: -max(task.cell.length for task in group))  # stable: equals keep their order
@@ -162,7 +162,7 @@ def _packed(tasks: Sequence[Task], size: int) -> list[list[Task]]:
 class PlanFile:
     """The plan of one stage on disk."""
 
-    def __init__(self, asker: Asker, cells: Sequence[Cell]) -> None:
+    def __init__(self, asker: Asker, cells: Sequence[ModelInput]) -> None:
         """Named by all that is wanted and the batch size, so that another wish has another plan."""
         total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
         for cell in cells:
@@ -171,7 +171,7 @@ class PlanFile:
         self.path = self.folder / f"{total.hexdigest()[:32]}.json"
         self.notes = self.path.with_suffix(".limits")
 
-    def work(self, asker: Asker, tasks: list[Task], store: Store, sizes: Sizes) -> Work:
+    def work(self, asker: Asker, tasks: list[AnswerTask], store: Store, sizes: Sizes) -> Work:
         """What is left to do, and how much of it memory was found to hold."""
         batches = self._batches(asker, tasks, store, sizes)
         try:
@@ -180,7 +180,7 @@ class PlanFile:
             limits = {}
         return Work(batches, limits, self.notes)
 
-    def _batches(self, asker: Asker, tasks: list[Task], store: Store, sizes: Sizes) -> list[Batch]:
+    def _batches(self, asker: Asker, tasks: list[AnswerTask], store: Store, sizes: Sizes) -> list[Batch]:
         """What is still to be computed: the rest of the plan that is there, or a new one, which is then kept.
 
         A batch of which anything is missing is computed whole.

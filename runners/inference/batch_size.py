@@ -16,10 +16,10 @@ from runners.inference.batch_plan import requests
 from runners.inference.devices import out_of_memory, torch_device
 from runners.inference.local import module_of
 from runners.runtime.progress import progress
-from runners.store.blobs import Kept
+from runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
-    from runners.inference.batch_plan import Sizes, Task
+    from runners.inference.batch_plan import AnswerTask, Sizes
     from runners.inference.requests import Asker
     from runners.store.answers import Store
 
@@ -31,7 +31,7 @@ _LENGTHS = 128
 """Lengths, in about tokens, for which one size is measured."""
 
 
-class Memory(Protocol):
+class DeviceMemory(Protocol):
     """The memory of a device."""
 
     name: str
@@ -82,11 +82,11 @@ def sizes(asker: Asker, store: Store, together: bool) -> Sizes:
     return measured(asker, store, CudaMemory(device), device)
 
 
-def measured(asker: Asker, store: Store, memory: Memory, device: str) -> Sizes:
+def measured(asker: Asker, store: Store, memory: DeviceMemory, device: str) -> Sizes:
     """Batch sizes by what a device's memory holds, kept for the next run."""
-    cache = Kept("batch_sizes", asker.model.digest, asker.engine, memory.name, repr(asker.decoding))
+    cache = BlobCache("batch_sizes", asker.model.digest, asker.engine, memory.name, repr(asker.decoding))
 
-    def size(alike: Sequence[Task]) -> int:
+    def size(alike: Sequence[AnswerTask]) -> int:
         longest = sorted(alike, key=lambda task: -task.cell.length)
         key = cache.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
         stored_size = cache.get(key)
@@ -137,7 +137,7 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
     return n
 
 
-def _answer(asker: Asker, store: Store, tasks: Sequence[Task]) -> None:
+def _answer(asker: Asker, store: Store, tasks: Sequence[AnswerTask]) -> None:
     """Answer for nothing but to see what it takes."""
     batch = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
     asker.model.answer(asker.model.encode(batch), asker.decoding)

@@ -40,7 +40,7 @@ class Sight:
     """As a cross-modal perturbation made it; None where the variant does not read the picture to change the question."""
 
 
-class Seen:
+class PixelDigestCache:
     """The sights of one dataset."""
 
     def __init__(self, dataset: Path, variants: list[Variant], seed: int) -> None:
@@ -108,7 +108,7 @@ def _behind(module: str) -> str:
 def _code(variant: Variant, seed: int) -> tuple[bytes | None, bool, bool]:
     """Digest of the code and settings behind a variant's pictures, whether they depend on the sample, and on its question."""
     decoding = [file_digest(Path(file)) for file in (pictures.__file__, inputs.__file__, answers.__file__)]
-    if variant.modality not in ("image", "cross") or variant.made is not None:  # pixels are those of the file
+    if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
     if not variant.module:
         return None, True, True

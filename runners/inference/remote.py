@@ -22,14 +22,14 @@ from runners.servers.client import GIVE_UP_AFTER, Rejected, ServerError
 from runners.store.answers import Store, sound
 
 if TYPE_CHECKING:
-    from runners.inference.batch_plan import Task
+    from runners.inference.batch_plan import AnswerTask
     from runners.inference.requests import Asker, Place
 
 SHOWN = 10
 """So many undefined answers are told on standard error; the run's record has all."""
 
 
-def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
+def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
     """Have a server answer all that is missing, and store it.
 
     Raises:
@@ -39,7 +39,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
     model, stage = asker.model, asker.stage
     log = _Log(asker, tasks, proven=len(store) > 0)
 
-    def work(task: Task) -> Iterator[Told]:
+    def work(task: AnswerTask) -> Iterator[Told]:
         answer = asker.key(task.cell.place, ANSWER)
         with lock:
             answer_part = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
@@ -78,7 +78,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
 class _Log:
     """What was undefined and why, and what the server said of itself."""
 
-    def __init__(self, asker: Asker, tasks: list[Task], proven: bool) -> None:
+    def __init__(self, asker: Asker, tasks: list[AnswerTask], proven: bool) -> None:
         """`proven`: this model has answered before."""
         self.asker, self.tasks, self.proven = asker, tasks, proven
         self.rejected: list[tuple[int, Told]] = []

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from registry.plugins.column_names import IN_WORDS
 from runners.contracts.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, Decoding, Part, Request, draw_of, draw_part, is_signal
-from runners.data.dataset import BrokenSample, Dataset, Item, Variant
-from runners.inference.pixel_digests import Seen, Sight
+from runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant
+from runners.inference.pixel_digests import PixelDigestCache, Sight
 from runners.prompts.question import messages
 from runners.runtime.prefetch import ahead
 from runners.runtime.progress import progress
@@ -40,7 +40,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ModelInput:
     """A place, and what planning and tables want to know of it."""
 
     place: Place
@@ -80,7 +80,7 @@ class Asker:
     """Turns samples into keys and requests, the same ones every time it is asked."""
 
     def __init__(
-        self, model: Any, engine: str, datasets: list[Dataset], variants: list[Variant], needs: frozenset[str], stage: Stage
+        self, model: Any, engine: str, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage
     ) -> None:
         self.model, self.engine, self.datasets, self.variants, self.needs, self.stage = model, engine, datasets, variants, needs, stage
         decoding = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
@@ -88,16 +88,16 @@ class Asker:
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
         self.module: Any = None
         """The model's weights, once they are read."""
-        self._seen: list[Seen] = []
+        self._seen: list[PixelDigestCache] = []
         self._manners: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
         self._misfit: Callable[[str, bool], str] = getattr(model, "misfit", lambda prompt, image: "")
 
-    def survey(self) -> tuple[list[Cell], list[str]]:
+    def survey(self) -> tuple[list[ModelInput], list[str]]:
         """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
-        self._seen = [Seen(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
+        self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
-        cells: list[Cell] = []
+        cells: list[ModelInput] = []
         broken: list[str] = []
         settings = self.stage.settings
         with progress(settings, "looking up", len(rows)) as advance:
@@ -107,7 +107,7 @@ class Asker:
                     print(f"{self.stage.key}: {examined}", file=sys.stderr, flush=True)
                     broken.append(str(examined))
                     continue
-                cells += (cell for cell in examined if isinstance(cell, Cell))
+                cells += (cell for cell in examined if isinstance(cell, ModelInput))
                 self.stage.count(**Counter(note for note in examined if isinstance(note, str)))
         for digests in self._seen:
             digests.save()
@@ -168,14 +168,14 @@ class Asker:
             )
         return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, answer, drawn or {})
 
-    def _examine(self, place: tuple[int, int]) -> list[Cell | str] | BrokenSample:
+    def _examine(self, place: tuple[int, int]) -> list[ModelInput | str] | BrokenSample:
         number, row = place
         try:
             return list(self._cells(number, row))
         except BrokenSample as error:
             return error
 
-    def _cells(self, number: int, row: int) -> Iterator[Cell | str]:
+    def _cells(self, number: int, row: int) -> Iterator[ModelInput | str]:
         """The cells of a sample, and words for what is to be counted of it."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
@@ -185,7 +185,7 @@ class Asker:
             if not variant.fits(own.item.data is not None):
                 yield "dropped (no image to perturb)"
                 continue
-            start = own if variant.made is None else own.other(variant.item(dataset, row))
+            start = own if variant.folders is None else own.other(variant.item(dataset, row))
             look = None if start is None else self._look(self._seen[number], index, start)
             if look is None:
                 yield f"dropped ({variant.name}: not applicable)"
@@ -200,13 +200,13 @@ class Asker:
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             where = Place(number, row, index, self._base(prompt, pixels, question))
             input_digest = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
-            yield Cell(where, self._options(where), pixels, self._length(prompt, size), input_digest)
+            yield ModelInput(where, self._options(where), pixels, self._length(prompt, size), input_digest)
             if not variant.modality:
                 clean = input_digest
             elif input_digest == clean:
                 yield f"unchanged by {variant.name}"
 
-    def _look(self, digests: Seen, index: int, start: _Start) -> tuple[Sight | None, str] | None:
+    def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[Sight | None, str] | None:
         """What a variant makes of a sample: its picture, if it has one, and question; None where it cannot be applied."""
         variant, item = self.variants[index], start.item
         key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
@@ -221,12 +221,12 @@ class Asker:
             return None
         picture, question = applied
         if picture is not None:
-            crossed = variant.modality == "cross" and variant.made is None
+            crossed = variant.modality == "cross" and variant.folders is None
             sight = Sight(pixel_digest(picture), picture.size, question if crossed else None)
             digests.add(key, sight)
         return sight, question
 
-    def _prompt(self, dataset: Dataset, row: int, question: str, image: bool) -> str:
+    def _prompt(self, dataset: DatasetFolder, row: int, question: str, image: bool) -> str:
         sample = dataset.samples[row]
         try:
             return str(self.model.render(messages(question, sample["choices"] or (), image=image)))

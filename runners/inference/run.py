@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from runners.contracts.models import ANSWER, OPTIONS, Remote, draw_of, is_signal
-from runners.data.dataset import Dataset, Variant
+from runners.data.dataset import DatasetFolder, Variant
 from runners.inference import batch_plan
 from runners.inference.batch_size import sizes
 from runners.inference.local import answer_all, follow
@@ -36,7 +36,7 @@ _LATE_SECONDS = 90.0
 def answer_tables(
     model: Any,
     module: str,
-    datasets: list[Dataset],
+    datasets: list[DatasetFolder],
     variants: list[Variant],
     needs: frozenset[str],
     stage: Stage,
@@ -91,7 +91,7 @@ def answer_tables(
     return tables
 
 
-def _count(stage: Stage, lookup: batch_plan.Found) -> None:
+def _count(stage: Stage, lookup: batch_plan.Lookup) -> None:
     """What is computed and what is taken from the store, by kind: answers, draws, signals about the answers."""
     computed: dict[str, int] = {}
     for task in lookup.missing:
@@ -112,7 +112,7 @@ _KINDS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def _wait_for_others(asker: Asker, lookup: batch_plan.Found, store: Store) -> None:
+def _wait_for_others(asker: Asker, lookup: batch_plan.Lookup, store: Store) -> None:
     """Until all that was planned is seen here: a shared file system may show it late."""
     keys = [asker.key(task.cell.place, part) for task in lookup.missing for part in task.parts]
     deadline = time.monotonic() + _LATE_SECONDS

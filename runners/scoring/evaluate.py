@@ -109,7 +109,7 @@ class Measured:
 
 
 @dataclass
-class Task:
+class MetricTask:
     """One evaluation of one metric on the scored rows of a slice."""
 
     metric: Metric
@@ -127,10 +127,10 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[s
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
 
 
-def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[Task], list[tuple[str, list[Task]]]]:
+def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
     """What there is to evaluate, not yet resampled; and every label with the tasks whose mean it is."""
-    tasks: list[Task] = []
-    labels: list[tuple[str, list[Task]]] = []
+    tasks: list[MetricTask] = []
+    labels: list[tuple[str, list[MetricTask]]] = []
     for metric in metrics:
         reads = frozenset(metric.reads)
         if not cell.applies(reads):
@@ -190,7 +190,7 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     )
 
 
-def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> Task:
+def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> MetricTask:
     """The point estimate, and what is needed to resample it."""
     taken = {name: readings[name][universe] for name in metric.reads}
     scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
@@ -210,10 +210,10 @@ def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDA
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
-    return Task(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored, why, left_out))
+    return MetricTask(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored, why, left_out))
 
 
-def resample(tasks: Sequence[Task], bootstrap: Resamples) -> None:
+def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values in all resamples. Equal columns of all tasks are summed once, in one matrix product."""
     table: dict[bytes, int] = {}
     distinct: list[Floats] = []

@@ -23,7 +23,7 @@ from runners.contracts.grouped_weights import Floats, Weights
 from runners.data.aligned import Samples
 from runners.scoring.bootstrap import BLOCK
 from runners.scoring.cells import Cell, Setting
-from runners.scoring.evaluate import Measured, Metric, Slice, Task, intervals, mean_of, resample, tasks_of
+from runners.scoring.evaluate import Measured, Metric, MetricTask, Slice, intervals, mean_of, resample, tasks_of
 
 SLACK = 1e-12
 RANKS = 10
@@ -75,7 +75,7 @@ def _owner(label: str, labels: dict[str, Any]) -> str:
     return label if label in labels else label[: label.rindex("[")]
 
 
-def _test(label: str, of: list[Task], part: Slice, level: float, better: bool | None) -> Test:
+def _test(label: str, of: list[MetricTask], part: Slice, level: float, better: bool | None) -> Test:
     measured = mean_of([task.measured for task in of])
     n = measured.n // 2
     values = measured.resampled

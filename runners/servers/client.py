@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from registry.text import one_line
 from runners.servers.config import Server
 from runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, shown, used
-from runners.servers.rate_limits import Budget, Pace, Patience
+from runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from runners.servers.redact import redacted, reveals
 from runners.servers.replies import check, longest, parsed
 
@@ -59,7 +59,7 @@ class Rejected(Exception):
     """The server will not answer this one request, however often it is asked: the message says why."""
 
 
-class Unusable(Rejected):
+class UnusableReply(Rejected):
     """Every try brought a reply, and none could be used: the message says what was wrong with the last."""
 
 
@@ -73,7 +73,7 @@ class _Again(Exception):
         """The server took the request and may charge for it."""
 
 
-class Line:
+class Client:
     """The connection to one model of one server. `ask` may be called from several threads.
 
     Building it sends nothing and looks for no key: the first request does.
@@ -101,8 +101,8 @@ class Line:
         """Tries repeated, cents spent."""
         self.tokens: Counter[str] = Counter()
         """Sent and received, as the server counts them."""
-        self._patience = Patience(server.retries, server.pause)
-        self._pace = Pace(server.requests_per_minute, server.tokens_per_minute)
+        self._patience = RetryPolicy(server.retries, server.pause)
+        self._pace = RateLimiter(server.requests_per_minute, server.tokens_per_minute)
         self._client: Any = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -166,7 +166,7 @@ class Line:
             count = len(self._unusable)
         if count >= self.server.concurrency - 1 + GIVE_UP_AFTER:  # those on their way may all be at the one thing that it gets wrong
             return Stopped(f"no reply to {count} requests in a row can be used; the last so: {message}")
-        return Unusable(f"none of {attempts} replies can be used; the last so: {message}")
+        return UnusableReply(f"none of {attempts} replies can be used; the last so: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
         """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.

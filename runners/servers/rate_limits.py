@@ -15,7 +15,7 @@ LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How often and after what pauses a request is tried again."""
 
     retries: int
@@ -28,7 +28,7 @@ class Patience:
         return own if retry_after is None else min(max(retry_after, own), LONGEST_ASKED)
 
 
-class Pace:
+class RateLimiter:
     """Requests and tokens per minute, spread evenly: a request begins when all before it have been paid for in time.
 
     Safe for several threads.

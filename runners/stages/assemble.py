@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from registry.sample import IMAGES, SAMPLES
-from runners.data.assembled_images import Pictures
+from runners.data.assembled_images import AssembledPictures
 from runners.data.data_cards import DataCard, parents, write_card
 from runners.data.leakage import check_splits, near_duplicates
 from runners.data.reviews.curation import CurationError, curate
@@ -29,7 +29,7 @@ from runners.runtime.stage import Stage, StageError
 
 
 @dataclass
-class Recipe:
+class RecipeOutput:
     """What one recipe made."""
 
     label: str
@@ -71,7 +71,7 @@ def run(stage: Stage) -> None:
     facts: dict[str, Any] = {}
     if "reviews" in stage.inputs:
         facts["verification"] = _curate(stage, merged, [*(r.folder for r in recipes), *sources.values()])
-    pictures = Pictures(stage, [(r.label, r.folder, list(r.record["parents"]), r.samples) for r in recipes], sources)
+    pictures = AssembledPictures(stage, [(r.label, r.folder, list(r.record["parents"]), r.samples) for r in recipes], sources)
     rule = stage.params["near_duplicates"]
     hashes = pictures.hashes(set(merged.samples["image_id"].drop_null().to_pylist()))
     _drop_broken(merged, hashes)
@@ -92,7 +92,7 @@ def run(stage: Stage) -> None:
     stage.publish(folder, stage.outputs["dataset"])
 
 
-def _card(stage: Stage, recipes: list[Recipe], merged: Merged) -> DataCard:
+def _card(stage: Stage, recipes: list[RecipeOutput], merged: Merged) -> DataCard:
     """What the set's card tells: pairs dropped by each recipe, then by what all of them went through."""
     made_of, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
     how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
@@ -101,16 +101,16 @@ def _card(stage: Stage, recipes: list[Recipe], merged: Merged) -> DataCard:
     return DataCard(stage.params["dataset"], stage.key, "pairs", how, made_of, sources, left_out)
 
 
-def _read(label: str, folder: Path) -> Recipe:
+def _read(label: str, folder: Path) -> RecipeOutput:
     samples = read_table(folder / "samples.parquet", SAMPLES)
     try:
         record = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise StageError(f"{folder}/recipe.json: expected what recipe '{label}' says of itself: {error}; run `dvc repro`") from error
-    return Recipe(label, folder, samples, record)
+    return RecipeOutput(label, folder, samples, record)
 
 
-def _check_ids(recipes: list[Recipe]) -> None:
+def _check_ids(recipes: list[RecipeOutput]) -> None:
     """Ids are one recipe's each, and every pair is whole."""
     owner: dict[str, str] = {}
     for recipe in recipes:
@@ -135,7 +135,7 @@ def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]
     except CurationError as error:
         raise StageError(str(error)) from error
     before = merged.samples
-    merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(curated.kept), pa.string())))
+    merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
     for reason, n in curated.facts["units"]["dropped"].items():
         merged.dropped[f"review: {reason}"] += n
     return curated.facts
@@ -150,7 +150,7 @@ def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
 
 
 def _write_facts(
-    folder: Path, recipes: list[Recipe], merged: Merged, perturbed: set[str], alike: dict[str, Any], facts: dict[str, Any]
+    folder: Path, recipes: list[RecipeOutput], merged: Merged, perturbed: set[str], alike: dict[str, Any], facts: dict[str, Any]
 ) -> None:
     (folder / "recipes").mkdir()
     for recipe in recipes:

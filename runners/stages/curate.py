@@ -45,7 +45,7 @@ def run(stage: Stage) -> None:
         )
     except (CurationError, ClaimError) as error:
         raise StageError(f"dataset {name}: {error}") from error
-    remaining = samples.filter(pc.is_in(samples["sample_id"], value_set=pa.array(sorted(curated.kept), pa.string())))
+    remaining = samples.filter(pc.is_in(samples["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
     if not remaining.num_rows:
         why = ", ".join(f"{n:,} {reason}" for reason, n in curated.facts["units"]["dropped"].items())
         raise StageError(f"dataset {name}: no question is left of {samples.num_rows:,} ({why}); review some with `qualm verify`")

@@ -11,7 +11,7 @@ from registry.plugins.column_names import IN_WORDS
 from registry.plugins.rule import get, gives, load
 from registry.sample import GENERATIONS
 from runners.contracts.models import ModelContext, ModelError
-from runners.data.dataset import Dataset, read_variants, rehearse
+from runners.data.dataset import DatasetFolder, read_variants, rehearse
 from runners.data.skipped_rows import report
 from runners.data.splits import rule
 from runners.inference.run import answer_tables
@@ -30,7 +30,7 @@ def run(stage: Stage) -> None:
         raise StageError(
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"
         )
-    datasets = [Dataset(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
+    datasets = [DatasetFolder(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
     if "option_logits" not in gives(plugin, chosen["args"]) and not stage.params.get(IN_WORDS):
         _open_only(chosen["label"], plugin.name, datasets)
     folder = stage.inputs.get("model")
@@ -56,7 +56,7 @@ def run(stage: Stage) -> None:
         stage.publish(file, target)
 
 
-def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
+def _open_only(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
     """Refuse multiple-choice questions, which are scored by their options' logits."""
     for dataset in datasets:
         chosen = next((s["sample_id"] for s in dataset.samples if s["choices"]), None)
@@ -68,7 +68,7 @@ def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
             )
 
 
-def _look_up(model: Any, dataset: Dataset, stage: Stage) -> pa.Table:
+def _look_up(model: Any, dataset: DatasetFolder, stage: Stage) -> pa.Table:
     table = model.lookup(dataset.name, dataset.table)
     answered = len(set(table.column("sample_id").to_pylist()))
     stage.count(recorded=table.num_rows)

@@ -25,7 +25,7 @@ from runners.contracts.generators import GeneratorError
 from runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
 from runners.contracts.returned import described, perturbed
 from runners.data.data_cards import DataCard, parents, write_card
-from runners.data.dataset import BrokenSample, Dataset
+from runners.data.dataset import BrokenSample, DatasetFolder
 from runners.data.rows import with_provenance
 from runners.data.scene_graphs import SceneGraphError, read_scenes
 from runners.data.splits import rule
@@ -54,7 +54,7 @@ def run(stage: Stage) -> None:
     versions, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
     try:
         for number, (name, folder) in enumerate(stage.inputs["datasets"].items()):
-            dataset = Dataset(name, Path(folder), rule(chosen, name))
+            dataset = DatasetFolder(name, Path(folder), rule(chosen, name))
             target = stage.scratch / str(number)
             shutil.rmtree(target, ignore_errors=True)
             asks = plugin.reads[:1] == (CONTEXT,)
@@ -79,7 +79,7 @@ def run(stage: Stage) -> None:
 class _Perturbing:
     """One data set on its way through a perturbation."""
 
-    def __init__(self, stage: Stage, dataset: Dataset, modality: str, function: Any, context: PerturbContext | None) -> None:
+    def __init__(self, stage: Stage, dataset: DatasetFolder, modality: str, function: Any, context: PerturbContext | None) -> None:
         self.stage, self.dataset, self.modality, self.function = stage, dataset, modality, function
         self.variant, self.file = stage.params["variant"], str(get("perturbations", stage.params["plugin"]).path)
         self.rows: list[dict[str, Any]] = dataset.table.to_pylist()

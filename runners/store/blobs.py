@@ -18,7 +18,7 @@ from typing import Any
 from runners.runtime.stage import LOCAL, StageError
 
 
-class Kept:
+class BlobCache:
     """The results of one kind. Any number of threads and processes may use it at once."""
 
     def __init__(self, kind: str, *identity: Any, root: Path | None = None) -> None:

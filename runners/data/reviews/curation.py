@@ -65,7 +65,7 @@ class Decision:
 class Curated:
     """What is left of the samples, and what to tell about it."""
 
-    kept: frozenset[str]
+    remaining: frozenset[str]
     """Ids of the samples that stay, of all splits."""
     facts: dict[str, Any]
     """Counts, valid shares and agreement, as JSON: `verification.json` of the set's folder."""

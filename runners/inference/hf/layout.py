@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PicturePrefix:
     """One prompt with a picture as a processor made it."""
 
     prompt: str
@@ -45,7 +45,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BatchLayout:
     """How a batch is to be read."""
 
     prompts: tuple[tuple[int, ...], ...]
@@ -54,7 +54,7 @@ class Layout:
     """For every request the row of the tensors that it begins with."""
     starts: tuple[int, ...] | None
     """How many of a request's tokens that row holds; None where every row is a whole prompt."""
-    seen: tuple[Seen | None, ...]
+    pictures: tuple[PicturePrefix | None, ...]
     """For every request the prompt of its picture that went through the processor; None without a picture."""
     priors: dict[str, tuple[tuple[int, ...], ...]]
     """Part -> for every request the tokens of the prompt without what it leaves out. `without_question` has the picture."""
@@ -76,7 +76,7 @@ def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
 
 def lay_out(
     model: Reader, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int], apart: bool
-) -> tuple[dict[str, Any], Layout]:
+) -> tuple[dict[str, Any], BatchLayout]:
     """The tensors that are to be read, and how the requests go on from there.
 
     Args:
@@ -84,12 +84,12 @@ def lay_out(
         requests: the batch.
         tensors: of the prompts of `sorted(set(chiefs))`, as the processor made them.
         chiefs: what `leaders` gave.
-        apart: see `Layout`.
+        apart: see `BatchLayout`.
     """
     order = sorted(set(chiefs))
     place = {chief: row for row, chief in enumerate(order)}
     read = unpadded(tensors)
-    led = {c: Seen(p := requests[c].prompt, model.written(p), read[place[c]]) for c in order if requests[c].image is not None}
+    led = {c: PicturePrefix(p := requests[c].prompt, model.written(p), read[place[c]]) for c in order if requests[c].image is not None}
     prompts: list[tuple[int, ...]] = []
     for request, chief in zip(requests, chiefs, strict=True):
         whole = read[place[chief]]
@@ -103,7 +103,7 @@ def lay_out(
     if starts is not None:
         length_of = dict(zip(first, starts, strict=True))
         tensors = _shortened(tensors, [length_of[row] for row in range(len(order))])
-    return tensors, Layout(tuple(prompts), first, starts, pictures, _priors(model, requests, pictures, apart), apart)
+    return tensors, BatchLayout(tuple(prompts), first, starts, pictures, _priors(model, requests, pictures, apart), apart)
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
@@ -136,7 +136,7 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
 
 
 def _priors(
-    model: Reader, requests: Sequence[Request], pictures: Sequence[Seen | None], apart: bool
+    model: Reader, requests: Sequence[Request], pictures: Sequence[PicturePrefix | None], apart: bool
 ) -> dict[str, tuple[tuple[int, ...], ...]]:
     parts = requests[0].parts
     tokens: dict[str, tuple[tuple[int, ...], ...]] = {}
@@ -153,8 +153,8 @@ def _priors(
     return tokens
 
 
-def followed(model: Reader, picture: Seen, prompt: str) -> tuple[tuple[int, ...], int]:
-    """`Seen.follow`, which must succeed.
+def followed(model: Reader, picture: PicturePrefix, prompt: str) -> tuple[tuple[int, ...], int]:
+    """`PicturePrefix.follow`, which must succeed.
 
     Raises:
         ModelError: the chat template puts a picture behind the question, or a text holds the mark of a picture.

@@ -19,7 +19,7 @@ from runners.contracts.models import Decoding, Encoded, ModelError, Part, Reques
 from runners.inference.hf.adapters import Base, merge
 from runners.inference.hf.double import computing
 from runners.inference.hf.folder import folder_digest
-from runners.inference.hf.layout import Seen, lay_out, leaders, unpadded
+from runners.inference.hf.layout import PicturePrefix, lay_out, leaders, unpadded
 from runners.inference.hf.one_pass import one_pass
 from runners.inference.hf.own_answer import single_tokens
 from runners.inference.hf.quantized import arguments, verify
@@ -119,7 +119,7 @@ class HfVlm:
             conversations = [messages("What is it?"), messages("Why?"), verification("What is it?", "That.")]
             prompts = [self.render(turns) for turns in conversations]
             read = [unpadded(self._processed([Request(prompt, image)]))[0] for prompt in prompts]
-            picture = Seen(prompts[0], self.written(prompts[0]), read[0])
+            picture = PicturePrefix(prompts[0], self.written(prompts[0]), read[0])
             continuations = [picture.follow(self, prompt) for prompt in prompts[1:]]
             self._shares = all(f is not None and f[0] == own for f, own in zip(continuations, read[1:], strict=True))
         return self._shares

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part, is_signal
-from runners.inference.hf.layout import Layout, common, followed
+from runners.inference.hf.layout import BatchLayout, common, followed
 from runners.inference.hf.own_answer import true_share, yes_share
 from runners.inference.hf.rows import Network, Rows, divergences, token_logprobs
 from runners.inference.hf.sampling import Chooser
@@ -28,7 +28,7 @@ PRIORS = ("without_image", "without_question", "without_both")
 
 
 @dataclass(frozen=True)
-class Said:
+class OwnAnswer:
     """What a model answered to one question."""
 
     greedy: Part
@@ -43,8 +43,8 @@ class Said:
     def tokens(self) -> list[int]:
         return self.greedy.tokens or []
 
-    def without_words(self) -> Said:
-        return Said(replace(self.greedy, text=""), ("",) * len(self.drawn))
+    def without_words(self) -> OwnAnswer:
+        return OwnAnswer(replace(self.greedy, text=""), ("",) * len(self.drawn))
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
@@ -71,9 +71,9 @@ def _signal(
     model: Reader,
     name: str,
     requests: Sequence[Request],
-    layout: Layout,
+    layout: BatchLayout,
     trunk: Rows,
-    own_answers: Sequence[Said],
+    own_answers: Sequence[OwnAnswer],
     blind: Callable[[], torch.Tensor],
 ) -> list[Part]:
     """One signal about every answer; `blind` gives the logits of its tokens without the image."""
@@ -94,7 +94,7 @@ def _signal(
     return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
 
 
-def _trunk(model: Reader, encoded: Encoded, layout: Layout) -> Rows:
+def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout) -> Rows:
     """One row for every request, read to the end of its prompt."""
     import torch
 
@@ -140,23 +140,23 @@ def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int],
     return [Part(text, ids, values, spread) for text, ids, values, spread in answers]
 
 
-def _said(request: Request, parts: dict[str, Part]) -> Said:
+def _said(request: Request, parts: dict[str, Part]) -> OwnAnswer:
     greedy = parts.get(ANSWER) or request.given
     if greedy is None or not greedy.tokens:
         raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
     drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in parts.items() if draw_of(name)}}
-    return Said(greedy, tuple(drawn[number] for number in sorted(drawn)))
+    return OwnAnswer(greedy, tuple(drawn[number] for number in sorted(drawn)))
 
 
 def _prior(
-    model: Reader, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, answers: Sequence[Sequence[int]]
+    model: Reader, name: str, requests: Sequence[Request], layout: BatchLayout, trunk: Rows, answers: Sequence[Sequence[int]]
 ) -> torch.Tensor:
     """Logits (rows, tokens, vocabulary) before each token of the answers, after a prompt from which something is left out."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
         return _following(model.read([replace(r, prompt=model.render(messages(""))) for r in requests]), answers)
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
-    if name == "without_question" and layout.seen[0] is not None:
+    if name == "without_question" and layout.pictures[0] is not None:
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
     return model.network.write(whole, keep)[1]
@@ -181,7 +181,7 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
 _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
 
 
-def _told(model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[Said]) -> tuple[list[str], list[bool]]:
+def _told(model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]) -> tuple[list[str], list[bool]]:
     """The prompts of a question about its own answers, and which of them tell these.
 
     What a model was drawn to say may spell the mark of a picture, or be too long: such answers are left out of their prompt, which
@@ -195,19 +195,19 @@ def _told(model: Reader, name: str, requests: Sequence[Request], own_answers: Se
     return texts, readable
 
 
-def _asked(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: Layout, trunk: Rows) -> Rows:
+def _asked(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: BatchLayout, trunk: Rows) -> Rows:
     """The model at the end of these prompts about its own answers."""
     if layout.apart:
         return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
     ids, starts = [], []
-    for text, picture, prompt in zip(texts, layout.seen, layout.prompts, strict=True):
+    for text, picture, prompt in zip(texts, layout.pictures, layout.prompts, strict=True):
         whole = model.plain_text(text) if picture is None else followed(model, picture, text)[0]
         starts.append(min(common(whole, prompt), len(whole) - 1))
         ids.append(whole[starts[-1] :])
     return trunk.extend(ids, starts)[0]
 
 
-def _about(name: str, request: Request, own: Said) -> list[dict[str, object]]:
+def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object]]:
     image = request.image is not None
     if name == "p_true":
         return messages(p_true(request.question, own.text), image=image)

@@ -21,7 +21,7 @@ from annotated_types import Ge
 from runners.contracts.inpainters import Inpainter, Job
 from runners.contracts.pairs import PairContext, PairError
 from runners.runtime.code_digest import engine_digest
-from runners.store.blobs import Kept
+from runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -57,7 +57,7 @@ class _Lama:
                 f"{self.file}: expected SHA-256 {sha256}, got {found}; loading a TorchScript file runs its code, "
                 "so set sha256 to this only if you know where the file is from"
             )
-        self.kept = Kept("lama", engine_digest(__name__), sha256, multiple)
+        self.kept = BlobCache("lama", engine_digest(__name__), sha256, multiple)
         self._lock = threading.Lock()
         self._model: Any = None
 

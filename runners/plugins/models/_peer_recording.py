@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.formats.faults import Fault
-from registry.recordings.parts import Part, choose, find_parts
+from registry.recordings.parts import RecordingFile, choose, find_parts
 from registry.recordings.record import LETTERS, How, Record, RecordingError
 from registry.recordings.signals import COLUMNS
 from runners.contracts.models import ModelError
@@ -81,12 +81,12 @@ class PeerRecording:
                     found.setdefault(rows[place]["sample_id"], item.prompt)
         return found
 
-    def _part(self, dataset: str, sources: set[str]) -> Part:
+    def _part(self, dataset: str, sources: set[str]) -> RecordingFile:
         official = {source.partition("/")[2] for source in sources if source.partition("/")[0] == ADAPTER}
         task = self.tasks.get(dataset) or (official.pop() if len(official) == len(sources) == 1 else None)
         return choose(self.source, find_parts(self.source, self.form), self.run, task, fallback=dataset)
 
-    def _matched(self, part: Part, rows: list[dict[str, Any]]) -> dict[tuple[int, int], Columns]:
+    def _matched(self, part: RecordingFile, rows: list[dict[str, Any]]) -> dict[tuple[int, int], Columns]:
         """(place of the sample, draw) -> the answer's columns."""
         places = _places(rows, self.match)
         found: dict[tuple[int, int], Columns] = {}
@@ -141,7 +141,7 @@ class PeerRecording:
             return Fault(record.where, "another question than the sample's", f"{record.question[:60]!r}, sample: {wanted[:60]!r}")
         return None
 
-    def _nothing(self, part: Part, dataset: str, rows: list[dict[str, Any]]) -> str:
+    def _nothing(self, part: RecordingFile, dataset: str, rows: list[dict[str, Any]]) -> str:
         """Why a whole recording fits a dataset nowhere."""
         shown = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in self.left_out if not f.harmless][:5]
         by = "id" if self.match == "id" else "question"

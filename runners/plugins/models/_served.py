@@ -29,7 +29,7 @@ from runners.plugins.models._completions import (
     yes_share,
 )
 from runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
-from runners.servers.client import AT_ONCE, Line, Rejected, Stopped
+from runners.servers.client import AT_ONCE, Client, Rejected, Stopped
 from runners.servers.protocol import data_url
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Manner:
 class OpenAIModel:
     """See `runners.contracts.models.Remote`."""
 
-    def __init__(self, line: Line, content: Content, manner: Manner) -> None:
+    def __init__(self, line: Client, content: Content, manner: Manner) -> None:
         self.line, self.content, self.manner = line, content, manner
         encoder = PIL.__version__ if content.jpeg else ""
         self.digest = hashlib.sha256(json.dumps(["openai", line.base_url, line.model, asdict(content), encoder]).encode()).hexdigest()

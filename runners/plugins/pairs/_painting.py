@@ -21,7 +21,7 @@ from runners.contracts.inpainters import Inpainter, Job
 from runners.contracts.masks import Mask, Masker, Wanted, dilated
 from runners.contracts.pairs import PairContext
 from runners.contracts.saliency import Target, Thing
-from runners.data.dataset import BrokenSample, Dataset
+from runners.data.dataset import BrokenSample, DatasetFolder
 from runners.data.removal_quality import Removal, measure
 from runners.runtime.prefetch import ahead
 
@@ -63,7 +63,7 @@ class Painter:
     """The steps of the recipe `inpainted`, with its parameters."""
 
     context: PairContext
-    source: Dataset
+    source: DatasetFolder
     masker: Masker
     inpainter: Inpainter
     dilate: int

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from compiler.people.strength_entry import Entry, find_entry
+from compiler.people.strength_entry import PerturbationEntry, find_entry
 from compiler.project.checkout import Project
 from compiler.spec.errors import ProjectError
 from tests.calibration_project import SPEC, calibration_project
 
 
-def find(project: Project, wanted: str | None) -> Entry:
+def find(project: Project, wanted: str | None) -> PerturbationEntry:
     return find_entry(project.spec_path("s"), project.root, project.resolve("s"), wanted)
 
 
