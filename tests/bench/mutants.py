@@ -1,0 +1,205 @@
+"""Do the tests notice a mistake? Random small mistakes in modules, each tried against the tests of its module.
+
+    python -m tests.bench.mutants [--count 100] [--seed 0] [--since REV] [--only FOLDER] [--minutes 30] [--most 0.1]
+
+The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, then those that
+import the module, nearest first, at most `FILES`, without slow ones. A mistake counts as noticed if a test fails that passes without it, or
+if tests run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted changes
+included; the checkout is not written to. Ends with the survivors and their share; exit code 1 if that is above `--most`.
+
+Libraries (mutmut, cosmic-ray) run all mistakes of a module against one command; a random sample over 500 modules, each with tests of its
+own, is what this adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import importlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.bench.mutation_sites import Mutant, mutants
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("compiler", "registry", "runners")
+LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "PIL.Image", "pyarrow.parquet", "pydantic", "yaml", "httpx", "hypothesis", "torch")
+"""Imported once, before the tests fork."""
+FILES = 4
+LIMIT = 60.0
+"""Seconds for the tests of one mistake."""
+
+
+class FirstFailure:
+    """A pytest plugin: writes which test failed first."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self._file.exists():
+            self._file.write_text(report.nodeid, encoding="utf-8")
+
+
+class Copy:
+    """A clone of the checkout, with what is not committed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(root)], check=True)
+        (root / ".venv").symlink_to(ROOT / ".venv")
+        for name in lines("git", "ls-files", "-mo", "--exclude-standard"):
+            if (ROOT / name).is_file():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, root / name)
+        for name in lines("git", "ls-files", "-d"):
+            (root / name).unlink()
+        self._failure = root.parent / "failure"
+        self._writes = int(time.time())
+
+    @contextlib.contextmanager
+    def changed(self, mutant: Mutant) -> Iterator[None]:
+        source = (ROOT / mutant.path).read_bytes()
+        self._write(mutant.path, mutant.apply(source))
+        try:
+            yield
+        finally:
+            self._write(mutant.path, source)
+
+    def _write(self, path: str, source: bytes) -> None:
+        """Each time with another modification time: byte code of the same size and second would be taken for its own."""
+        (self.root / path).write_bytes(source)
+        self._writes += 1
+        os.utime(self.root / path, (self._writes, self._writes))
+
+    def run(self, tests: list[str]) -> str | None:
+        """None if all pass; otherwise what failed first, or "" where the limit was reached or nothing could be collected."""
+        self._failure.unlink(missing_ok=True)
+        child = os.fork()
+        if child == 0:
+            os._exit(self._pytest(tests))
+        with contextlib.suppress(ProcessLookupError):
+            deadline = time.monotonic() + LIMIT
+            while (status := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if status[0] == 0:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return ""
+        if os.waitstatus_to_exitcode(status[1]) in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return None
+        return self._failure.read_text(encoding="utf-8") if self._failure.exists() else ""
+
+    def _pytest(self, tests: list[str]) -> int:
+        os.setpgid(0, 0)
+        os.chdir(self.root)
+        os.environ["PYTHONPATH"] = str(self.root)
+        sys.path[:] = [str(self.root), *(entry for entry in sys.path if entry and Path(entry).resolve() != ROOT)]
+        for name in [name for name in sys.modules if name.partition(".")[0] in (*PACKAGES, "tests")]:
+            del sys.modules[name]
+        with Path(os.devnull).open("r+") as nowhere:
+            for stream in (0, 1, 2):
+                os.dup2(nowhere.fileno(), stream)
+        options = ["-x", "-q", "--rootdir", str(self.root), "-c", str(self.root / "pyproject.toml"), "-m", "not slow and not remotes"]
+        return int(pytest.main([*options, "-p", "no:cacheprovider", *tests], plugins=[FirstFailure(self._failure)]))
+
+
+def lines(*command: str) -> list[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+@cache
+def importers() -> dict[str, list[Path]]:
+    """Modules as files -> test files that import them."""
+    table: dict[str, list[Path]] = {}
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            else:
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                files = table.setdefault(f"{name.replace('.', '/')}.py", [])
+                if file not in files:
+                    files.append(file)
+    return table
+
+
+def tests_of(path: str) -> list[str]:
+    """The mirrored test file, tests that import the module, and the contract's where there is one; nearest first."""
+    module = Path(path)
+    folder = ROOT / "tests" / module.parent
+    mirrored = folder / f"test_{module.name.lstrip('_')}"
+    named = module.parent if module.name == "__init__.py" else module
+    importing = importers().get(path, []) + importers().get(f"{named.as_posix()}.py", [])
+    nearest = sorted(set(importing) - {mirrored}, key=lambda file: (-len(os.path.commonpath([file, folder])), file.stat().st_size))
+    files = [file for file in (mirrored, folder / "test_contract.py") if file.is_file()] + nearest[:FILES]
+    return [file.relative_to(ROOT).as_posix() for file in files]
+
+
+def outcome(copy: Copy, mutant: Mutant) -> str:
+    """`noticed`, `survived`, `untested` (no test imports the module) or `unclear` (the tests fail without the mistake too)."""
+    if not (tests := tests_of(mutant.path)):
+        return "untested"
+    for part in (tests[:1], tests[1:]):
+        with copy.changed(mutant):
+            failure = copy.run(part) if part else None
+        if failure is not None:
+            return "noticed" if copy.run([failure] if failure else part) is None else "unclear"
+    return "survived"
+
+
+def sample(arguments: argparse.Namespace) -> list[Mutant]:
+    """Mistakes of all files that are asked for, in random order."""
+    files = lines("git", "ls-files", "-co", "--exclude-standard", "--", *(f"{package}/*.py" for package in PACKAGES))
+    if arguments.since:
+        files = [file for file in files if file in set(lines("git", "diff", "--name-only", arguments.since, "--", *PACKAGES))]
+    files = [file for file in files if file.startswith(arguments.only) and (ROOT / file).is_file()]
+    every = [mutant for file in files for mutant in mutants(file, (ROOT / file).read_bytes())]
+    return random.Random(arguments.seed).sample(every, min(arguments.count, len(every)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--since", default="", help="only files that differ from this revision")
+    parser.add_argument("--only", default="", help="only files whose path begins so")
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--most", type=float, default=0.1, help="share of survivors above which the exit code is 1")
+    arguments = parser.parse_args()
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    began, counts, survivors = time.monotonic(), Counter[str](), []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        copy = Copy(Path(folder) / "checkout")
+        for mutant in sample(arguments):
+            if time.monotonic() - began > 60 * arguments.minutes:
+                break
+            result = outcome(copy, mutant)
+            counts[result] += 1
+            print(f"{result:9} {mutant.diff((ROOT / mutant.path).read_bytes())}", flush=True)
+            survivors += [mutant] if result in ("survived", "untested") else []
+    decided = counts.total() - counts["unclear"]
+    rate = len(survivors) / decided if decided else 0.0
+    print(f"\n{len(survivors)} of {decided} survive ({rate:.0%}); {dict(counts)}; {time.monotonic() - began:.0f} s\n")
+    for mutant in survivors:
+        print(mutant.diff((ROOT / mutant.path).read_bytes()))
+    return int(rate > arguments.most)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,27 @@
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runners.contracts import estimators
+from runners.contracts.estimators import EstimatorContext, means, sums
+
+
+@given(st.lists(st.lists(st.floats(-100, 0), max_size=5), max_size=6))
+def test_sums_and_means_of_every_row(rows):
+    arrays = [np.array(row, dtype=float) for row in rows]
+    total, length = sums(arrays)
+    np.testing.assert_allclose(total, [math.fsum(row) for row in rows], atol=1e-9)
+    assert length.tolist() == [len(row) for row in rows]
+    np.testing.assert_allclose(means(arrays), [math.fsum(row) / len(row) if row else math.nan for row in rows], atol=1e-9)
+
+
+def test_a_model_of_inference_is_opened_once_for_all_who_name_it(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(estimators, "open_nli", lambda chosen, context, cache: opened.append((chosen, cache)) or object())
+    context = EstimatorContext(cache=tmp_path)
+    first = context.nli({"plugin": "hf", "args": {"a": 1}})
+    assert context.nli({"args": {"a": 1}, "plugin": "hf"}) is first
+    assert context.nli({"plugin": "hf", "args": {"a": 2}}) is not first
+    assert len(opened) == 2 and opened[0][1] == tmp_path

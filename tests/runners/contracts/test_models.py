@@ -1,0 +1,33 @@
+import pytest
+
+from registry.sample import GENERATIONS
+from runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Part, as_kept, draw_of, draw_part, is_signal
+from runners.runtime.precision import kept, kept_share
+
+
+def test_every_part_fills_columns_that_generations_have():
+    assert set(COLUMNS) <= set(GENERATIONS.names) and len(COLUMNS) == len(set(COLUMNS))
+
+
+def test_the_number_of_a_draw():
+    assert draw_part(3) == "draw 3" and draw_of("draw 12") == 12 and draw_of("p_yes") == 0
+
+
+def test_signals_are_about_the_greedy_answer():
+    assert [part for part in (*PARTS, draw_part(1)) if not is_signal(part)] == [ANSWER, OPTIONS, "draw 1"]
+
+
+THIRD = 1 / 3 + 1e-15
+
+
+@pytest.mark.parametrize(
+    "name, how", [("answer", kept), ("options", kept), *((n, kept_share) for n in ("p_true", "p_true_sampling", "p_yes"))]
+)
+def test_numbers_are_kept_to_the_precision_of_their_kind(name, how):
+    part = as_kept(name, Part("t", [1], [-THIRD], [THIRD], [THIRD]))
+    assert part == Part("t", [1], [kept(-THIRD)], [kept(THIRD)], [how(THIRD)])
+    assert part.numbers != [THIRD]
+
+
+def test_what_does_not_exist_stays_so():
+    assert as_kept("p_yes", Part()) == Part() and as_kept("p_yes", Part(numbers=[])) == Part(numbers=[])

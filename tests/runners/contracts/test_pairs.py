@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+
+from runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
+from runners.runtime.settings import Settings
+
+SOURCE = {"sample_id": "s", "image_id": "i", "group": None, "split": "val"}
+
+
+def context(**changes):
+    return PairContext(**{"datasets": {"b": Path("b"), "a": Path("a")}, "seed": 7, "label": "ours", "settings": Settings(), **changes})
+
+
+def test_a_pair_is_answerable_first_and_shares_split_group_and_id():
+    first, second = pair_samples(SOURCE, "p", "recipe", "x/y", Member("i", "Q?", "red", {"k": "v"}), Member("new", "R?", "I don't know"))
+    assert (first.sample_id, second.sample_id) == ("p-a", "p-u") and (first.answerable, second.answerable) == (True, False)
+    assert (first.image_id, second.image_id) == ("i", "new") and first.references == ("red",) and first.meta == {"k": "v"}
+    for sample in (first, second):
+        assert (sample.pair_id, sample.split, sample.group, sample.category, sample.source) == ("p", "val", "i", "x/y", "recipe")
+
+
+@pytest.mark.parametrize("changes, group", [({"group": "g"}, "g"), ({}, "i"), ({"image_id": None}, "s")])
+def test_the_group_is_the_sources_its_picture_or_itself(changes, group):
+    first, second = pair_samples({**SOURCE, **changes}, "p", "r", "c", Member(None, "Q", "A"), Member(None, "Q", "A"))
+    assert first.group == second.group == group
+
+
+def test_dropped_samples_are_counted_by_reason():
+    ours = context()
+    ours.drop("no box")
+    ours.drop("no box", 4)
+    assert ours.dropped == {"no box": 5}
+
+
+def test_random_numbers_depend_on_seed_recipe_and_names_alone():
+    def number(ours, *names):
+        return int(ours.rng(*names).integers(2**62))
+
+    assert number(context(), "a", 1) == number(context(), "a", 1)
+    assert (
+        len({number(context(), "a", 1), number(context(), "a", 2), number(context(seed=8), "a", 1), number(context(label="x"), "a", 1)})
+        == 4
+    )
+
+
+def test_a_data_set_that_the_stage_was_not_given():
+    assert context().dataset("a") == Path("a")
+    with pytest.raises(PairError, match="dataset 'c' is not among this stage's inputs: a, b"):
+        context().dataset("c")
+
+
+def test_rows_by_picture_in_order_of_first_appearance():
+    rows = [{"image_id": i, "n": n} for n, i in enumerate(["z", None, "a", "z"])]
+    assert {image: [row["n"] for row in found] for image, found in by_image(rows).items()} == {"z": [0, 3], "a": [2]}
+    assert list(by_image(rows)) == ["z", "a"]

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+
+from registry.sample import ASKED, UNCERTAIN, Sample
+from runners.data.selection import Selection
+from runners.runtime.stage import StageError
+
+
+def sample(number=1, **changes):
+    return Sample(**{"sample_id": f"s{number}", "question": "Q?", "references": ("a",), "meta": {"level": str(number)}, **changes})
+
+
+def test_where_selects_and_what_it_leaves_out_is_counted():
+    selection = Selection("d", {"where": "level >= 2"})
+    assert selection.leaves_out
+    assert [selection.selects(s) for s in (sample(1), sample(2), sample(3), sample(0, meta={"other": "x"}))] == [False, True, True, False]
+    assert selection.finish(2) == {"left_out_by_where": 2, "where_undefined": 1}
+
+
+def test_without_where_everything_is_selected_and_nothing_counted():
+    selection = Selection("d", {})
+    assert selection.selects(sample()) and selection.marked(sample()) == sample() and selection.finish(0) == {}
+
+
+def test_uncertain_is_marked_where_it_is_defined():
+    selection = Selection("d", {"uncertain": "level >= 2"})
+    assert not selection.leaves_out
+    assert [selection.marked(sample(n)).meta.get(UNCERTAIN) for n in (1, 2)] == ["0", "1"]
+    stale = sample(0, meta={UNCERTAIN: "1", ASKED: "old", "k": "v"})
+    assert selection.marked(stale).meta == {"k": "v"}, "undefined: nothing stands there, not even what stood there before"
+
+
+def test_asking_whether_a_question_is_uncertain_puts_another_in_its_stead(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ask.md").write_text("Is this unclear: {question}\n")
+    selection = Selection("d", {"ask": "ask.md"})
+    marked = selection.marked(sample(answerable=False))
+    assert "Is this unclear: Q?" in marked.question and marked.references == ("yes",) and marked.answerable
+    assert marked.meta[ASKED] == "Q?" and marked.meta[UNCERTAIN] == "1"
+    assert selection.marked(sample()).references == ("no",)
+    with pytest.raises(StageError, match="sample 's1' has options; only open questions"):
+        selection.marked(sample(choices=("a", "b"), answer_index=0))
+
+
+def test_a_question_whose_uncertainty_is_undefined_cannot_be_asked_about(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ask.md").write_text("{question}")
+    selection = Selection("d", {"ask": "ask.md", "uncertain": "level >= 2"})
+    assert [selection.selects(s) for s in (sample(1), sample(2), sample(0, meta={}))] == [True, True, False]
+    assert selection.finish(2) == {"left_out_by_where": 1, "where_undefined": 1}
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"where": "lvel >= 2"}, "dataset d: where: no sample has the field 'lvel'; there are: .*level"),
+        ({"where": "level > 9"}, "dataset d: where: selects none of 2 samples: level > 9"),
+        ({"where": "level > 'x' or level > 9"}, "dataset d: where: "),
+        ({"disjoint": {"other": "level >= 1"}}, "disjoint: expected no shared samples, got 2 with 'other': s1, s2"),
+    ],
+)
+def test_what_cannot_be_meant(params, message):
+    def run():
+        selection = Selection("d", params)
+        chosen = [selection.marked(s) for s in (sample(1), sample(2)) if selection.selects(s)]
+        selection.finish(len(chosen))
+
+    with pytest.raises(StageError, match=message):
+        run()

@@ -1,0 +1,34 @@
+import pytest
+
+from runners.contracts.judges import Judgement
+from runners.plugins.judges._choices import Reading
+from runners.plugins.judges._options import judged
+
+
+@pytest.mark.parametrize(
+    "reading, references, on_failure, expected",
+    [
+        (Reading(1), ["dog", "B"], "unscored", Judgement(1.0, False)),
+        (Reading(0), ["dog", "B"], "unscored", Judgement(0.0, False)),
+        (Reading(declines=True), ["dog", "B"], "unscored", Judgement(0.0, True)),
+        (Reading(declines=True), [], "unscored", Judgement(1.0, True)),
+        (Reading(1), [], "unscored", Judgement(0.0, False)),
+        (Reading(), ["dog", "B"], "unscored", Judgement(None, False, parse_ok=False)),
+        (Reading(), ["dog", "B"], "wrong", Judgement(0.0, False, parse_ok=False)),
+    ],
+)
+def test_the_option_that_is_named_is_held_to_the_right_one(reading, references, on_failure, expected):
+    asked = []
+
+    def read(prediction, choices, question):
+        asked.append((prediction, choices, question))
+        return reading
+
+    assert judged("Q?", references, "reply", ["cat", "dog"], read, on_failure) == expected
+    assert asked == [("reply", ["cat", "dog"], "Q?")]
+
+
+@pytest.mark.parametrize("on_failure", ["unscored", "wrong"])
+def test_a_question_without_options_is_not_scored(on_failure):
+    unread = Judgement(None, None, parse_ok=False)
+    assert judged("Q?", ["dog"], "dog", [], lambda *_: Reading(1), on_failure) == unread

@@ -1,0 +1,32 @@
+from runners.scoring.score_warnings import notes, warnings
+
+
+def row(**changes):
+    plain = {"dataset": "d", "model": "m", "metric": "ece", "variant": "clean", "slice": "all", "value": 0.5, "n": 3, "n_unscored": 1}
+    return {**plain, "why": "the judge gave no rating", **changes}
+
+
+def test_unscored_answers_of_one_reason_are_one_line():
+    rows = [row(), row(metric="auroc"), row(model="other", n=0, n_unscored=1200), row(why="no confidence", metric="mce")]
+    assert warnings(rows) == [
+        "d, m: 1 of 4 answers are not scored (ece, auroc): the judge gave no rating",
+        "d, other: all 1,200 answers are not scored (ece): the judge gave no rating",
+        "d, m: 1 of 4 answers are not scored (mce): no confidence",
+    ]
+
+
+def test_only_clean_inputs_all_questions_and_given_reasons_count():
+    assert warnings([row(variant="blur"), row(slice="category=x"), row(why=""), row(why=None), row(n_unscored=0)]) == []
+
+
+def test_metrics_without_a_value_are_one_line_per_reason():
+    without = {"value": None, "n": 0, "n_unscored": 0, "why": "every question is uncertain"}
+    rows = [
+        row(**without),
+        row(**without, slice="category=x"),
+        row(**without, model="b"),
+        row(value=None),
+        row(**{**without, "why": ""}),
+        row(),
+    ]
+    assert notes(rows) == ["d: ece is undefined (m, b): every question is uncertain"]
