@@ -1,5 +1,5 @@
-"""`python -m compiler` is `qualm`."""
+"""`python -m qualm` is `qualm`."""
 
-from compiler.commands.main import main
+from qualm.compiler.commands.main import main
 
 main()

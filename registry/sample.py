@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from registry import ASKED as ASKED
-from registry import CLEAN as CLEAN
-from registry import EVIDENCE as EVIDENCE
-from registry import GREEDY as GREEDY
-from registry import HISTORY as HISTORY
-from registry import REJECTED as REJECTED
-from registry import UNCERTAIN as UNCERTAIN
+from qualm.registry import ASKED as ASKED
+from qualm.registry import CLEAN as CLEAN
+from qualm.registry import EVIDENCE as EVIDENCE
+from qualm.registry import GREEDY as GREEDY
+from qualm.registry import HISTORY as HISTORY
+from qualm.registry import REJECTED as REJECTED
+from qualm.registry import UNCERTAIN as UNCERTAIN
 
 AS_GIVEN = {b"precision": b"as given"}
 """Marks a column of doubles that may be as small as they like, and are not rounded to the decimals of results when they are written."""

@@ -1,7 +1,7 @@
 """Texts of others as they can be shown: of cards, servers, data sets, logs.
 
 Such a text may hold what steers a terminal (ESC and the other control characters), turns its neighbours around (direction marks) or
-hides. All of it is written out. What is printed goes through `registry.terminal.guard`, whoever prints it.
+hides. All of it is written out. What is printed goes through `qualm.registry.terminal.guard`, whoever prints it.
 """
 
 from __future__ import annotations

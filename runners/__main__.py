@@ -1,4 +1,4 @@
-"""`python3 -m runners SPEC/STAGE`: run one compiled stage. This is the command of every stage in every dvc.yaml.
+"""`python3 -m qualm.runners SPEC/STAGE`: run one compiled stage. This is the command of every stage in every dvc.yaml.
 
 The command is constant, so DVC's run cache recognises a stage across machines. Whatever `python3` finds on the PATH,
 the stage runs in the project's environment: the active one if it can, else `.venv`.
@@ -20,7 +20,7 @@ def _enter_environment() -> None:
     chosen = Path(os.environ.get("QUALM_PYTHON") or Path.cwd() / ".venv" / "bin" / "python")
     if chosen.exists() and not os.environ.get("QUALM_REENTERED"):
         os.environ["QUALM_REENTERED"] = "1"
-        os.execv(chosen, [str(chosen), "-m", "runners", *sys.argv[1:]])  # noqa: S606 - no shell is the point
+        os.execv(chosen, [str(chosen), "-m", "qualm.runners", *sys.argv[1:]])  # noqa: S606 - no shell is the point
     sys.exit("qualm: this Python has no pyarrow and there is no .venv here; run `make setup`, or set QUALM_PYTHON")
 
 
@@ -34,7 +34,7 @@ def _launch(launcher: str, key: str) -> int:
     import shlex
     import subprocess
 
-    command = [*shlex.split(launcher), sys.executable, "-m", "runners", key]
+    command = [*shlex.split(launcher), sys.executable, "-m", "qualm.runners", key]
     try:
         return subprocess.run(command, env={**os.environ, LAUNCHED: "1"}, check=False).returncode
     except OSError as error:
@@ -44,23 +44,23 @@ def _launch(launcher: str, key: str) -> int:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
-        print("usage: python -m runners SPEC/STAGE   (a stage of specs/SPEC/dvc.yaml)", file=sys.stderr)
+        print("usage: python -m qualm.runners SPEC/STAGE   (a stage of specs/SPEC/dvc.yaml)", file=sys.stderr)
         return 0 if arguments and arguments[0] in ("-h", "--help") else 2
-    from registry.terminal.guard import guard
-    from runners.runtime.die_with_parent import die_with_parent
+    from qualm.registry.terminal.guard import guard
+    from qualm.runners.runtime.die_with_parent import die_with_parent
 
     guard()
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
     import importlib
 
-    from registry.dvc.config import DvcStateError
-    from registry.plugins.rule import PluginError
-    from runners.runtime import status
-    from runners.runtime.intact import check_inputs
-    from runners.runtime.records import RecordError
-    from runners.runtime.settings import SettingsError, is_first, read_settings
-    from runners.runtime.stage import StageError, only_writer, read_stage, write_record
+    from qualm.registry.dvc.config import DvcStateError
+    from qualm.registry.plugins.rule import PluginError
+    from qualm.runners.runtime import status
+    from qualm.runners.runtime.intact import check_inputs
+    from qualm.runners.runtime.records import RecordError
+    from qualm.runners.runtime.settings import SettingsError, is_first, read_settings
+    from qualm.runners.runtime.stage import StageError, only_writer, read_stage, write_record
 
     key = arguments[0]
     status.tell("started", stage=key)
@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
             check_inputs(stage, Path.cwd())
         if stage.settings.launcher and stage.kind in SHARED and LAUNCHED not in os.environ:
             return _launch(stage.settings.launcher, key)
-        module = importlib.import_module(f"runners.stages.{stage.kind}")
+        module = importlib.import_module(f"qualm.runners.stages.{stage.kind}")
         if not is_first():  # another process of the same training: the first one holds the lock and publishes
             module.run(stage)
             return 0

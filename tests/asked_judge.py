@@ -1,8 +1,8 @@
 """A judge that asks a language model, asked against a small server."""
 
-from registry.plugins import rule
-from runners.contracts.judges import JudgeContext
-from runners.runtime.settings import Settings
+from qualm.registry.plugins import rule
+from qualm.runners.contracts.judges import JudgeContext
+from qualm.runners.runtime.settings import Settings
 from tests.small_server import IMPATIENT
 
 SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compiler.project.checkout import Project
+from qualm.compiler.project.checkout import Project
 from tests.tiny_project import write_dataset
 
 ROOT = Path(__file__).resolve().parents[1]

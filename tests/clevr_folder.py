@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from registry.scenes.questions import ask
-from registry.scenes.render import png
-from registry.scenes.world import make_scene, stream
+from qualm.registry.scenes.questions import ask
+from qualm.registry.scenes.render import png
+from qualm.registry.scenes.world import make_scene, stream
 
 PROGRAMS = {"color": "query_color", "existence": "exist", "counting": "count", "relation": "exist"}
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES
-from runners.contracts.models import ModelContext
-from runners.data.dataset import Variant, read_variants
-from runners.plugins.exports import About, ExportContext, Part
-from runners.plugins.models.recorded import recorded
-from runners.runtime.records import read_table, write_table
+from qualm.registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.data.dataset import Variant, read_variants
+from qualm.runners.plugins.exports import About, ExportContext, Part
+from qualm.runners.plugins.models.recorded import recorded
+from qualm.runners.runtime.records import read_table, write_table
 from tests.recordings import png
 
 TEXTS = ["a red cube", "=1+1", "NA", 'two\nlines\tand "quotes"', "é 漢 \U0001f600", "007", "", "-", "None", "I don't know"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from compiler.plan.emit import pipeline
-from compiler.project.checkout import Project
-from registry.dvc.state import Checkout
+from qualm.compiler.plan.emit import pipeline
+from qualm.compiler.project.checkout import Project
+from qualm.registry.dvc.state import Checkout
 
 ROOT = Path(__file__).resolve().parents[1]
 SPEC = """\

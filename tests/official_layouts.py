@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from registry.plugins.rule import names
+from qualm.registry.plugins.rule import names
 
 FOLDER = Path(__file__).parent / "registry" / "adapters"
 

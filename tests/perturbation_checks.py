@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from PIL import Image
 
-from runners.contracts.perturbations import generator
+from qualm.runners.contracts.perturbations import generator
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (4, 1), (1, 4), (3, 5), (40, 30), (700, 2), (2, 700)]
 

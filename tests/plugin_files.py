@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from registry.plugins import rule
+from qualm.registry.plugins import rule
 
 AddPlugin = Callable[[str, str, str], Path]
 

@@ -3,9 +3,9 @@
 import numpy as np
 from PIL import Image
 
-from registry.plugins.rule import load
-from runners.contracts.perturbations import PerturbContext, generator
-from runners.runtime.settings import Settings
+from qualm.registry.plugins.rule import load
+from qualm.runners.contracts.perturbations import PerturbContext, generator
+from qualm.runners.runtime.settings import Settings
 from tests.small_server import IMPATIENT
 
 SETTINGS = Settings(progress=False, workers=1, device="cpu", servers={"default": {**IMPATIENT["default"], "concurrency": 1}})

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from registry.scenes.world import make_scene
-from runners.contracts.generators import GeneratorError
+from qualm.registry.scenes.world import make_scene
+from qualm.runners.contracts.generators import GeneratorError
 from tests.rewriting import context, perturbed, rows, server
 from tests.small_server import serving
 from tests.tiny_models import tiny_llm

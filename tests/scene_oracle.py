@@ -2,7 +2,7 @@
 
 import re
 
-from registry.scenes.world import VALUES
+from qualm.registry.scenes.world import VALUES
 
 WORDS = {value: attribute for attribute, values in VALUES.items() for value in values}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import yaml
 
-import runners.stages.data as data
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
+import qualm.runners.stages.data as data
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
 
 ABOUT = {"title": "Scenes", "licence": "CC0-1.0", "citation": "@misc{scenes,\n  title={Scenes}\n}", "source": "generated"}
 """What a card of the registry says, as the `data` stage is told it."""

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
-from runners.data.rows import as_row
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
-from runners.scoring.apply_judge import takes_choices
-from runners.stages import judge, score
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from qualm.runners.data.rows import as_row
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.scoring.apply_judge import takes_choices
+from qualm.runners.stages import judge, score
 from tests.small_server import IMPATIENT
 
 SETTINGS = replace(Settings(), progress=False, servers=IMPATIENT)

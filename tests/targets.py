@@ -3,13 +3,13 @@
 import numpy as np
 import PIL.Image
 
-from registry.scenes.render import render
-from registry.scenes.world import make_scene
-from runners.contracts.inpainters import Job
-from runners.contracts.masks import Wanted
-from runners.contracts.pairs import PairContext
-from runners.contracts.saliency import Target, Thing
-from runners.runtime.settings import Settings
+from qualm.registry.scenes.render import render
+from qualm.registry.scenes.world import make_scene
+from qualm.runners.contracts.inpainters import Job
+from qualm.runners.contracts.masks import Wanted
+from qualm.runners.contracts.pairs import PairContext
+from qualm.runners.contracts.saliency import Target, Thing
+from qualm.runners.runtime.settings import Settings
 
 
 def context(**settings):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
-from runners.inference.hf.still_images import still_images_only
-from runners.prompts.question import messages
+from qualm.runners.inference.hf.still_images import still_images_only
+from qualm.runners.prompts.question import messages
 from tests.tiny_models import FAMILIES, TEMPLATES
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import PIL.Image
 import PIL.ImageDraw
 
-from registry.sample import IMAGES, SAMPLES
-from runners.runtime.records import write_table
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.runtime.records import write_table
 
 
 def png(colour: str, mark: str = "") -> bytes:

@@ -12,10 +12,10 @@ import numpy as np
 import PIL.Image
 import pyarrow.parquet as pq
 
-from registry.sample import GENERATIONS, IMAGES, SAMPLES
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, read_stage
+from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, read_stage
 from tests.forks import Fork, forks
 from tests.scenes_folder import write_card_of
 
@@ -79,7 +79,7 @@ class Project:
         """In this process; returns the stage with its counters."""
         import torch
 
-        from runners.stages import infer
+        from qualm.runners.stages import infer
 
         torch.set_num_threads(threads)  # a small model is no faster with more, and much slower where cores are shared
         with chdir(self.folder):
@@ -89,7 +89,7 @@ class Project:
 
     def perturb(self, variant, datasets, seed: int = 7, servers=None, **more):
         """Run the `perturb` stage of one variant; returns it with its counters."""
-        from runners.stages import perturb
+        from qualm.runners.stages import perturb
 
         data = {name: f"results/t/data/{name}" for name in datasets}
         out = {name: f"results/t/perturbed/{variant['variant']}/{name}" for name in datasets}
@@ -103,7 +103,7 @@ class Project:
         return stage
 
     def command(self, key: str = "t/infer") -> list[str]:
-        return [sys.executable, "-m", "runners", key]
+        return [sys.executable, "-m", "qualm.runners", key]
 
     def environment(self, batch_size: int = 4) -> dict[str, str]:
         own = {
@@ -135,8 +135,8 @@ class Project:
 
     def stored(self) -> list[tuple[bytes, ...]]:
         """The keys of every segment, in the order written: the batches that were computed. One computed twice shows twice."""
-        from runners.store.answers import SCHEMA
-        from runners.store.segments import Segments
+        from qualm.runners.store.answers import SCHEMA
+        from qualm.runners.store.segments import Segments
 
         return [tuple(Segments(path.parent, SCHEMA).read(path.name)["key"].to_pylist()) for path in self.segments()]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from registry.entries.card import load_card
-from registry.sample import IMAGES, SAMPLES
-from runners.runtime.records import write_table
+from qualm.registry.entries.card import load_card
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.runtime.records import write_table
 from tests.tiny_pairs import png
 
 SUBSETS = dict(load_card("vizwiz_ans_difference").subsets)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from runners.inference.hf.still_images import still_images_only
+from qualm.runners.inference.hf.still_images import still_images_only
 from tests.tiny_parts import bytes_tokenizer, save
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from runners.inference.hf.still_images import still_images_only
+from qualm.runners.inference.hf.still_images import still_images_only
 from tests.tiny_parts import bytes_tokenizer, save, words_tokenizer
 
 TILES = [[32, 64], [64, 32], [64, 64], [96, 32], [32, 96]]

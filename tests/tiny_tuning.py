@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 
-from registry.sample import IMAGES, SAMPLES
-from runners.runtime.records import write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, read_stage
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, read_stage
 from tests.forks import Fork, forks
 from tests.tiny_project import inherited
 
@@ -89,7 +89,7 @@ class Tuning:
         """In this process; returns the stage with its counters."""
         import torch
 
-        from runners.stages import finetune
+        from qualm.runners.stages import finetune
 
         torch.set_num_threads(1)
         with chdir(self.folder):
@@ -103,7 +103,7 @@ class Tuning:
 
     def start(self, name: str = "tuned", **environment: str) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        command = [sys.executable, "-m", "runners", f"t/{name}"]
+        command = [sys.executable, "-m", "qualm.runners", f"t/{name}"]
         return subprocess.Popen(command, cwd=self.folder, env=self.environment(**environment), **pipes)
 
     def fork(self, name: str = "tuned", **environment: str) -> Fork:

@@ -1,6 +1,6 @@
 """Runs of a stage that begin at once: forks of a process that has imported everything, so that fifty kills take seconds.
 
-Each child is what `python -m runners t/infer` is once its imports are done: lock, lifeline, stage, record, exit status.
+Each child is what `python -m qualm.runners t/infer` is once its imports are done: lock, lifeline, stage, record, exit status.
 """
 
 import json
@@ -17,8 +17,8 @@ CODE = """
 import json, os, signal, sys
 from contextlib import chdir
 warm = sys.argv[1]
-from runners import __main__ as runner; from runners.stages import infer
-from runners.plugins.models.hf_vlm import HfVlm
+from qualm.runners import __main__ as runner; from qualm.runners.stages import infer
+from qualm.runners.plugins.models.hf_vlm import HfVlm
 with chdir(warm):
     assert runner.main(["t/infer"]) == 0
 plain = HfVlm.answer

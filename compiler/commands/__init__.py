@@ -1,1 +1,1 @@
-"""The commands of `qualm`, by subject. `compiler.commands.main` lists them; heavy imports stay inside each."""
+"""The commands of `qualm`, by subject. `qualm.compiler.commands.main` lists them; heavy imports stay inside each."""

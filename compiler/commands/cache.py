@@ -1,4 +1,4 @@
-"""`qualm cache`: how big the store of answers is and of what, and keeping it small. See `runners.store.maintenance` for how.
+"""`qualm cache`: how big the store of answers is and of what, and keeping it small. See `qualm.runners.store.maintenance` for how.
 
 Importing this module loads neither NumPy nor Arrow; each command loads what it needs.
 """
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from registry.commands.printing import print_labelled
-from registry.text import human, print_json
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.commands.printing import print_labelled
+from qualm.registry.text import human, print_json
 
 if TYPE_CHECKING:
-    from runners.store.maintenance import Done, Holding
+    from qualm.runners.store.maintenance import Done, Holding
 
 app = typer.Typer(
     name="cache",
@@ -49,7 +49,7 @@ def du(as_json: JsonOption = False) -> None:
       qualm cache du
       qualm cache du --json
     """
-    from runners.store.maintenance import holdings
+    from qualm.runners.store.maintenance import holdings
 
     project = Project()
     current = engines(project)
@@ -90,7 +90,7 @@ def gc(
       qualm cache gc --unused                 after code or a library changed
       qualm cache gc --unused --older-than 30
     """
-    from runners.store.maintenance import collect
+    from qualm.runners.store.maintenance import collect
 
     project = Project()
     root = _root(project)
@@ -109,8 +109,8 @@ def engines(project: Project) -> dict[str, list[str]]:
     Raises:
         ProjectError: a spec cannot be read, so it cannot be said what is unused.
     """
-    from compiler.spec.errors import SpecError
-    from runners.runtime.code_digest import engine_digest
+    from qualm.compiler.spec.errors import SpecError
+    from qualm.runners.runtime.code_digest import engine_digest
 
     specs_of: dict[str, list[str]] = {}
     for spec in project.specs():
@@ -126,7 +126,7 @@ def engines(project: Project) -> dict[str, list[str]]:
 
 
 def _root(project: Project) -> Path:
-    from runners.runtime.settings import FILE, read_settings
+    from qualm.runners.runtime.settings import FILE, read_settings
 
     return project.root / read_settings(project.root / FILE).store
 
@@ -153,9 +153,9 @@ def _facts(holding: Holding, current: dict[str, list[str]]) -> dict[str, Any]:
 def _table(rows: list[Holding], current: dict[str, list[str]]) -> None:
     from rich.text import Text
 
-    from compiler.terminal.views import console
-    from registry.terminal.console import Console
-    from registry.terminal.grids import Grid
+    from qualm.compiler.terminal.views import console
+    from qualm.registry.terminal.console import Console
+    from qualm.registry.terminal.grids import Grid
 
     out = console()
     if not rows:

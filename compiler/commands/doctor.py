@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from compiler.commands.options import JsonOption
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from compiler.spec.plugin_ref import DATA, artifact_path, slug
-from compiler.terminal import completion
-from registry.formats import textfiles
+from qualm.compiler.commands.options import JsonOption
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
+from qualm.compiler.terminal import completion
+from qualm.registry.formats import textfiles
 
 if TYPE_CHECKING:
-    from runners.tools.doctor.cases import Case
-    from runners.tools.doctor.patient import Finding
-    from runners.tools.doctor.visit import Wish
+    from qualm.runners.tools.doctor.cases import Case
+    from qualm.runners.tools.doctor.patient import Finding
+    from qualm.runners.tools.doctor.visit import Wish
 
 app = typer.Typer(no_args_is_help=True, help="Examine what a benchmark stands on, before it is run.")
 
@@ -85,11 +85,11 @@ def model(
             _show(finding)
     verdict = next((v for v in ("fail", "warn") if any(f.verdict == v for f in findings)), "ok")
     if as_json:
-        from registry.text import print_json
+        from qualm.registry.text import print_json
 
         print_json({"model": name, "dtype": dtype, "verdict": verdict, "findings": [f.as_json() for f in findings]})
     else:
-        from compiler.terminal.views import console
+        from qualm.compiler.terminal.views import console
 
         counts = ", ".join(f"{sum(f.verdict == v for f in findings)} {v}" for v in ("ok", "warn", "fail"))
         console().print(f"[bold]{name}[/] as {dtype}: {_SIGNS[verdict]} ({counts})")
@@ -110,8 +110,8 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
     Raises:
         ProjectError: it means nothing here.
     """
-    from runners.runtime.settings import read_settings
-    from runners.tools.doctor.visit import Wish
+    from qualm.runners.runtime.settings import read_settings
+    from qualm.runners.tools.doctor.visit import Wish
 
     device = read_settings().device
     before, _, after = name.partition(":")
@@ -134,7 +134,7 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
 def _of_spec(project: Project, spec: str, label: str, wish: Wish) -> Wish:
     from dataclasses import replace
 
-    from compiler.spec.errors import nearest
+    from qualm.compiler.spec.errors import nearest
 
     uses = {m.ref.label: m for m in project.resolve(spec).models}
     use = uses.get(label) or next((m for m in uses.values() if slug(m.ref.label) == label), None)
@@ -153,7 +153,7 @@ def _of_spec(project: Project, spec: str, label: str, wish: Wish) -> Wish:
 
 
 def _examined(wish: Wish, project: Project, spec: str | None, samples: int) -> Iterator[Finding]:
-    from runners.tools.doctor.visit import visit
+    from qualm.runners.tools.doctor.visit import visit
 
     cases = _cases(project, spec, samples)
     with chdir(project.root):  # where a spec's paths begin
@@ -161,8 +161,8 @@ def _examined(wish: Wish, project: Project, spec: str | None, samples: int) -> I
 
 
 def _cases(project: Project, spec: str | None, samples: int) -> list[Case]:
-    from runners.runtime.stage import StageError
-    from runners.tools.doctor.cases import dataset_cases, scene_cases
+    from qualm.runners.runtime.stage import StageError
+    from qualm.runners.tools.doctor.cases import dataset_cases, scene_cases
 
     if spec is None:
         return scene_cases(samples)
@@ -186,7 +186,7 @@ def _read(path: Path) -> str:
 def _show(finding: Finding) -> None:
     from rich.markup import escape
 
-    from compiler.terminal.views import console
+    from qualm.compiler.terminal.views import console
 
     out = console()
     right = f"  [dim](right: {escape(finding.tolerance)})[/]" if finding.tolerance else ""

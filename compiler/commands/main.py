@@ -18,15 +18,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from compiler.commands import origins, people, pipeline, results, sharing, specs
-from compiler.spec.errors import ProjectError, SpecError
-from registry.dvc.config import DvcStateError
-from registry.entries.card import CardError
-from registry.entries.entries import EntryError
-from registry.formats.textfiles import TextFileError
-from registry.plugins.rule import PluginError
-from registry.terminal.guard import guard
-from runners.runtime.settings import SettingsError
+from qualm.compiler.commands import origins, people, pipeline, results, sharing, specs
+from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.registry.dvc.config import DvcStateError
+from qualm.registry.entries.card import CardError
+from qualm.registry.entries.entries import EntryError
+from qualm.registry.formats.textfiles import TextFileError
+from qualm.registry.plugins.rule import PluginError
+from qualm.registry.terminal.guard import guard
+from qualm.runners.runtime.settings import SettingsError
 
 
 class Interruptible(TyperGroup):
@@ -117,9 +117,9 @@ def _filled(help: str) -> str:
 @cache
 def complete_app() -> typer.Typer:
     """The app with its groups, which are imported only here, and with help that the terminal can wrap."""
-    from compiler.commands.cache import app as cached
-    from compiler.commands.doctor import app as doctor
-    from registry.commands.cli import app as data
+    from qualm.compiler.commands.cache import app as cached
+    from qualm.compiler.commands.doctor import app as doctor
+    from qualm.registry.commands.cli import app as data
 
     app.add_typer(data, name="data", rich_help_panel=FIND)
     app.add_typer(doctor, name="doctor", rich_help_panel=FIND)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from compiler.terminal import completion
+from qualm.compiler.terminal import completion
 
 SPEC_HELP = "Name of a spec in specs/, or a path; the default spec of params.yaml if left out."
 SpecArgument = Annotated[str | None, typer.Argument(metavar="SPEC", help=SPEC_HELP, show_default=False, autocompletion=completion.specs)]

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import JsonOption, SpecArgument
-from compiler.project.checkout import Project
-from registry.text import print_json
+from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.project.checkout import Project
+from qualm.registry.text import print_json
 
 
 def graph(
@@ -19,7 +19,7 @@ def graph(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead of the terminal.")] = None,
 ) -> None:
     """Draw the pipeline, collapsed by kind of stage."""
-    from compiler.provenance.graph import draw
+    from qualm.compiler.provenance.graph import draw
 
     text = draw(Project().plan(spec), form, full)
     if output is None:
@@ -34,7 +34,7 @@ def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
 
     Each entry stands below what it is cited for: `qualm cite mine > mine.bib`. What has nothing on record to cite is named at the end.
     """
-    from compiler.provenance.cite import bibliography
+    from qualm.compiler.provenance.cite import bibliography
 
     entries = bibliography(Project(), spec)
     if as_json:
@@ -48,7 +48,7 @@ def lineage(
     as_json: JsonOption = False,
 ) -> None:
     """Show everything an output came from: stages, parameters, data, code, each with its hash."""
-    from compiler.provenance.lineage import print_lineage, trace
+    from qualm.compiler.provenance.lineage import print_lineage, trace
 
     tree = trace(Project(), file)
     if as_json:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import JsonOption, SpecArgument
-from compiler.project.checkout import Project
-from compiler.terminal import completion
-from registry.text import print_json
+from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.terminal import completion
+from qualm.registry.text import print_json
 
 
 def verify(
@@ -64,7 +64,7 @@ def verify(
       qualm verify SPEC --category epistemic
       qualm verify SPEC --merge bob.csv     bob reviewed on another machine
     """
-    from compiler.people import verify as reviewing
+    from qualm.compiler.people import verify as reviewing
 
     project = Project()
     if merge:
@@ -128,8 +128,8 @@ def calibrate(
       qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
       qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
-    from compiler.people.calibrate import calibrate as choose
-    from compiler.people.strength_wanted import StrengthRequest
+    from qualm.compiler.people.calibrate import calibrate as choose
+    from qualm.compiler.people.strength_wanted import StrengthRequest
 
     request = StrengthRequest(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
@@ -153,7 +153,7 @@ def judges(
 
       qualm judges quickstart --labels tests/data/refusals.csv
     """
-    from compiler.results import judges as reliability
+    from qualm.compiler.results import judges as reliability
 
     agreement = reliability.measure(Project(), spec, labels)
     if as_json:

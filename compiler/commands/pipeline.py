@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import JsonOption, SpecArgument
-from compiler.plan.make import make_plan
-from compiler.project.checkout import Project
-from compiler.spec.errors import SpecError
-from compiler.terminal import completion
-from registry.text import print_json
+from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.terminal import completion
+from qualm.registry.text import print_json
 
 
 def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
@@ -54,10 +54,10 @@ def plan(
     Ends with what inference will take, memory, time and money, and with what it needs from you: data to add, downloads, keys, readers that
     are not written yet. `-v` shows the arithmetic.
     """
-    from compiler.forecast.inference import estimate
-    from compiler.forecast.needs import needs
-    from compiler.forecast.prices import costs
-    from compiler.forecast.rebuilds import forecast
+    from qualm.compiler.forecast.inference import estimate
+    from qualm.compiler.forecast.needs import needs
+    from qualm.compiler.forecast.prices import costs
+    from qualm.compiler.forecast.rebuilds import forecast
 
     project = Project()
     resolved = project.resolve(spec)
@@ -75,7 +75,7 @@ def plan(
             ]
         )
     else:
-        from compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_needs
+        from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
         print_estimates(estimates, verbose)
@@ -94,7 +94,7 @@ def compile_(
 ) -> None:
     """Write dvc.yaml, stages/*.json and ignore blocks of all specs; only what changed is touched."""
     changes = Project().compile(specs, check)
-    from compiler.terminal.views import print_changes
+    from qualm.compiler.terminal.views import print_changes
 
     print_changes(changes, check)
     if check and changes:
@@ -112,7 +112,7 @@ def run(
 
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
-    from compiler.running.run import run_pipeline
+    from qualm.compiler.running.run import run_pipeline
 
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)

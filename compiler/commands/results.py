@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import DatasetsOption, JsonOption, MetricsOption, ModelsOption, SpecArgument, SpecOption
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from compiler.terminal import completion
-from registry.text import print_json
+from qualm.compiler.commands.options import DatasetsOption, JsonOption, MetricsOption, ModelsOption, SpecArgument, SpecOption
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal import completion
+from qualm.registry.text import print_json
 
 
 def diff(
@@ -31,8 +31,8 @@ def diff(
       qualm diff mine fewer-bins     against an experiment of `dvc exp run`
       qualm diff main                the default spec, against a branch
     """
-    from compiler.results.revisions import diff_revision
-    from compiler.terminal.views import print_diff
+    from qualm.compiler.results.revisions import diff_revision
+    from qualm.compiler.terminal.views import print_diff
 
     project = Project()
     if revision is None and not project.has_spec(spec):
@@ -50,8 +50,8 @@ def experiments(spec: SpecArgument = None, metrics: MetricsOption = None, as_jso
     `dvc exp show` has a column for every parameter and metric of every stage, and
     is as wide as that; this has a line for each that differs from the commit.
     """
-    from compiler.results.experiments import experiments as listed
-    from compiler.terminal.views import print_experiments
+    from qualm.compiler.results.experiments import experiments as listed
+    from qualm.compiler.terminal.views import print_experiments
 
     entries = listed(Project(), spec, metrics)
     if as_json:
@@ -72,18 +72,18 @@ def show(
 ) -> None:
     """Show a benchmark's results in the terminal, with intervals."""
     if how:
-        from compiler.provenance.how import show_how
+        from qualm.compiler.provenance.how import show_how
 
         show_how(Project(), spec, as_json)
         return
-    from compiler.results.show import show_results
+    from qualm.compiler.results.show import show_results
 
     show_results(Project(), spec, models, datasets, metrics, variants, slices, as_json)
 
 
 def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     """Count pictures and questions by category and split, for every data set of a spec, and what pair recipes made and dropped."""
-    from compiler.results.stats import show_statistics
+    from qualm.compiler.results.stats import show_statistics
 
     show_statistics(Project(), spec, as_json)
 
@@ -122,7 +122,7 @@ def compare(
       qualm compare main:mine:base longer:mine:base  two branches
       qualm compare HEAD:mine fewer-bins:mine        a DVC experiment
     """
-    from compiler.results.show import compare_results
+    from qualm.compiler.results.show import compare_results
 
     if len(words) not in (2, 3):
         raise ProjectError(f"expected [SPEC] A B, two sides to compare, got {len(words)}: {' '.join(words)}")

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import DatasetsOption, JsonOption, ModelsOption, SpecArgument
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from compiler.terminal import completion
-from registry.commands import completion as registered
+from qualm.compiler.commands.options import DatasetsOption, JsonOption, ModelsOption, SpecArgument
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal import completion
+from qualm.registry.commands import completion as registered
 
 
 def export(
@@ -50,7 +50,7 @@ def export(
       qualm export quickstart out --to vlmevalkit -m base -O table=tsv
       qualm export quickstart out --to hf -d scenes --variant clean
     """
-    from compiler.sharing.export import ExportRequest, export_results
+    from qualm.compiler.sharing.export import ExportRequest, export_results
 
     project = Project()
     if out is None and spec is not None and not project.has_spec(spec):
@@ -109,8 +109,8 @@ def share(
       qualm share --check                   before you tell the world
       qualm share backup --anyway           whatever is here, elsewhere
     """
-    from compiler.sharing.share import ShareRequest
-    from compiler.sharing.share import share as share_results
+    from qualm.compiler.sharing.share import ShareRequest
+    from qualm.compiler.sharing.share import share as share_results
 
     project = Project()
     if remote is None and not project.has_spec(spec):

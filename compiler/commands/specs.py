@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from compiler.commands.options import JsonOption
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from compiler.spec.language import NAME_PATTERN
-from compiler.terminal import completion
-from registry.commands import completion as registered
+from qualm.compiler.commands.options import JsonOption
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.language import NAME_PATTERN
+from qualm.compiler.terminal import completion
+from qualm.registry.commands import completion as registered
 
 
 def ls(
@@ -35,8 +35,8 @@ def ls(
     as_json: JsonOption = False,
 ) -> None:
     """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name."""
-    from compiler.terminal.listing import plugin_table, print_plugin
-    from compiler.terminal.published import published_table
+    from qualm.compiler.terminal.listing import plugin_table, print_plugin
+    from qualm.compiler.terminal.published import published_table
 
     if published:
         published_table(kind, name, as_json)
@@ -48,7 +48,7 @@ def ls(
 
 def schema() -> None:
     """Print the JSON Schema of specs, with the plugins that are installed; `qualm new` and `compile` keep it for editors in specs/."""
-    from compiler.schema.json_schema import schema_text
+    from qualm.compiler.schema.json_schema import schema_text
 
     typer.echo(schema_text(), nl=False)
 
@@ -62,7 +62,7 @@ def clean(
     DVC's cache keeps its objects until `dvc gc`, and git what was committed: a
     checkout of an earlier commit brings all of it back.
     """
-    from compiler.plan.leftovers import left_of, remove
+    from qualm.compiler.plan.leftovers import left_of, remove
 
     project = Project()
     if name in project.specs():
@@ -85,6 +85,6 @@ def new(
     ] = None,
 ) -> None:
     """Write a spec to start from, commented, and say what to do next."""
-    from compiler.project.new_spec import write_new
+    from qualm.compiler.project.new_spec import write_new
 
     typer.echo(write_new(Project(), name, extends))

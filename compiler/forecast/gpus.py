@@ -1,13 +1,13 @@
 """What cards can do, for estimates: multiplications, memory traffic, memory. Of the makers' data sheets, dense rates, from memory.
 
-Estimates say how much of a peak they count on; a rate measured on this machine wins over all of this (`compiler.forecast.resources`).
+Estimates say how much of a peak they count on; a rate measured on this machine wins over all of this (`qualm.compiler.forecast.resources`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.errors import ProjectError, nearest
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from compiler.forecast.gpus import Gpu, card
-from compiler.forecast.model_sizes import Size, of_folder, of_hub
-from compiler.forecast.pending_questions import questions
-from compiler.forecast.rebuilds import Forecast
-from compiler.forecast.resources import EFFICIENCY, MemoryEstimate, Workload, largest_batch, measured, memory, seconds
-from compiler.plan.plan import Plan, PlannedStage
-from runners.runtime.settings import Settings
+from qualm.compiler.forecast.gpus import Gpu, card
+from qualm.compiler.forecast.model_sizes import Size, of_folder, of_hub
+from qualm.compiler.forecast.pending_questions import questions
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.resources import EFFICIENCY, MemoryEstimate, Workload, largest_batch, measured, memory, seconds
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.runners.runtime.settings import Settings
 
 ACTIVE = ("run", "perhaps", "blocked")
 LARGEST = 512

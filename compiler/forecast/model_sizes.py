@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.formats import textfiles
-from registry.published.models import Published, published
+from qualm.registry.formats import textfiles
+from qualm.registry.published.models import Published, published
 
 BYTES = {"float64": 8.0, "float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
 """Of one weight."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.forecast.rebuilds import Forecast
-from compiler.plan.plan import Plan, PlannedStage, leaves
-from compiler.resolve.resolved import Resolved
-from compiler.spec.plugin_ref import DATA, Ref
-from compiler.spec.references_in import nested_uses
-from registry.entries.card import card_names, load_card
-from registry.entries.entries import Entry, entries
-from registry.plugins.rule import SERVER
-from runners.runtime.settings import Settings
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.plugin_ref import DATA, Ref
+from qualm.compiler.spec.references_in import nested_uses
+from qualm.registry.entries.card import card_names, load_card
+from qualm.registry.entries.entries import Entry, entries
+from qualm.registry.plugins.rule import SERVER
+from qualm.runners.runtime.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 ACTIVE = ("run", "perhaps", "blocked")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler.plan.plan import PlannedStage
+from qualm.compiler.plan.plan import PlannedStage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,9 +19,9 @@ def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[p
         return None
     import pyarrow.parquet as pq
 
-    from runners.data.splits import rule
-    from runners.runtime.parameters import to_lists
-    from runners.runtime.stage import StageError
+    from qualm.runners.data.splits import rule
+    from qualm.runners.runtime.parameters import to_lists
+    from qualm.runners.runtime.stage import StageError
 
     tables = []
     for name, path in folders.items():

@@ -13,18 +13,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.forecast.pending_questions import questions
-from compiler.forecast.rebuilds import Forecast
-from compiler.plan.plan import Plan, PlannedStage
-from compiler.resolve.resolved import Resolved
-from compiler.spec.plugin_ref import Ref
-from compiler.spec.references_in import nested_uses
-from registry.plugins.rule import SERVER, Plugin
-from runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
-from runners.prompts.templates import read_prompt
-from runners.runtime.settings import Settings
-from runners.servers.client import AT_ONCE
-from runners.servers.config import Server
+from qualm.compiler.forecast.pending_questions import questions
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.references_in import nested_uses
+from qualm.registry.plugins.rule import SERVER, Plugin
+from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
+from qualm.runners.prompts.templates import read_prompt
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.servers.client import AT_ONCE
+from qualm.runners.servers.config import Server
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from compiler.plan.emit import pipeline, pipeline_path
-from compiler.plan.plan import Plan, PlannedStage
-from registry.dvc.state import Checkout, read_lock
+from qualm.compiler.plan.emit import pipeline, pipeline_path
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.registry.dvc.state import Checkout, read_lock
 
 Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.forecast.gpus import Gpu
-from compiler.forecast.model_sizes import BYTES, Size
-from registry import SHOWN_DRAWS
-from registry.formats import textfiles
+from qualm.compiler.forecast.gpus import Gpu
+from qualm.compiler.forecast.model_sizes import BYTES, Size
+from qualm.registry import SHOWN_DRAWS
+from qualm.registry.formats import textfiles
 
 PROMPT = 64
 """Tokens of a question with what the template writes around it."""

@@ -1,1 +1,1 @@
-"""The pages of docs/ that are written from the code: `python -m compiler.generated`."""
+"""The pages of docs/ that are written from the code: `python -m qualm.compiler.generated`."""

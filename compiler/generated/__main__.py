@@ -1,7 +1,7 @@
-"""`python -m compiler.generated`: write the pages of docs/ that are made from the code (`pages.py`); `--check` only compares."""
+"""`python -m qualm.compiler.generated`: write the pages of docs/ that are made from the code (`pages.py`); `--check` only compares."""
 
 import sys
 
-from compiler.generated.pages import main
+from qualm.compiler.generated.pages import main
 
 sys.exit(main("--check" in sys.argv[1:]))

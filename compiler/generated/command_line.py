@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from compiler.commands.main import complete_app
-from compiler.generated.tables import table
+from qualm.compiler.commands.main import complete_app
+from qualm.compiler.generated.tables import table
 
 _HEAD = """\
 # The command line

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.generated.tables import table
-from registry.entries import card as cards
-from registry.entries.card import Card, Split
+from qualm.compiler.generated.tables import table
+from qualm.registry.entries import card as cards
+from qualm.registry.entries.card import Card, Split
 
 _HEAD = """\
 # Data sets

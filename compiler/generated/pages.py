@@ -1,4 +1,4 @@
-"""`python -m compiler.generated` writes the pages of docs/ that are made from the code, of our own plugins and cards only.
+"""`python -m qualm.compiler.generated` writes the pages of docs/ that are made from the code, of our own plugins and cards only.
 
 A maintainer's command (`make docs-reference`): no command of a user's writes there. With `--check` it only says what is out of step.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from compiler.generated.command_line import command_line
-from compiler.generated.dataset_catalogue import catalogue
-from compiler.generated.published_models import published_models
-from compiler.generated.spec_reference import reference
-from registry.plugins.rule import ROOT
+from qualm.compiler.generated.command_line import command_line
+from qualm.compiler.generated.dataset_catalogue import catalogue
+from qualm.compiler.generated.published_models import published_models
+from qualm.compiler.generated.spec_reference import reference
+from qualm.registry.plugins.rule import ROOT
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/command_line.md": command_line,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.forecast.model_sizes import of_published
-from compiler.generated.tables import table
-from registry.published.models import Published, published
+from qualm.compiler.forecast.model_sizes import of_published
+from qualm.compiler.generated.tables import table
+from qualm.registry.published.models import Published, published
 
 _HEAD = """\
 # Published models

@@ -7,8 +7,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from compiler.generated.tables import table
-from compiler.spec.language import (
+from qualm.compiler.generated.tables import table
+from qualm.compiler.spec.language import (
     About,
     Abstention,
     Calibration,
@@ -25,9 +25,9 @@ from compiler.spec.language import (
     RunWide,
     Spec,
 )
-from registry.entries import card
-from registry.plugins import rule
-from registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter
+from qualm.registry.entries import card
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter
 
 _HEAD = """\
 # The spec language

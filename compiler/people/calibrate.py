@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import chdir
 from pathlib import Path
 
-from compiler.people import edit_yaml
-from compiler.people.strength_bench import open_bench
-from compiler.people.strength_entry import find_entry
-from compiler.people.strength_page import serve_page
-from compiler.people.strength_search import search_strength
-from compiler.people.strength_wanted import StrengthRequest, goal_of
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
+from qualm.compiler.people import edit_yaml
+from qualm.compiler.people.strength_bench import open_bench
+from qualm.compiler.people.strength_entry import find_entry
+from qualm.compiler.people.strength_page import serve_page
+from qualm.compiler.people.strength_search import search_strength
+from qualm.compiler.people.strength_wanted import StrengthRequest, goal_of
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
 
 
 def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
@@ -21,10 +21,10 @@ def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> b
     Raises:
         ProjectError: the question was wrong, or something is missing; what to do stands in the message.
     """
-    from runners.contracts.models import ModelError
-    from runners.runtime.stage import StageError
-    from runners.tools.pages import PageError
-    from runners.tools.strengths.votes import VoteError
+    from qualm.runners.contracts.models import ModelError
+    from qualm.runners.runtime.stage import StageError
+    from qualm.runners.tools.pages import PageError
+    from qualm.runners.tools.strengths.votes import VoteError
 
     path = project.spec_path(spec)
     resolved, plan = project.resolve(spec), project.plan(spec)

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 import yaml
 
-from compiler.spec.errors import ProjectError
-from compiler.spec.yaml_positions import load, parse
-from registry.formats import textfiles
-from runners.tools.strengths.knobs import written
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.yaml_positions import load, parse
+from qualm.registry.formats import textfiles
+from qualm.runners.tools.strengths.knobs import written
 
 SECTION = "perturbations"
 Mode = Literal["replace", "add"]

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.people.strength_entry import PerturbationEntry, knobs_of
-from compiler.people.strength_wanted import StrengthRequest
-from compiler.plan.plan import Plan
-from compiler.project.checkout import Project
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import ProjectError, nearest
-from compiler.spec.plugin_ref import Ref
-from registry.plugins.column_names import CONTEXT
+from qualm.compiler.people.strength_entry import PerturbationEntry, knobs_of
+from qualm.compiler.people.strength_wanted import StrengthRequest
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.registry.plugins.column_names import CONTEXT
 
 if TYPE_CHECKING:
-    from runners.runtime.stage import Stage
-    from runners.tools.strengths.bench import Asked, Bench
-    from runners.tools.strengths.effects import Goal
-    from runners.tools.strengths.knobs import Knob
+    from qualm.runners.runtime.stage import Stage
+    from qualm.runners.tools.strengths.bench import Asked, Bench
+    from qualm.runners.tools.strengths.effects import Goal
+    from qualm.runners.tools.strengths.knobs import Knob
 
 FALLBACK = "max_sequence_probability"
 """The uncertainty that is shown where the spec has no estimator that reads a greedy answer alone."""
@@ -31,9 +31,9 @@ def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
     """Samples, perturbation and model, as the benchmark itself has them. Held by one process at a time."""
-    from runners.runtime.stage import Stage, only_writer
-    from runners.tools.strengths.bench import Bench, Subject, open_dataset
-    from runners.tools.strengths.live import Workshop
+    from qualm.runners.runtime.stage import Stage, only_writer
+    from qualm.runners.tools.strengths.bench import Bench, Subject, open_dataset
+    from qualm.runners.tools.strengths.live import Workshop
 
     name = resolved.spec.name
     knobs = knobs_of(name, entry, request.parameter, goal is not None)
@@ -61,7 +61,7 @@ def open_bench(
 
 
 def _asked(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Asked:
-    from runners.tools.strengths.bench import Asked
+    from qualm.runners.tools.strengths.bench import Asked
 
     use = _named(list(resolved.models), name, "model", lambda m: m.ref.label)
     for source in [*([use.source] if use.source else []), *use.beneath]:

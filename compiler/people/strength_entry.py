@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.people import edit_yaml
-from compiler.resolve.resolved import Resolved
-from compiler.spec import validate
-from compiler.spec.errors import Problem, ProjectError, nearest
-from compiler.spec.plugin_ref import located
-from compiler.spec.yaml_positions import load
-from registry.plugins.rule import Plugin, get
+from qualm.compiler.people import edit_yaml
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import Problem, ProjectError, nearest
+from qualm.compiler.spec.plugin_ref import located
+from qualm.compiler.spec.yaml_positions import load
+from qualm.registry.plugins.rule import Plugin, get
 
 if TYPE_CHECKING:
-    from runners.tools.strengths.knobs import Knob
+    from qualm.runners.tools.strengths.knobs import Knob
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: b
     Raises:
         ProjectError: it has no strength, and one is to be searched or is named; or not that one.
     """
-    from runners.tools.strengths.knobs import numeric
+    from qualm.runners.tools.strengths.knobs import numeric
 
     name, knobs = entry.plugin.name, numeric(entry.plugin, entry.args)
     names = [k.name for k in knobs]

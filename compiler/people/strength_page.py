@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler.people import edit_yaml
-from compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
-from compiler.people.strength_entry import PerturbationEntry
-from compiler.people.strength_wanted import OUTPUT, StrengthRequest
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import ProjectError, SpecError
+from qualm.compiler.people import edit_yaml
+from qualm.compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
+from qualm.compiler.people.strength_entry import PerturbationEntry
+from qualm.compiler.people.strength_wanted import OUTPUT, StrengthRequest
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import ProjectError, SpecError
 
 if TYPE_CHECKING:
-    from runners.tools.strengths.bench import Bench
-    from runners.tools.strengths.knobs import Knob
+    from qualm.runners.tools.strengths.bench import Bench
+    from qualm.runners.tools.strengths.knobs import Knob
 
 
 def serve_page(
@@ -28,9 +28,9 @@ def serve_page(
     own: bool,
 ) -> None:
     """Serves the page until Ctrl-C; values are written only into the spec's `own` file."""
-    from runners.tools.strengths.page import serve
-    from runners.tools.strengths.session import Session, WriteError
-    from runners.tools.strengths.votes import Votes
+    from qualm.runners.tools.strengths.page import serve
+    from qualm.runners.tools.strengths.session import Session, WriteError
+    from qualm.runners.tools.strengths.votes import Votes
 
     points = {k: entry.args[k] for k in entry.named} if entry.pointed else {}
 

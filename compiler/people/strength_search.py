@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from compiler.people import edit_yaml
-from compiler.people.strength_entry import PerturbationEntry
-from compiler.people.strength_wanted import OUTPUT, StrengthRequest, range_of
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import ProjectError
+from qualm.compiler.people import edit_yaml
+from qualm.compiler.people.strength_entry import PerturbationEntry
+from qualm.compiler.people.strength_wanted import OUTPUT, StrengthRequest, range_of
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import ProjectError
 
 if TYPE_CHECKING:
-    from runners.runtime.stage import Stage
-    from runners.tools.strengths.bench import Bench
-    from runners.tools.strengths.effects import Goal
-    from runners.tools.strengths.knobs import Knob
-    from runners.tools.strengths.search import Found
+    from qualm.runners.runtime.stage import Stage
+    from qualm.runners.tools.strengths.bench import Bench
+    from qualm.runners.tools.strengths.effects import Goal
+    from qualm.runners.tools.strengths.knobs import Knob
+    from qualm.runners.tools.strengths.search import Found
 
 
 def search_strength(
@@ -39,9 +39,9 @@ def search_strength(
     Raises:
         ProjectError: the scale or the range is none.
     """
-    from runners.tools.strengths import curve
-    from runners.tools.strengths.knobs import written
-    from runners.tools.strengths.search import search
+    from qualm.runners.tools.strengths import curve
+    from qualm.runners.tools.strengths.knobs import written
+    from qualm.runners.tools.strengths.search import search
 
     if request.scale not in ("auto", "linear", "log"):
         raise ProjectError(f"--scale: expected auto, linear or log, got '{request.scale}'")
@@ -74,10 +74,10 @@ def search_strength(
 def _print(outcome: Found, goal: Goal, title: str) -> None:
     from rich.text import Text
 
-    from registry.terminal.console import Console
-    from registry.terminal.grids import Grid
-    from runners.tools.strengths import curve
-    from runners.tools.strengths.knobs import written
+    from qualm.registry.terminal.console import Console
+    from qualm.registry.terminal.grids import Grid
+    from qualm.runners.tools.strengths import curve
+    from qualm.runners.tools.strengths.knobs import written
 
     grid = Grid([(name, "right") for name in ("strength", "value", "95% interval", "n", "left out", "")], Text(title))
     for row in curve.rows(outcome, goal):
@@ -91,7 +91,7 @@ def _files(
     resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: Found, output: Path | None
 ) -> Iterator[Path]:
     """The curve on disk: CSV and SVG, named by what was asked."""
-    from runners.tools.strengths import curve
+    from qualm.runners.tools.strengths import curve
 
     folder = output or Path(OUTPUT) / resolved.spec.name
     folder.mkdir(parents=True, exist_ok=True)

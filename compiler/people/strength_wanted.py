@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler.people.strength_entry import PerturbationEntry
-from compiler.spec.errors import ProjectError
+from qualm.compiler.people.strength_entry import PerturbationEntry
+from qualm.compiler.spec.errors import ProjectError
 
 if TYPE_CHECKING:
-    from runners.tools.strengths.effects import Goal
-    from runners.tools.strengths.knobs import Knob
+    from qualm.runners.tools.strengths.effects import Goal
+    from qualm.runners.tools.strengths.knobs import Knob
 
 
 OUTPUT = ".qualm/calibrations"
@@ -46,7 +46,7 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
     Raises:
         ProjectError: two are named, or one that there is not or that this perturbation cannot have.
     """
-    from runners.tools.strengths.effects import DISTANCES, distance_goal, share_goal
+    from qualm.runners.tools.strengths.effects import DISTANCES, distance_goal, share_goal
 
     if request.share is not None and request.distance is not None:
         raise ProjectError("give either --share or --distance")

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
-from compiler.plan.plan import Plan, PlannedStage, leaves
-from compiler.project.checkout import Project
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import ProjectError, nearest
-from runners.data.splits import SplitRule
+from qualm.compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
+from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:
-    from runners.tools.review.pool import Pool
-    from runners.tools.review.session import Session
+    from qualm.runners.tools.review.pool import Pool
+    from qualm.runners.tools.review.session import Session
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     Raises:
         ProjectError: there is nothing to review, or decisions cannot be kept; what to do stands in the message.
     """
-    from registry.entries.adding import AddError
-    from registry.entries.entries import EntryError
-    from runners.data.reviews.curation import CurationError
-    from runners.tools.pages import PageError
-    from runners.tools.review.journal import Journal, JournalError, publish
-    from runners.tools.review.pool import PoolError
-    from runners.tools.review.session import Session
-    from runners.tools.review.terminal import NoTerminal
+    from qualm.registry.entries.adding import AddError
+    from qualm.registry.entries.entries import EntryError
+    from qualm.runners.data.reviews.curation import CurationError
+    from qualm.runners.tools.pages import PageError
+    from qualm.runners.tools.review.journal import Journal, JournalError, publish
+    from qualm.runners.tools.review.pool import PoolError
+    from qualm.runners.tools.review.session import Session
+    from qualm.runners.tools.review.terminal import NoTerminal
 
     target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
     try:
@@ -93,10 +93,10 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
     Raises:
         ProjectError: a table is not one, or contradicts itself.
     """
-    from registry.entries.adding import AddError
-    from registry.entries.entries import EntryError
-    from runners.data.reviews.curation import CurationError, read_decisions
-    from runners.tools.review.journal import JournalError, publish
+    from qualm.registry.entries.adding import AddError
+    from qualm.registry.entries.entries import EntryError
+    from qualm.runners.data.reviews.curation import CurationError, read_decisions
+    from qualm.runners.tools.review.journal import JournalError, publish
 
     target = find_target(project.resolve(spec), project.plan(spec), name, project.root)
     try:
@@ -141,7 +141,7 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
 
 
 def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Pool:
-    from runners.tools.review.pool import read_pool, read_whole
+    from qualm.runners.tools.review.pool import read_pool, read_whole
 
     folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
     if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
@@ -157,11 +157,11 @@ def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Poo
 
 def _review(session: Session, title: str, request: ReviewRequest, root: Path) -> None:
     if not request.page:
-        from runners.tools.review.terminal import run
+        from qualm.runners.tools.review.terminal import run
 
         run(session)
         return
-    from runners.tools.review.page import serve
+    from qualm.runners.tools.review.page import serve
 
     until_stopped(
         lambda: serve(session, title, request.port),
@@ -171,8 +171,8 @@ def _review(session: Session, title: str, request: ReviewRequest, root: Path) ->
 
 
 def _finish(root: Path, target: ReviewTarget) -> None:
-    from registry.commands.printing import commit_command
-    from runners.tools.review.journal import publish
+    from qualm.registry.commands.printing import commit_command
+    from qualm.runners.tools.review.journal import publish
 
     added = publish(root, target.entry)
     if added is None:

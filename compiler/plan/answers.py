@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
-from compiler.plan.layout import Layout, splits
-from compiler.plan.plan import PlannedStage
-from compiler.spec.plugin_ref import artifact_path
-from registry.plugins.column_names import DRAWN, QUESTION
-from registry.plugins.columns import reads_choices, reads_open
+from qualm.compiler.plan.layout import Layout, splits
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.spec.plugin_ref import artifact_path
+from qualm.registry.plugins.column_names import DRAWN, QUESTION
+from qualm.registry.plugins.columns import reads_choices, reads_open
 
 
 def judge(layout: Layout) -> PlannedStage:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.plan.layout import Layout, card, made, splits, variant
-from compiler.plan.plan import PlannedStage
-from compiler.resolve.resolved import DatasetUse, PairSetUse, RecipeUse
-from compiler.spec.plugin_ref import Ref, slug
-from registry.entries.card import load_card
+from qualm.compiler.plan.layout import Layout, card, made, splits, variant
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, RecipeUse
+from qualm.compiler.spec.plugin_ref import Ref, slug
+from qualm.registry.entries.card import load_card
 
 VALIDATION = "val"
 """The split on which thresholds are chosen: answered, not scored."""

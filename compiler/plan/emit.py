@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from compiler.plan.header import HEADER, owner
-from compiler.plan.leftovers import Leftover
-from compiler.plan.plan import Plan, PlannedStage
-from compiler.spec.canonical_json import canonical
+from qualm.compiler.plan.header import HEADER, owner
+from qualm.compiler.plan.leftovers import Leftover
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.spec.canonical_json import canonical
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -118,7 +118,7 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
 
 
 def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
-    content: dict[str, Any] = {"cmd": f"python3 -m runners {plan.spec}/{stage.name}"}
+    content: dict[str, Any] = {"cmd": f"python3 -m qualm.runners {plan.spec}/{stage.name}"}
     if up:
         content["wdir"] = up.rstrip("/")
     content["desc"] = stage.desc

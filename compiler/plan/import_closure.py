@@ -1,4 +1,4 @@
-"""What a stage depends on: the files that implement its modules (`registry.plugins.imports`).
+"""What a stage depends on: the files that implement its modules (`qualm.registry.plugins.imports`).
 
 It depends on exactly these, so that editing one plugin re-executes the stages that use it and no other.
 """
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from registry.formats import textfiles
-from registry.plugins import imports
+from qualm.registry.formats import textfiles
+from qualm.registry.plugins import imports
 
 
 def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:

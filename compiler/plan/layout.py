@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler.plan.import_closure import closure, content_digest
-from compiler.plan.order import clash
-from compiler.plan.plan import PlannedStage, leaves
-from compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
-from compiler.spec.errors import SpecError
-from compiler.spec.plugin_ref import DATA, Ref, slug
-from registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
+from qualm.compiler.plan.import_closure import closure, content_digest
+from qualm.compiler.plan.order import clash
+from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
+from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
 
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
@@ -104,7 +104,7 @@ class Layout:
         }
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
-        files = closure([f"runners.stages.{kind}", *(p.module for p in plugins)], self.code_root)
+        files = closure([f"qualm.runners.stages.{kind}", *(p.module for p in plugins)], self.code_root)
         code = {name: path for name, path in files.items() if path.is_relative_to(self.root)}
         elsewhere = {name: path for name, path in files.items() if name not in code}
         package = content_digest(elsewhere) if elsewhere else ""
@@ -115,7 +115,7 @@ class Layout:
 
 
 def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
-    """The splits that the spec names; nothing for data sets where it leaves the choice to `runners.data.splits`."""
+    """The splits that the spec names; nothing for data sets where it leaves the choice to `qualm.runners.data.splits`."""
     by_dataset = {d.label: list(d.splits) for d in datasets if d.splits is not None}
     return {"splits": by_dataset} if by_dataset else {}
 

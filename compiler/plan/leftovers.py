@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.plan.header import owner
+from qualm.compiler.plan.header import owner
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from compiler.plan import answers, data, models, scores
-from compiler.plan.layout import Layout
-from compiler.plan.order import check_outputs, ordered
-from compiler.plan.plan import Plan, PlannedStage
-from compiler.resolve.resolved import Resolved
-from registry.plugins.rule import ROOT
+from qualm.compiler.plan import answers, data, models, scores
+from qualm.compiler.plan.layout import Layout
+from qualm.compiler.plan.order import check_outputs, ordered
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.registry.plugins.rule import ROOT
 
 
 def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from compiler.plan.data import VALIDATION
-from compiler.plan.layout import Layout, splits, variants
-from compiler.plan.plan import PlannedStage
-from compiler.resolve.resolved import DatasetUse, FinetuneUse, ModelUse, PairSetUse
-from compiler.spec.plugin_ref import slug
-from registry import CLEAN, DRAWS
-from registry.plugins.column_names import IN_WORDS
-from registry.plugins.columns import reads_choices, signals
+from qualm.compiler.plan.data import VALIDATION
+from qualm.compiler.plan.layout import Layout, splits, variants
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.resolve.resolved import DatasetUse, FinetuneUse, ModelUse, PairSetUse
+from qualm.compiler.spec.plugin_ref import slug
+from qualm.registry import CLEAN, DRAWS
+from qualm.registry.plugins.column_names import IN_WORDS
+from qualm.registry.plugins.columns import reads_choices, signals
 
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """One greedy decode gives all three, so needing one is needing all: a new estimator on them costs no inference."""

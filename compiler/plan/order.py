@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.plan.plan import PlannedStage
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import Position, Problem, SpecError
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import Position, Problem, SpecError
 
 
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:

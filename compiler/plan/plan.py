@@ -1,6 +1,6 @@
 """What a plan is: the stages of one spec, each with what it is told, what it reads, what it writes and the files that implement it.
 
-Everything that shows, runs, prices or compiles a benchmark reads this; only `compiler.plan` makes it.
+Everything that shows, runs, prices or compiles a benchmark reads this; only `qualm.compiler.plan` makes it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from runners.runtime.parameters import to_mappings
+from qualm.runners.runtime.parameters import to_mappings
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler.plan.answers import scoring_judges, settings
-from compiler.plan.layout import Layout, splits, variants
-from compiler.plan.plan import PlannedStage
-from compiler.spec.canonical_json import canonical
-from registry import CLEAN, MODALITIES
+from qualm.compiler.plan.answers import scoring_judges, settings
+from qualm.compiler.plan.layout import Layout, splits, variants
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.registry import CLEAN, MODALITIES
 
 
 def score(layout: Layout, tables: Mapping[str, str]) -> PlannedStage:

@@ -7,16 +7,16 @@ import re
 import sys
 from pathlib import Path
 
-from compiler.plan import emit
-from compiler.plan.leftovers import leftovers
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import read_run_wide, resolve_file
-from compiler.resolve.resolved import Resolved
-from compiler.schema.editors import write_schema
-from compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
-from compiler.spec.language import NAME_PATTERN, RunWide
-from runners.runtime.settings import FILE, Settings, SettingsError, read_settings
+from qualm.compiler.plan import emit
+from qualm.compiler.plan.leftovers import leftovers
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import read_run_wide, resolve_file
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.schema.editors import write_schema
+from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
+from qualm.compiler.spec.language import NAME_PATTERN, RunWide
+from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
 
 class Project:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from compiler.project.checkout import Project
-from compiler.schema.editors import FIRST_LINE, write_schema
-from compiler.spec.errors import ProjectError, nearest
-from compiler.spec.language import NAME_PATTERN
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.schema.editors import FIRST_LINE, write_schema
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.language import NAME_PATTERN
 
 TEMPLATE = """\
 qualm: 1

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.project.checkout import Project
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import ProjectError
-from compiler.spec.plugin_ref import DATA, Ref
-from compiler.spec.references_in import nested_plugins
-from registry.entries import card
-from registry.entries.entries import EntryError, find
-from registry.plugins.rule import Plugin
-from registry.published.models import Published, published
-from registry.published.references import CitationError, cited, entries_of, keys_of_entries
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.plugin_ref import DATA, Ref
+from qualm.compiler.spec.references_in import nested_plugins
+from qualm.registry.entries import card
+from qualm.registry.entries.entries import EntryError, find
+from qualm.registry.plugins.rule import Plugin
+from qualm.registry.published.models import Published, published
+from qualm.registry.published.references import CitationError, cited, entries_of, keys_of_entries
 
 SOFTWARE = "qualm"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from compiler.plan.plan import Plan
-from compiler.spec.errors import ProjectError
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.spec.errors import ProjectError
 
 Edges = list[tuple[str, str]]
 _COLOURS = {

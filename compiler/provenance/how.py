@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.text import Text
 
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from compiler.terminal.views import console
-from registry.terminal.tables import plain_table
-from registry.text import print_json
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal.views import console
+from qualm.registry.terminal.tables import plain_table
+from qualm.registry.text import print_json
 
 
 def how(project: Project, spec: str | None) -> dict[str, Any]:
@@ -19,8 +19,8 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
     Raises:
         ProjectError: the spec has no report.
     """
-    from runners.reporting.made import HEADER, facts_of, model_row
-    from runners.runtime.stamp import read_stamp
+    from qualm.runners.reporting.made import HEADER, facts_of, model_row
+    from qualm.runners.runtime.stamp import read_stamp
 
     plan = project.plan(spec)
     stage = next((s for s in plan.stages if s.kind == "report"), None)
@@ -34,7 +34,7 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
 
 def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     """Print them."""
-    from runners.runtime.stamp import told
+    from qualm.runners.runtime.stamp import told
 
     facts = how(project, spec)
     if as_json:

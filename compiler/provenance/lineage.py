@@ -8,10 +8,10 @@ from typing import Any
 from rich.markup import escape
 from rich.tree import Tree
 
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from registry.dvc.state import Checkout, read_lock
-from registry.terminal.console import Console
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.dvc.state import Checkout, read_lock
+from qualm.registry.terminal.console import Console
 
 
 def trace(project: Project, file: str) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import AbstentionUse
-from compiler.spec import validate
-from compiler.spec.errors import nearest
-from compiler.spec.yaml_positions import Path_
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import AbstentionUse
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import nearest
+from qualm.compiler.spec.yaml_positions import Path_
 
 OPTIONS = ("of", "fit", "per", "confidence", "seed")
 """Keys that stand beside the plugin."""

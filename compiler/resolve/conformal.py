@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt, Lt
 
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import ConformalUse
-from compiler.spec import validate
-from compiler.spec.yaml_positions import Path_
-from registry.plugins.rule import Parameter
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import ConformalUse
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry.plugins.rule import Parameter
 
 Share = Annotated[float, Gt(0), Lt(1)]
 SETTINGS = (

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.resolve import subsets
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import DatasetUse
-from compiler.spec import validate
-from compiler.spec.language import Dataset
-from compiler.spec.plugin_ref import PREPARE, Ref, artifact_path, located
-from compiler.spec.yaml_positions import Path_
-from registry.entries import card as cards
-from registry.plugins import rule
-from registry.plugins.rule import Plugin
+from qualm.compiler.resolve import subsets
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import DatasetUse
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.language import Dataset
+from qualm.compiler.spec.plugin_ref import PREPARE, Ref, artifact_path, located
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry.entries import card as cards
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import Plugin
 
 
 def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import ModelUse, Resolved
-from compiler.resolve.tuned import way_out
-from compiler.spec.errors import nearest, shown
-from compiler.spec.plugin_ref import Ref
-from compiler.spec.yaml_positions import Path_
-from registry.plugins import rule
-from registry.plugins.column_names import DRAWN
-from registry.plugins.columns import signals
-from registry.plugins.contracts import unknown_columns
-from registry.plugins.rule import PluginError
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import ModelUse, Resolved
+from qualm.compiler.resolve.tuned import way_out
+from qualm.compiler.spec.errors import nearest, shown
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import DRAWN
+from qualm.registry.plugins.columns import signals
+from qualm.registry.plugins.contracts import unknown_columns
+from qualm.registry.plugins.rule import PluginError
 
 Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from compiler.spec.errors import Problem
-from compiler.spec.language import Spec
-from compiler.spec.yaml_positions import Document
+from qualm.compiler.spec.errors import Problem
+from qualm.compiler.spec.language import Spec
+from qualm.compiler.spec.yaml_positions import Document
 
 
 class Failures:

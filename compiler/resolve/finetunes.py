@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import FinetuneUse
-from compiler.spec import validate
-from compiler.spec.errors import nearest
-from compiler.spec.plugin_ref import Ref, located
-from compiler.spec.references_in import names_of
-from compiler.spec.yaml_positions import Path_
-from registry.plugins.rule import DatasetName, ModelName, Plugin
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import FinetuneUse
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import nearest
+from qualm.compiler.spec.plugin_ref import Ref, located
+from qualm.compiler.spec.references_in import names_of
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry.plugins.rule import DatasetName, ModelName, Plugin
 
 
 def resolve(reader: SpecReader) -> tuple[FinetuneUse, ...]:

@@ -7,20 +7,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
-from compiler.spec import validate
-from compiler.spec.errors import nearest
-from compiler.spec.plugin_ref import Ref
-from compiler.spec.yaml_positions import Path_
-from registry import ASKED, UNCERTAIN
-from registry.entries import card as cards
-from registry.plugins import rule
-from registry.plugins.column_names import CODE_OF, GROUP_OF
-from registry.plugins.columns import field_of, judge_of, mark_of
-from registry.plugins.contracts import unknown_columns
-from registry.plugins.rule import Plugin, PluginError, meta_keys
-from registry.where.parse import FIELDS
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import nearest
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry import ASKED, UNCERTAIN
+from qualm.registry.entries import card as cards
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
+from qualm.registry.plugins.columns import field_of, judge_of, mark_of
+from qualm.registry.plugins.contracts import unknown_columns
+from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
+from qualm.registry.where.parse import FIELDS
 
 Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""

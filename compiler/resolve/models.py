@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import FinetuneUse, ModelUse
-from compiler.resolve.tuned import swept_bases, tuned_models
-from compiler.spec import validate
-from compiler.spec.errors import shown
-from compiler.spec.language import About
-from compiler.spec.plugin_ref import Ref, artifact_path, located
-from compiler.spec.references_in import names_in
-from compiler.spec.yaml_positions import Document, Path_, paths_in
-from registry.plugins import rule
-from registry.plugins.rule import Artifact, Plugin
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import FinetuneUse, ModelUse
+from qualm.compiler.resolve.tuned import swept_bases, tuned_models
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import shown
+from qualm.compiler.spec.language import About
+from qualm.compiler.spec.plugin_ref import Ref, artifact_path, located
+from qualm.compiler.spec.references_in import names_in
+from qualm.compiler.spec.yaml_positions import Document, Path_, paths_in
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import Artifact, Plugin
 
 BESIDE = ("about", "leave_out")
 """What may stand beside the plugin of a model."""

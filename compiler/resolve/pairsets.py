@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import PairSetUse, RecipeUse
-from compiler.spec import validate
-from compiler.spec.errors import nearest, shown
-from compiler.spec.language import PairSet, Spec
-from compiler.spec.plugin_ref import DATA, Ref, located
-from compiler.spec.references_in import names_in, names_of
-from compiler.spec.yaml_positions import Path_
-from registry.plugins.rule import DatasetName, Plugin
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import nearest, shown
+from qualm.compiler.spec.language import PairSet, Spec
+from qualm.compiler.spec.plugin_ref import DATA, Ref, located
+from qualm.compiler.spec.references_in import names_in, names_of
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry.plugins.rule import DatasetName, Plugin
 
 NAME_KEY = "as"
 """Beside a recipe's plugin: a name of its own, so that one plugin can be used twice in a set."""

@@ -10,16 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compiler.resolve.failures import Failures
-from compiler.resolve.tuned import Elsewhere
-from compiler.spec import validate
-from compiler.spec.errors import Problem, shown
-from compiler.spec.language import RunWide, Spec
-from compiler.spec.plugin_ref import OWN, Ref, located
-from compiler.spec.references_in import names_in
-from compiler.spec.yaml_positions import Document, Path_
-from registry.plugins import rule
-from registry.plugins.rule import Artifact, Plugin, PluginError
+from qualm.compiler.resolve.failures import Failures
+from qualm.compiler.resolve.tuned import Elsewhere
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import Problem, shown
+from qualm.compiler.spec.language import RunWide, Spec
+from qualm.compiler.spec.plugin_ref import OWN, Ref, located
+from qualm.compiler.spec.references_in import names_in
+from qualm.compiler.spec.yaml_positions import Document, Path_
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import Artifact, Plugin, PluginError
 
 
 class SpecReader:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from compiler.resolve import estimators, metrics
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.resolved import Resolved
-from compiler.resolve.tuned import way_out
-from compiler.spec import validate
-from compiler.spec.errors import SpecError, nearest
-from compiler.spec.plugin_ref import slug
-from compiler.spec.yaml_positions import Path_
+from qualm.compiler.resolve import estimators, metrics
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.resolve.tuned import way_out
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import SpecError, nearest
+from qualm.compiler.spec.plugin_ref import slug
+from qualm.compiler.spec.yaml_positions import Path_
 
 SECTIONS = (
     "datasets", "pairs", "perturbations", "models", "finetunes", "judges", "estimators", "conformal", "abstentions", "metrics", "slices",

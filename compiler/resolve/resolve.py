@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compiler.resolve import abstentions, conformal, datasets, finetunes, metrics, models, pairsets
-from compiler.resolve.failures import Failures
-from compiler.resolve.reader import SpecReader
-from compiler.resolve.references import check_names, check_references
-from compiler.resolve.resolved import Resolved
-from compiler.resolve.tuned import Elsewhere
-from compiler.spec import validate
-from compiler.spec.errors import Problems, SpecError
-from compiler.spec.language import RunWide, Spec
-from compiler.spec.yaml_positions import Document, load, load_leniently
+from qualm.compiler.resolve import abstentions, conformal, datasets, finetunes, metrics, models, pairsets
+from qualm.compiler.resolve.failures import Failures
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve.references import check_names, check_references
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.resolve.tuned import Elsewhere
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import Problems, SpecError
+from qualm.compiler.spec.language import RunWide, Spec
+from qualm.compiler.spec.yaml_positions import Document, load, load_leniently
 
 
 def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...] = ()) -> Resolved:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compiler.spec.language import Spec
-from compiler.spec.plugin_ref import Ref
-from registry import abstaining, method_name
-from registry.plugins.rule import Plugin
+from qualm.compiler.spec.language import Spec
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.registry import abstaining, method_name
+from qualm.registry.plugins.rule import Plugin
 
 
 @dataclass(frozen=True)

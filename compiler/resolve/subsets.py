@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.resolve.reader import SpecReader
-from compiler.spec.errors import Problem, nearest
-from compiler.spec.offsets import mark_within
-from compiler.spec.plugin_ref import prompt_path, prompts_folder
-from compiler.spec.yaml_positions import Path_, dotted
-from registry import UNCERTAIN
-from registry.entries.card import Card
-from registry.plugins.rule import PROMPTS, Plugin, meta_keys
-from registry.where.parse import WhereError, parse
-from runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.spec.errors import Problem, nearest
+from qualm.compiler.spec.offsets import mark_within
+from qualm.compiler.spec.plugin_ref import prompt_path, prompts_folder
+from qualm.compiler.spec.yaml_positions import Path_, dotted
+from qualm.registry import UNCERTAIN
+from qualm.registry.entries.card import Card
+from qualm.registry.plugins.rule import PROMPTS, Plugin, meta_keys
+from qualm.registry.where.parse import WhereError, parse
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 
 def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.resolve.resolved import FinetuneUse, ModelUse
-from compiler.spec.errors import SpecError, nearest
-from compiler.spec.plugin_ref import DATA, Ref, slug
-from registry.entries.card import card_names
-from registry.plugins import rule
-from registry.plugins.rule import Plugin
+from qualm.compiler.resolve.resolved import FinetuneUse, ModelUse
+from qualm.compiler.spec.errors import SpecError, nearest
+from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
+from qualm.registry.entries.card import card_names
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import Plugin
 
 if TYPE_CHECKING:
-    from compiler.resolve.resolved import Resolved
+    from qualm.compiler.resolve.resolved import Resolved
 
 
 Loader = Callable[[FinetuneUse], tuple[Plugin, dict[str, Any]] | None]

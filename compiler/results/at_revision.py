@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.plan.plan import PlannedStage, leaves
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError, nearest
-from registry import abstaining, method_name
-from registry.dvc import pointers
-from registry.dvc.config import cache_folder
-from registry.dvc.damage import damaged_objects
-from registry.dvc.state import listing, object_path, parse_yaml
-from runners.runtime.parameters import to_lists
+from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.registry import abstaining, method_name
+from qualm.registry.dvc import pointers
+from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.damage import damaged_objects
+from qualm.registry.dvc.state import listing, object_path, parse_yaml
+from qualm.runners.runtime.parameters import to_lists
 
 EXPERIMENTS = "refs/exps"
 NOT_EXPERIMENTS = ("celery", "stash", "exec", "queue")
@@ -174,8 +174,8 @@ def _folder(project: Project, name: str, commit: str, spec: str, objects: Mappin
 
 
 def _pull(project: Project, objects: Mapping[str, str]) -> None:
-    from registry.dvc.config import configuration
-    from registry.dvc.remote import RemoteError, RemoteStore
+    from qualm.registry.dvc.config import configuration
+    from qualm.registry.dvc.remote import RemoteError, RemoteStore
 
     cache, default = cache_folder(project.root), configuration(project.root).get("core", {}).get("remote")
     if default is None:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from compiler.project.checkout import Project
-from compiler.results.scores import Row, main_setting, read_scores, score_stage, scored_models, select
-from compiler.results.tables import measure
-from compiler.spec.errors import ProjectError, nearest
-from compiler.spec.language import Compare
-from registry.terminal.console import Console
-from registry.terminal.grids import Grid
-from registry.text import print_json
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.scores import Row, main_setting, read_scores, score_stage, scored_models, select
+from qualm.compiler.results.tables import measure
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.language import Compare
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.grids import Grid
+from qualm.registry.text import print_json
 
 if TYPE_CHECKING:
-    from compiler.plan.plan import PlannedStage
-    from runners.runtime.stage import Stage
-    from runners.scoring.cells import Cell
+    from qualm.compiler.plan.plan import PlannedStage
+    from qualm.runners.runtime.stage import Stage
+    from qualm.runners.scoring.cells import Cell
 
 
 CORRECTIONS = {"holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
@@ -115,7 +115,7 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
     else:
         model = text
     if revision is not None:
-        from compiler.results.at_revision import commit_of, specs_at
+        from qualm.compiler.results.at_revision import commit_of, specs_at
 
         is_spec = not others and text in specs_at(project, commit_of(project, revision))
         return _then(project, revision, text if is_spec else spec, None if is_spec else model, f"{revision}:{text}", pull)
@@ -130,7 +130,7 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
 
 
 def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> ComparisonSide:
-    from compiler.results.at_revision import benchmark_at
+    from qualm.compiler.results.at_revision import benchmark_at
 
     benchmark = benchmark_at(project, revision, spec or project.plan(None).spec, pull)
     if model is not None and model not in benchmark.models:
@@ -165,8 +165,8 @@ Chosen = tuple[ComparisonSide, Mapping[str, str]]
 
 
 def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | None = None) -> dict[str, Any]:
-    from compiler.results.paired import align, differences, tests
-    from runners.scoring.evaluate import read_metrics
+    from qualm.compiler.results.paired import align, differences, tests
+    from qualm.runners.scoring.evaluate import read_metrics
 
     stage, theirs = one[0].stage, {json.dumps(m, sort_keys=True) for m in other[0].stage.params["metrics"]}
     shared = [m for m in stage.params["metrics"] if json.dumps(m, sort_keys=True) in theirs]
@@ -215,10 +215,10 @@ def _test_of(stage: PlannedStage) -> dict[str, Any]:
 
 def _cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
     """(name, dataset) -> the clean cell of the model that stands for the name."""
-    from runners.data.splits import read_scored
-    from runners.runtime.records import RecordError
-    from runners.runtime.stage import StageError
-    from runners.scoring.cells import Tables, read_cells
+    from qualm.runners.data.splits import read_scored
+    from qualm.runners.runtime.records import RecordError
+    from qualm.runners.runtime.stage import StageError
+    from qualm.runners.scoring.cells import Tables, read_cells
 
     stage = _run_time(side, set(models.values()))
     cells = {}
@@ -238,8 +238,8 @@ def _cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, s
 
 def _run_time(side: ComparisonSide, models: set[str]) -> Stage:
     """The score stage as a runner sees it, with absolute paths and only the wanted models."""
-    from runners.runtime.settings import Settings
-    from runners.runtime.stage import Stage
+    from qualm.runners.runtime.settings import Settings
+    from qualm.runners.runtime.stage import Stage
 
     def absolute(tree: Any) -> Any:
         return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(side.root / tree)

@@ -9,12 +9,12 @@ from typing import Any
 
 from rich.text import Text
 
-from compiler.results.scores import Row
-from compiler.results.tables import metrics_down
-from compiler.spec.errors import ProjectError
-from registry.terminal.console import Console
-from registry.terminal.grids import Grid, in_parts
-from runners.reporting.charts.heat import stars
+from qualm.compiler.results.scores import Row
+from qualm.compiler.results.tables import metrics_down
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.grids import Grid, in_parts
+from qualm.runners.reporting.charts.heat import stars
 
 
 def read_comparisons(path: Path) -> list[Row]:
@@ -23,8 +23,8 @@ def read_comparisons(path: Path) -> list[Row]:
     Raises:
         ProjectError: it is not what the score stage writes.
     """
-    from registry.sample import COMPARISONS
-    from runners.runtime.records import RecordError, read_table
+    from qualm.registry.sample import COMPARISONS
+    from qualm.runners.runtime.records import RecordError, read_table
 
     if not path.is_file():
         return []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from compiler.project.checkout import Project
-from compiler.results.at_revision import commit_of, git
-from compiler.results.revisions import diff_commits
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.at_revision import commit_of, git
+from qualm.compiler.results.revisions import diff_commits
 
 
 def experiments(project: Project, spec: str | None, metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:

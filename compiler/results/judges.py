@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
 
 
 def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str, Any]:
@@ -21,9 +21,9 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
     Raises:
         ProjectError: no labels, no judges, a judge that fails.
     """
-    from runners.contracts.judges import JudgeError
-    from runners.runtime.settings import SettingsError
-    from runners.studies.judge_reliability import LabelError, all_judges, read_labels
+    from qualm.runners.contracts.judges import JudgeError
+    from qualm.runners.runtime.settings import SettingsError
+    from qualm.runners.studies.judge_reliability import LabelError, all_judges, read_labels
 
     resolved = project.resolve(spec)
     name = resolved.spec.judging.labels
@@ -41,8 +41,8 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
 
 def show(agreement: dict[str, Any]) -> None:
     """A table for a terminal."""
-    from registry.terminal.console import Console
-    from registry.terminal.grids import Grid
+    from qualm.registry.terminal.console import Console
+    from qualm.registry.terminal.grids import Grid
 
     columns = ("n", "unread", "right on refusals", "missed", "imagined", "rated", "tau-b", "p")
     grid = Grid([("judge", "left"), *((column, "right") for column in columns)])

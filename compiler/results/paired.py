@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from runners.data.aligned import Samples
-    from runners.scoring.cells import Cell
-    from runners.scoring.evaluate import Metric
-    from runners.scoring.paired_tests import Test
+    from qualm.runners.data.aligned import Samples
+    from qualm.runners.scoring.cells import Cell
+    from qualm.runners.scoring.evaluate import Metric
+    from qualm.runners.scoring.paired_tests import Test
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PairedDifference:
     """Rows that both sides are measured on."""
     higher_is_better: bool | None
     p: float | None = None
-    """Of the permutation test: two-sided, answers exchanged within groups (`runners.scoring.paired_tests`)."""
+    """Of the permutation test: two-sided, answers exchanged within groups (`qualm.runners.scoring.paired_tests`)."""
     p_adjusted: float | None = None
     """Corrected over the metrics that were compared on this data set."""
 
@@ -129,8 +129,8 @@ def _shared(a: Samples, b: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
     """The cell on some rows, as copies that may be written to."""
-    from runners.data.aligned import Samples
-    from runners.scoring.cells import Setting
+    from qualm.runners.data.aligned import Samples
+    from qualm.runners.scoring.cells import Setting
 
     settings = {
         name: Setting(s.is_calibration[rows], {score: {k: v[rows] for k, v in columns.items()} for score, columns in s.scores.items()})
@@ -161,9 +161,9 @@ def differences(
     """
     import numpy as np
 
-    from runners.scoring.bootstrap import Bootstrap
-    from runners.scoring.evaluate import Slice
-    from runners.scoring.paired_tests import adjusted, compare
+    from qualm.runners.scoring.bootstrap import Bootstrap
+    from qualm.runners.scoring.evaluate import Slice
+    from qualm.runners.scoring.paired_tests import adjusted, compare
 
     part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
     tests = compare(metrics, a, b, part, level, permutations, seed)

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from compiler.forecast.rebuilds import differences
-from compiler.plan.plan import Plan
-from compiler.project.checkout import Project
-from compiler.results.at_revision import commit_of, git
-from registry.formats import textfiles
+from qualm.compiler.forecast.rebuilds import differences
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.at_revision import commit_of, git
+from qualm.registry.formats import textfiles
 
 Key = tuple[str, str, str]
 """Model, data set, metric."""

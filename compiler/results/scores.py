@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError, nearest
-from registry import abstaining, method_name
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.registry import abstaining, method_name
 
 if TYPE_CHECKING:
-    from compiler.plan.plan import PlannedStage
+    from qualm.compiler.plan.plan import PlannedStage
 
 Row = dict[str, Any]
 
@@ -37,8 +37,8 @@ def read_scores(path: Path) -> list[Row]:
     Raises:
         ProjectError: there is none, or it is none.
     """
-    from registry.sample import SCORES
-    from runners.runtime.records import RecordError, read_table
+    from qualm.registry.sample import SCORES
+    from qualm.runners.runtime.records import RecordError, read_table
 
     if not path.is_file():
         raise ProjectError(f"{path}: no scores there; run the benchmark with `qualm run`, or fetch its results with `dvc pull`")

@@ -8,14 +8,14 @@ from functools import partial
 
 from rich.text import Text
 
-from compiler.project.checkout import Project
-from compiler.results.compare import compare_results as compare_results
-from compiler.results.comparisons import matching, read_comparisons, show_tests
-from compiler.results.scores import Row, conformal_setting, read_scores, score_stage, select, settings_of
-from compiler.results.tables import measure, metrics_down
-from registry.terminal.console import Console
-from registry.terminal.grids import Grid, in_parts
-from registry.text import print_json
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.compare import compare_results as compare_results
+from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
+from qualm.compiler.results.scores import Row, conformal_setting, read_scores, score_stage, select, settings_of
+from qualm.compiler.results.tables import measure, metrics_down
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.grids import Grid, in_parts
+from qualm.registry.text import print_json
 
 
 def show_results(
@@ -66,7 +66,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
 
 def show_warnings(rows: Sequence[Row], console: Console) -> None:
     """Print why values are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
-    from runners.scoring.score_warnings import notes, warnings
+    from qualm.runners.scoring.score_warnings import notes, warnings
 
     for line in notes(rows):
         console.print(Text(line, style="dim"))

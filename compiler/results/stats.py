@@ -11,12 +11,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from registry.formats import textfiles
-from registry.terminal.console import Console
-from registry.terminal.tables import plain_table
-from registry.text import print_json
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.formats import textfiles
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.tables import plain_table
+from qualm.registry.text import print_json
 
 ALL = "all"
 MOST_COLUMNS = 7
@@ -51,8 +51,8 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
     """The counts of a data set folder: those it was assembled with, else counted now; None where there is no such folder."""
-    from runners.data.statistics import FILE, read_samples_of, statistics
-    from runners.runtime.records import RecordError
+    from qualm.runners.data.statistics import FILE, read_samples_of, statistics
+    from qualm.runners.runtime.records import RecordError
 
     try:
         if (folder / FILE).is_file():

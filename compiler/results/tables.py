@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rich.text import Text
 
-from compiler.results.scores import Row
-from registry.terminal.grids import Grid
+from qualm.compiler.results.scores import Row
+from qualm.registry.terminal.grids import Grid
 
 
 def measure(value: float | None) -> str:
@@ -16,7 +16,7 @@ def measure(value: float | None) -> str:
     >>> measure(0.12345), measure(-0.5), measure(None)
     ('0.123', '-0.500', 'undefined')
     """
-    from runners.reporting.text import number
+    from qualm.runners.reporting.text import number
 
     return number(value).replace("−", "-")
 

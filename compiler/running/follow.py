@@ -1,6 +1,6 @@
 """What `qualm run` shows: one line for each stage that did something and, on a terminal, a line that lives, with the stage at work.
 
-It reads two files that the run appends to: events (`runners.runtime.status`), and the words that stages print
+It reads two files that the run appends to: events (`qualm.runners.runtime.status`), and the words that stages print
 themselves, which are shown as they come.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from registry.terminal.console import Console
+from qualm.registry.terminal.console import Console
 
 REFRESH = 2
 """Times a second that the living line is drawn."""

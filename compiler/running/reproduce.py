@@ -1,6 +1,6 @@
-"""`python -m compiler.running.reproduce ARGUMENTS`: `dvc repro ARGUMENTS` in a process of `qualm run`'s.
+"""`python -m qualm.compiler.running.reproduce ARGUMENTS`: `dvc repro ARGUMENTS` in a process of `qualm run`'s.
 
-It asks nothing and tells what it does: each stage's beginning and end (`runners.runtime.status`). What is fetched or restored is
+It asks nothing and tells what it does: each stage's beginning and end (`qualm.runners.runtime.status`). What is fetched or restored is
 hashed before it is used; damaged objects, and those that a stage finds, are set aside and made anew. Locks are written whole or not at all,
 whatever is killed and when. And it ends with its parent.
 """
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.dvc.config import cache_folder
-from registry.dvc.damage import Recorded, content, is_damaged, set_aside
-from registry.dvc.state import file_state, object_path
-from runners.runtime import status
-from runners.runtime.die_with_parent import die_with_parent
+from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.damage import Recorded, content, is_damaged, set_aside
+from qualm.registry.dvc.state import file_state, object_path
+from qualm.runners.runtime import status
+from qualm.runners.runtime.die_with_parent import die_with_parent
 
 LOG = "QUALM_DVC_LOG"
 """Names the file for what DVC itself says; without it, that goes where it always goes."""

@@ -20,17 +20,17 @@ from typing import IO
 
 from rich.markup import escape
 
-from compiler.forecast.rebuilds import forecast
-from compiler.plan.emit import pipeline_path, write
-from compiler.plan.plan import Plan
-from compiler.project.checkout import Project
-from compiler.running.follow import Follower
-from compiler.running.reproduce import LOCKED, LOG
-from compiler.spec.errors import ProjectError
-from compiler.terminal.views import console
-from registry.terminal.console import Console
-from runners.runtime import status
-from runners.runtime.stamp import write_stamp
+from qualm.compiler.forecast.rebuilds import forecast
+from qualm.compiler.plan.emit import pipeline_path, write
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.running.follow import Follower
+from qualm.compiler.running.reproduce import LOCKED, LOG
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal.views import console
+from qualm.registry.terminal.console import Console
+from qualm.runners.runtime import status
+from qualm.runners.runtime.stamp import write_stamp
 
 INTERRUPTED = 130
 
@@ -88,8 +88,8 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
 
 def _warn(project: Project, plan: Plan, out: Console) -> None:
     """What a glance at the scores would miss."""
-    from compiler.results.scores import read_scores
-    from compiler.results.show import show_warnings
+    from qualm.compiler.results.scores import read_scores
+    from qualm.compiler.results.show import show_warnings
 
     for stage in plan.stages:
         if stage.kind == "score" and (path := project.root / stage.outputs["scores"]).is_file():
@@ -104,7 +104,7 @@ def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool
     for file in (events, words, log):
         file.write_bytes(b"")
     environment = {**project.environment, status.FILE: str(events), **({} if verbose else {LOG: str(log)})}
-    command = [sys.executable, "-m", "compiler.running.reproduce", *arguments]
+    command = [sys.executable, "-m", "qualm.compiler.running.reproduce", *arguments]
     with words.open("ab") as stream, Follower(console(), events, words, stages, quiet=verbose) as follower:
         outlet: IO[bytes] | None = None if verbose else stream
         process = subprocess.Popen(
@@ -119,7 +119,7 @@ def reproduce(project: Project, arguments: list[str], stages: int, verbose: bool
 def _wait(process: subprocess.Popen[bytes], follower: Follower) -> int:
     """Follow a run to its end, through Ctrl-C: the terminal sends that to DVC and its stage too, and they end in order.
 
-    A second one, and SIGTERM or SIGHUP at once, end DVC; its stage ends with it (`runners.runtime.die_with_parent`).
+    A second one, and SIGTERM or SIGHUP at once, end DVC; its stage ends with it (`qualm.runners.runtime.die_with_parent`).
     """
     interrupts = 0
 

@@ -12,7 +12,7 @@ _IGNORE = f"# Written by qualm: the schema has the plugins of this machine.\n/{S
 
 def write_schema(root: Path) -> None:
     """Write specs/spec.schema.json where it is not there or other plugins are installed now, and hide it from git."""
-    from compiler.schema.json_schema import schema_text
+    from qualm.compiler.schema.json_schema import schema_text
 
     path, text = root / "specs" / SCHEMA, schema_text()
     ignore = path.with_name(".gitignore")

@@ -6,15 +6,15 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from compiler.resolve.pairsets import NAME_KEY
-from compiler.spec.canonical_json import canonical
-from compiler.spec.language import NAME_PATTERN, About, Spec
-from compiler.spec.plugin_ref import OWN, PREPARE
-from compiler.spec.references_in import chosen_kind, takes_none
-from compiler.spec.validate import field_type, takes_list
-from registry.entries import card as cards
-from registry.plugins import rule
-from registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
+from qualm.compiler.resolve.pairsets import NAME_KEY
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.compiler.spec.language import NAME_PATTERN, About, Spec
+from qualm.compiler.spec.plugin_ref import OWN, PREPARE
+from qualm.compiler.spec.references_in import chosen_kind, takes_none
+from qualm.compiler.spec.validate import field_type, takes_list
+from qualm.registry.entries import card as cards
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
 
 LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 _LEAVE_OUT = {

@@ -14,19 +14,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler.plan.plan import Plan, PlannedStage
-from compiler.project.checkout import Project
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import ProjectError, nearest
-from registry import CLEAN
-from registry.entries import card as cards
-from registry.formats import textfiles
-from registry.plugins import rule
-from registry.plugins.options import options
-from registry.plugins.rule import Plugin, PluginError
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.registry import CLEAN
+from qualm.registry.entries import card as cards
+from qualm.registry.formats import textfiles
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.options import options
+from qualm.registry.plugins.rule import Plugin, PluginError
 
 if TYPE_CHECKING:
-    from runners.plugins.exports import About, ExportContext, Part
+    from qualm.runners.plugins.exports import About, ExportContext, Part
 
 TABLES = ("judgements", "uncertainties", "sets", "scores")
 """Whole-spec tables that go along where they have been made."""
@@ -56,11 +56,11 @@ def export_results(project: Project, request: ExportRequest) -> None:
     Raises:
         ProjectError: an unknown format, option, model or dataset; answers that are not made; files that are there already.
     """
-    from runners.data.dataset import BrokenSample
-    from runners.plugins.exports import ExportContext, ExportError
-    from runners.runtime.records import RecordError
-    from runners.runtime.settings import SettingsError, read_settings
-    from runners.runtime.stage import StageError
+    from qualm.runners.data.dataset import BrokenSample
+    from qualm.runners.plugins.exports import ExportContext, ExportError
+    from qualm.runners.runtime.records import RecordError
+    from qualm.runners.runtime.settings import SettingsError, read_settings
+    from qualm.runners.runtime.stage import StageError
 
     plugin = _plugin(request.to)
     try:
@@ -110,8 +110,8 @@ def _plugin(to: str) -> Plugin:
 
 def _parts(plan: Plan, request: ExportRequest) -> tuple[Part, ...]:
     """Every model, dataset and variant that is asked for; their answers must have been made."""
-    from runners.data.dataset import read_variants
-    from runners.plugins.exports import Part
+    from qualm.runners.data.dataset import read_variants
+    from qualm.runners.plugins.exports import Part
 
     parts: list[Part] = []
     names_of: dict[str, dict[str, None]] = {"model": {}, "dataset": {}, "variant": {}}
@@ -168,7 +168,7 @@ def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
 
 def _about(resolved: Resolved) -> dict[str, About]:
     """Where each dataset is from; a pair set is from all that it was made of."""
-    from runners.plugins.exports import About
+    from qualm.runners.plugins.exports import About
 
     about_of: dict[str, About] = {}
     for d in resolved.datasets:

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from compiler.project.checkout import Project
-from compiler.sharing.shareable import Obstacle, ShareTarget, obstacles, shared_specs, target
-from compiler.spec.errors import ProjectError
-from compiler.terminal.views import console
-from registry.dvc import objects
-from registry.dvc.config import cache_folder
-from registry.dvc.state import held, listing
-from registry.terminal.console import Console
-from registry.text import print_json
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.sharing.shareable import Obstacle, ShareTarget, obstacles, shared_specs, target
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal.views import console
+from qualm.registry.dvc import objects
+from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.state import held, listing
+from qualm.registry.terminal.console import Console
+from qualm.registry.text import print_json
 
 if TYPE_CHECKING:
-    from registry.dvc.remote import RemoteStore
+    from qualm.registry.dvc.remote import RemoteStore
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
     Raises:
         ProjectError: there is no such remote, or it cannot be reached.
     """
-    from registry.dvc.remote import RemoteError, RemoteStore
+    from qualm.registry.dvc.remote import RemoteError, RemoteStore
 
     outcome = Outcome(target(project, request.remote))
     specs = shared_specs(project, request.spec)
@@ -214,7 +214,7 @@ def _runs(clone: Path, specs: list[str]) -> list[Obstacle]:
     active_stages = []
     for spec in specs:
         done = subprocess.run(
-            [sys.executable, "-m", "compiler", "plan", spec, "--json"], cwd=clone, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "qualm", "plan", spec, "--json"], cwd=clone, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             active_stages.append(Obstacle("clone", f"{spec} cannot be planned in a clone: {done.stderr.strip()}", f"`qualm plan {spec}`"))

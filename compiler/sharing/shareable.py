@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.forecast.rebuilds import Forecast, forecast_clone
-from compiler.plan.emit import pipeline_path
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from registry.dvc.config import DvcStateError, configuration, shared_configuration
-from registry.dvc.objects import git, is_pointer, tracked_files
-from registry.dvc.state import read_lock
+from qualm.compiler.forecast.rebuilds import Forecast, forecast_clone
+from qualm.compiler.plan.emit import pipeline_path
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.dvc.config import DvcStateError, configuration, shared_configuration
+from qualm.registry.dvc.objects import git, is_pointer, tracked_files
+from qualm.registry.dvc.state import read_lock
 
 SECRETS = (
     "password", "secret_access_key", "session_token", "token", "sse_customer_key", "sas_token", "account_key", "connection_string",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from registry.text import one_line
+from qualm.registry.text import one_line
 
 
 @dataclass(frozen=True, order=True)

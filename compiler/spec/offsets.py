@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from compiler.spec.errors import Position
-from compiler.spec.yaml_positions import Document, Path_
+from qualm.compiler.spec.errors import Position
+from qualm.compiler.spec.yaml_positions import Document, Path_
 
 _BEFORE = re.compile(r"(?:[&!]\S*\s+)*")
 """An anchor or tag before the text."""

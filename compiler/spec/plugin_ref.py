@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from compiler.spec.references_in import names_in, nested_plugins, replaced_in
-from registry.plugins.column_names import CONTEXT
-from registry.plugins.columns import columns
-from registry.plugins.rule import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, Prompt
+from qualm.compiler.spec.references_in import names_in, nested_plugins, replaced_in
+from qualm.registry.plugins.column_names import CONTEXT
+from qualm.registry.plugins.columns import columns
+from qualm.registry.plugins.rule import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, Prompt
 
 DATA = "registry/data"
 
@@ -51,7 +51,7 @@ class Ref:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Of an estimator or a metric: the columns it reads with these arguments (`registry.plugins.columns`)."""
+        """Of an estimator or a metric: the columns it reads with these arguments (`qualm.registry.plugins.columns`)."""
         return tuple(column for column in columns(self.plugin, self.args).values() if column is not None)
 
     @property

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from registry.plugins import rule
-from registry.plugins.rule import Kind, Plugin
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import Kind, Plugin
 
 
 def chosen_kind(annotation: Any) -> str | None:

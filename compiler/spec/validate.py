@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from compiler.spec.errors import Problem, nearest, shown
-from compiler.spec.language import ARTIFACT_PATTERN, NAME_PATTERN, whole
-from compiler.spec.plugin_ref import prompts_folder
-from compiler.spec.references_in import chosen_kind, takes_none
-from compiler.spec.yaml_positions import Document, Path_
-from registry.plugins import rule
-from registry.plugins.rule import PROMPTS, REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
+from qualm.compiler.spec.errors import Problem, nearest, shown
+from qualm.compiler.spec.language import ARTIFACT_PATTERN, NAME_PATTERN, whole
+from qualm.compiler.spec.plugin_ref import prompts_folder
+from qualm.compiler.spec.references_in import chosen_kind, takes_none
+from qualm.compiler.spec.yaml_positions import Document, Path_
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import PROMPTS, REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
 
 _EXPECTED = {
     "int_type": "a whole number",

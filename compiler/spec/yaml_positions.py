@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from compiler.spec.errors import Position, Problem, Problems, SpecError, shown
-from registry.formats.textfiles import TextFileError, is_file, read_text
+from qualm.compiler.spec.errors import Position, Problem, Problems, SpecError, shown
+from qualm.registry.formats.textfiles import TextFileError, is_file, read_text
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 200_000

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from registry.commands.completion import given, quietly
+from qualm.registry.commands.completion import given, quietly
 
 if TYPE_CHECKING:
-    from compiler.resolve.resolved import Resolved
+    from qualm.compiler.resolve.resolved import Resolved
 
 
 @quietly
 def specs(context: typer.Context, incomplete: str) -> Iterable[str]:
-    from compiler.project.checkout import Project
+    from qualm.compiler.project.checkout import Project
 
     return Project().specs()
 
@@ -30,7 +30,7 @@ def models(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def sides(context: typer.Context, incomplete: str) -> Iterable[str]:
     """What `qualm compare` takes: models of the spec, specs, `SPEC:MODEL`."""
-    from compiler.project.checkout import Project
+    from qualm.compiler.project.checkout import Project
 
     spec, colon, _ = incomplete.partition(":")
     if colon:
@@ -61,8 +61,8 @@ def perturbations(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def leftovers(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Specs that are gone and left something behind."""
-    from compiler.plan.leftovers import leftovers as all_leftovers
-    from compiler.project.checkout import Project
+    from qualm.compiler.plan.leftovers import leftovers as all_leftovers
+    from qualm.compiler.project.checkout import Project
 
     project = Project()
     return [left.spec for left in all_leftovers(project.root, project.specs())]
@@ -71,8 +71,8 @@ def leftovers(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Models that the doctor takes by name: entries, and `SPEC:MODEL`."""
-    from compiler.project.checkout import Project
-    from registry.commands.completion import entries
+    from qualm.compiler.project.checkout import Project
+    from qualm.registry.commands.completion import entries
 
     spec, colon, _ = incomplete.partition(":")
     project = Project()
@@ -83,7 +83,7 @@ def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 def _resolved(context: typer.Context) -> Resolved:
     """The spec on the line; where its last option still lacks a value nothing is parsed, and words are looked through."""
-    from compiler.project.checkout import Project
+    from qualm.compiler.project.checkout import Project
 
     project = Project()
     words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()

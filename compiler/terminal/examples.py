@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 
-from compiler.resolve.metrics import PAIRED_COLUMNS, SET_COLUMNS, UNCERTAINTY_COLUMNS
-from compiler.spec.references_in import chosen_kind
-from registry.entries import card as cards
-from registry.plugins import rule
-from registry.plugins.column_names import CODE_OF, GROUP_OF
-from registry.plugins.columns import columns, field_of, judge_of, mark_of
-from registry.plugins.rule import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
-from registry.where.parse import FIELDS
+from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, SET_COLUMNS, UNCERTAINTY_COLUMNS
+from qualm.compiler.spec.references_in import chosen_kind
+from qualm.registry.entries import card as cards
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
+from qualm.registry.plugins.columns import columns, field_of, judge_of, mark_of
+from qualm.registry.plugins.rule import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
+from qualm.registry.where.parse import FIELDS
 
 PLACEHOLDERS = {
     "my-model": "an entry of registry/data/ (`qualm data ls`), or SPEC:MODEL",

@@ -10,14 +10,14 @@ from typing import Any
 
 from rich.text import Text
 
-from compiler.spec.errors import ProjectError
-from compiler.terminal import examples
-from registry.plugins import rule
-from registry.plugins.declarations import declared
-from registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
-from registry.terminal.console import Console
-from registry.terminal.tables import folded, plain_table
-from registry.text import print_json
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal import examples
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.declarations import declared
+from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.tables import folded, plain_table
+from qualm.registry.text import print_json
 
 FOOTERS = {
     "models": "a model of your own: docs/how-to/models.md; those of the hub: `qualm ls models --published`",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from compiler.forecast.model_sizes import of_published
-from compiler.spec.errors import ProjectError
-from registry.published.models import Published, published
-from registry.terminal.console import Console
-from registry.terminal.grids import Grid
-from registry.text import print_json
+from qualm.compiler.forecast.model_sizes import of_published
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.published.models import Published, published
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.grids import Grid
+from qualm.registry.text import print_json
 
 
 def published_table(kind: str | None, name: str | None, as_json: bool) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 from rich.markup import escape
 from rich.text import Text
 
-from compiler.forecast.inference import Estimate
-from compiler.forecast.needs import Need, lines
-from compiler.forecast.prices import Cost
-from compiler.forecast.rebuilds import Forecast
-from compiler.plan.emit import FileChanges
-from registry.terminal.console import Console
-from registry.terminal.grids import Grid
+from qualm.compiler.forecast.inference import Estimate
+from qualm.compiler.forecast.needs import Need, lines
+from qualm.compiler.forecast.prices import Cost
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.emit import FileChanges
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.grids import Grid
 
 _SIGNS = {
     "run": ("[bold yellow]+[/]", "will run"),

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from registry.sample import Sample
+    from qualm.registry.sample import Sample
 
 
 class AdapterError(Exception):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from registry.adapters import AdapterError
-from registry.dvc.links import lies_in
-from registry.sample import Sample
+from qualm.registry.adapters import AdapterError
+from qualm.registry.dvc.links import lies_in
+from qualm.registry.sample import Sample
 
 AnswerIs = Literal["text", "letter", "index", "index_from_1"]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

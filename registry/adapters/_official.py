@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.dvc.links import lies_in
-from registry.formats import pictures
-from registry.formats.json_stream import JsonStreamError, values
-from registry.formats.text_tables import TextTableError, rows
-from registry.sample import Image
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.dvc.links import lies_in
+from qualm.registry.formats import pictures
+from qualm.registry.formats.json_stream import JsonStreamError, values
+from qualm.registry.formats.text_tables import TextTableError, rows
+from qualm.registry.sample import Image
 
 
 def read_list(path: Path, what: str) -> list[Any]:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import read_rows, whole_picture
-from registry.sample import Image
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import read_rows, whole_picture
+from qualm.registry.sample import Image
 
 POINTER = 64
 """An image cell of at most so many characters is the index of the row that has the picture."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_records, text_of, whole
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_records, text_of, whole
 
 CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
 """Types of answers -> categories, where `/` would begin a part of a path."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.adapters import AdapterError
+from qualm.registry.adapters import AdapterError
 
 
 def instructed(question: str, instruction: str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records
+from qualm.registry.sample import Image, Sample
 
 META = ["abc_label"]
 KEYS = ("abcLabel", "answerTexts", "correctAnswer", "questionId")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of, whole
-from registry.adapters._yes_no import instructed, yes_or_no
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole
+from qualm.registry.adapters._yes_no import instructed, yes_or_no
+from qualm.registry.sample import Image, Sample
 
 META = ["type", "truth", "hallu"]
 GENERATIVE = "generative"

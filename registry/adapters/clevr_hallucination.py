@@ -11,14 +11,14 @@ from typing import Annotated, Literal, NamedTuple
 
 from annotated_types import Ge
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import read_image
-from registry.sample import Image, Sample
-from registry.scenes.files import ScenesFile, ScenesFileError, read_scenes_file
-from registry.scenes.questions import SceneQuestion, ask
-from registry.scenes.render import png
-from registry.scenes.validity import InvalidQuestionError, check
-from registry.scenes.world import VALUES, Scene, make_scene, stream
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import read_image
+from qualm.registry.sample import Image, Sample
+from qualm.registry.scenes.files import ScenesFile, ScenesFileError, read_scenes_file
+from qualm.registry.scenes.questions import SceneQuestion, ask
+from qualm.registry.scenes.render import png
+from qualm.registry.scenes.validity import InvalidQuestionError, check
+from qualm.registry.scenes.world import VALUES, Scene, make_scene, stream
 
 META = ["kind", "objects", "level"]
 TYPES = ("attribute", "existence", "counting", "relation")
@@ -41,7 +41,7 @@ def clevr_hallucination(
 ) -> Iterator[Image | Sample]:
     """So many questions of each type, at most one of a type per picture, each checked against its scene graph.
 
-    Every question has one right answer (`registry.scenes.validity`): what it speaks of as "the ..." is there once, what is
+    Every question has one right answer (`qualm.registry.scenes.validity`): what it speaks of as "the ..." is there once, what is
     absent is truly absent, relations are not borderline. Answers take turns, so that no constant answer does well: yes and
     no of existence and relation; the counts 0 to 4; the four attributes, and within each its values. Scenes are taken in their
     order, each asked for the answer whose turn it is and passed over where it has none; a larger `per_type` only adds.

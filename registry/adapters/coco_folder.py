@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._mapped import Columns, parts, picture_prefix, placed
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
+from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.sample import Image, Sample
 
 META = [{"of": "meta"}]
 
@@ -89,7 +89,7 @@ def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str
 
 def _classes(path: Path) -> dict[str, str]:
     """Names of categories by their id; empty where the file has none."""
-    from registry.formats.json_stream import members
+    from qualm.registry.formats.json_stream import members
 
     found = {}
     for key, item in members(path, {"images", "annotations", "categories"}, lambda error: None):  # whoever reads the records is told

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.sample import Image, Sample
 
 META = ["answer_kind", "structural", "semantic", "detailed", "full_answer"]
 LABELLED = ("train", "val", "testdev")

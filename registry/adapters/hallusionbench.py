@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.adapters._yes_no import instructed
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._yes_no import instructed
+from qualm.registry.sample import Image, Sample
 
 META = ["visual_input", "difficulty", "figure", "pair", "note"]
 PLACE = ("category", "subcategory", "set_id", "figure_id", "question_id")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._mapped import Columns, need_columns, parts
-from registry.adapters._official import read_image, whole_picture
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._mapped import Columns, need_columns, parts
+from qualm.registry.adapters._official import read_image, whole_picture
+from qualm.registry.sample import Image, Sample
 
 BATCH = 64
 """Rows, and so pictures, in memory at once."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext
-from registry.adapters._mapped import Columns, need_columns, parts, picture_prefix, placed
-from registry.adapters._official import read_image, read_records, read_rows, text_of
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters._mapped import Columns, need_columns, parts, picture_prefix, placed
+from qualm.registry.adapters._official import read_image, read_records, read_rows, text_of
+from qualm.registry.sample import Image, Sample
 
 META = [{"of": "meta"}]
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, numbered, read_image, read_records, text_of
-from registry.sample import HISTORY, Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of
+from qualm.registry.sample import HISTORY, Image, Sample
 
 META = ["turn", "origin", "history"]
 IMAGE = "<image>"

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext
-from registry.adapters._official import need, numbered, read_image, read_records, text_of
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of
+from qualm.registry.sample import Image, Sample
 
 META = ["part", "task"]
 FILES = {

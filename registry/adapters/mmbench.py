@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_rows
-from registry.adapters._table_pictures import TablePictures
-from registry.dvc.links import lies_in
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_rows
+from qualm.registry.adapters._table_pictures import TablePictures
+from qualm.registry.dvc.links import lies_in
+from qualm.registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"
 META = ["rotation", "base_index", "options", "l2-category"]

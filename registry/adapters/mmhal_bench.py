@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from registry import EVIDENCE
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_list, text_of
-from registry.sample import Image, Sample
+from qualm.registry import EVIDENCE
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_list, text_of
+from qualm.registry.sample import Image, Sample
 
 META = ["evidence", "type", "topic"]
 KEYS = ("image_content", "question", "gt_answer", "image_src")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext
-from registry.adapters._official import need, read_image, read_records, text_of, whole
-from registry.adapters._yes_no import instructed, yes_or_no
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole
+from qualm.registry.adapters._yes_no import instructed, yes_or_no
+from qualm.registry.sample import Image, Sample
 
 META = ["pictures"]
 KEYS = ("question_id", "image", "text", "label")

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.formats.faults import Fault
-from registry.recordings import vlmevalkit as vek
-from registry.recordings.parts import RecordingFile, choose, find_parts, task_of
-from registry.recordings.record import LETTERS, How, Record, RecordingError
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings import vlmevalkit as vek
+from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
+from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
+from qualm.registry.sample import Image, Sample
 
 SHOWN = 20
 """Faults that a message lists; the rest are counted."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.formats.json_stream import JsonStreamError, members
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.formats.json_stream import JsonStreamError, members
+from qualm.registry.sample import Image, Sample
 
 WHAT = "SEED-Bench's questions (`qualm data show seedbench`)"
 META = ["type_id"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from registry import EVIDENCE
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.sample import Image, Sample
+from qualm.registry import EVIDENCE
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.sample import Image, Sample
 
 META = ["evidence", "facts"]
 PROMPT = "Describe this image in detail."

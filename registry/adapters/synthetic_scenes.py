@@ -14,12 +14,12 @@ from typing import Annotated, Literal, NamedTuple
 
 from annotated_types import Ge
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.sample import Image, Sample
-from registry.scenes.files import ScenesFile
-from registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, SceneQuestion, ask_any
-from registry.scenes.render import png
-from registry.scenes.world import Scene, make_scene, stream
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.sample import Image, Sample
+from qualm.registry.scenes.files import ScenesFile
+from qualm.registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, SceneQuestion, ask_any
+from qualm.registry.scenes.render import png
+from qualm.registry.scenes.world import Scene, make_scene, stream
 
 META = ["kind", "objects", "level"]
 CHUNK = 50

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import read_image
-from registry.adapters._vqa import Annotation, Asked, read_questions
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import read_image
+from qualm.registry.adapters._vqa import Annotation, Asked, read_questions
+from qualm.registry.sample import Image, Sample
 
 META = ["question_type"]
 ABSURD = "absurd"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of, whole
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole
+from qualm.registry.sample import Image, Sample
 
 META = ["alter_type", "reason", "question_id_origin", "answer_origin"]
 AMBIGUOUS = "multiple plausible answers"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.sample import Image, Sample
 
 META = ["answer_type", "said_unanswerable"]
 ANSWERS = 10

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, read_image, read_records, text_of
-from registry.adapters.vizwiz import said_unanswerable
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters.vizwiz import said_unanswerable
+from qualm.registry.sample import Image, Sample
 
 REASONS = ("LQI", "IVE", "INV", "DFF", "AMB", "SBJ", "SYN", "GRN", "SPM", "OTH")
 """In the order of `ans_dis_labels`: low-quality image, insufficient visual evidence, invalid, difficult, ambiguous, subjective,

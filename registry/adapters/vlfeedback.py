@@ -13,10 +13,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, numbered, read_image, read_records, text_of, whole_picture
-from registry.adapters.hf_parquet import picture_of, rows
-from registry.sample import REJECTED, Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of, whole_picture
+from qualm.registry.adapters.hf_parquet import picture_of, rows
+from qualm.registry.sample import REJECTED, Image, Sample
 
 META = ["rejected", "rating", "rejected_rating"]
 ASPECTS = ("Helpfulness", "Visual Faithfulness", "Ethical Considerations")

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.seedbench import DIMENSIONS
-from registry.dvc.links import lies_in
-from registry.formats.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.seedbench import DIMENSIONS
+from qualm.registry.dvc.links import lies_in
+from qualm.registry.formats.vub_layout import APPENDED, GIVEN, LayoutError, answer_index, read_records, runs
+from qualm.registry.sample import Image, Sample
 
 
 def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:

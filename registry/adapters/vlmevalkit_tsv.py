@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._mapped import Columns, parts, picture_prefix, placed
-from registry.adapters._official import read_image, read_rows
-from registry.adapters._table_pictures import TablePictures
-from registry.formats.text_tables import OURS, original
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
+from qualm.registry.adapters._official import read_image, read_rows
+from qualm.registry.adapters._table_pictures import TablePictures
+from qualm.registry.formats.text_tables import OURS, original
+from qualm.registry.sample import Image, Sample
 
 LETTERS = "ABCDEFGHIJ"
 ROTATION = 1_000_000

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import need, numbered, read_image, read_records, text_of
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of
+from qualm.registry.sample import Image, Sample
 
 META: list[str] = ["file"]
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import read_image, read_records
-from registry.adapters._vqa import CATEGORIES, Asked, read_questions
-from registry.adapters.llava_instruct import coco_questions
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import read_image, read_records
+from qualm.registry.adapters._vqa import CATEGORIES, Asked, read_questions
+from qualm.registry.adapters.llava_instruct import coco_questions
+from qualm.registry.sample import Image, Sample
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 META = ["answer_type", "question_type", "complement"]
 PEOPLE = 10

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from registry.commands import completion
-from registry.commands.printing import (
+from qualm.registry.commands import completion
+from qualm.registry.commands.printing import (
     IN_PART,
     counting,
     facts,
@@ -27,12 +27,12 @@ from registry.commands.printing import (
     row,
     verdict_of,
 )
-from registry.text import complain, plain, print_json
+from qualm.registry.text import complain, plain, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from registry.entries.adding import AddError
+    from qualm.registry.entries.adding import AddError
 
 app = typer.Typer(
     name="data",
@@ -54,7 +54,7 @@ def list_entries(as_json: JsonOption = False) -> None:
     not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
     A name with * has a card whose layout was not checked against a release.
     """
-    from registry.entries.entries import entries
+    from qualm.registry.entries.entries import entries
 
     with _errors():
         rows = [row(e) for e in entries(_root())]
@@ -63,7 +63,7 @@ def list_entries(as_json: JsonOption = False) -> None:
         return
     listed(rows)
     if any(line["verified"] is False for line in rows):
-        from registry.entries.card import UNVERIFIED
+        from qualm.registry.entries.card import UNVERIFIED
 
         print_wrapped(f"* {UNVERIFIED}")
     if any(line["skip_bad"] for line in rows):
@@ -76,9 +76,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one entry: its card, citation, splits and files, and what to type to have it here."""
-    from registry.dvc.config import cache_folder, local_remote
-    from registry.dvc.state import listing
-    from registry.entries.entries import find
+    from qualm.registry.dvc.config import cache_folder, local_remote
+    from qualm.registry.dvc.state import listing
+    from qualm.registry.entries.entries import find
 
     with _errors():
         root = _root()
@@ -89,7 +89,7 @@ def show(
     if as_json:
         print_json({**row(entry), "card": card.model_dump(mode="json") if card else None, "file_hashes": files})
         return
-    from registry.terminal.console import Console
+    from qualm.registry.terminal.console import Console
 
     out = Console(highlight=False)
     out.print(f"[bold]{plain(entry.name)}[/]  {plain(card.title) if card else 'no card'}")
@@ -150,9 +150,9 @@ def add(
     read again. From git (`--from https://host/owner/repo@v1.0`), DVC imports the
     repository at that revision and remembers where it came from.
     """
-    from registry.entries.adding import AddError
-    from registry.entries.adding import add as add_entry
-    from registry.entries.card import load_card
+    from qualm.registry.entries.adding import AddError
+    from qualm.registry.entries.adding import add as add_entry
+    from qualm.registry.entries.card import load_card
 
     with _errors(), progress_line(not as_json) as progress:
         chosen = load_card(card or name)
@@ -201,9 +201,9 @@ def new(
     VLMEvalKit. On a terminal it asks; elsewhere, or with --yes, it takes what it proposes and what `-O` says. Nothing is written
     unless the first samples can be read.
     """
-    from registry.entries.card import FOLDER
-    from registry.entries.infer_columns import NewCardError
-    from registry.entries.new_card_dialogue import new_card
+    from qualm.registry.entries.card import FOLDER
+    from qualm.registry.entries.infer_columns import NewCardError
+    from qualm.registry.entries.new_card_dialogue import new_card
 
     with _errors():
         try:
@@ -240,12 +240,12 @@ def diff(
 
     Samples of official files are those that the card's adapter reads. Old versions are read from DVC's cache.
     """
-    from registry.adapters import AdapterError
-    from registry.commands.printing import difference
-    from registry.entries.differences import compare
-    from registry.entries.entries import find
-    from registry.entries.versions import find_version
-    from registry.plugins.rule import PluginError
+    from qualm.registry.adapters import AdapterError
+    from qualm.registry.commands.printing import difference
+    from qualm.registry.entries.differences import compare
+    from qualm.registry.entries.entries import find
+    from qualm.registry.entries.versions import find_version
+    from qualm.registry.plugins.rule import PluginError
 
     with _errors(), counting(not as_json) as progress:
         root = _root()
@@ -285,10 +285,10 @@ def check(
     A missing picture, an unknown key, a value of another kind, an id that comes twice; and, of a log, questions that cannot be scored or
     have no picture. Keeps nothing. Exit status 1 if anything is bad; `skip_bad: true` in a spec leaves bad records out.
     """
-    from registry.entries.checking import check_records
-    from registry.entries.entries import find
-    from registry.plugins.options import options
-    from registry.plugins.rule import PluginError, get
+    from qualm.registry.entries.checking import check_records
+    from qualm.registry.entries.entries import find
+    from qualm.registry.plugins.options import options
+    from qualm.registry.plugins.rule import PluginError, get
 
     with _errors():
         entry = find(_root(), name)
@@ -339,7 +339,7 @@ def verify(
 
     Lists damaged, missing and extra files. Exit status 1 if there are any.
     """
-    from registry.entries.checkup import check_entries, check_results
+    from qualm.registry.entries.checkup import check_entries, check_results
 
     with _errors():
         root = _root()
@@ -381,9 +381,9 @@ def _root() -> Path:
 @contextmanager
 def _errors() -> Iterator[None]:
     """Known errors become lines on standard error: what was asked for does not exist or is misspelt (2)."""
-    from registry.dvc.config import DvcStateError
-    from registry.entries.card import CardError
-    from registry.entries.entries import EntryError
+    from qualm.registry.dvc.config import DvcStateError
+    from qualm.registry.entries.card import CardError
+    from qualm.registry.entries.entries import EntryError
 
     try:
         yield
@@ -396,7 +396,7 @@ def _errors() -> Iterator[None]:
 
 
 def main() -> NoReturn:
-    """`python -m registry.commands.cli`, for those who want no more than this."""
+    """`python -m qualm.registry.commands.cli`, for those who want no more than this."""
     app()
     raise SystemExit(0)
 

@@ -45,14 +45,14 @@ def entries(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def data(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Entries of registry/data/, and cards."""
-    from registry.entries.card import card_names
+    from qualm.registry.entries.card import card_names
 
     return sorted({p.stem for p in (root() / "registry" / "data").glob("*.dvc")} | set(card_names()))
 
 
 @quietly
 def cards(context: typer.Context, incomplete: str) -> Iterable[str]:
-    from registry.entries.card import card_names
+    from qualm.registry.entries.card import card_names
 
     return card_names()
 
@@ -60,7 +60,7 @@ def cards(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Adapters that `qualm data new` can write a card for."""
-    from registry.entries.infer_columns import SUFFIXES
+    from qualm.registry.entries.infer_columns import SUFFIXES
 
     return list(SUFFIXES)
 
@@ -68,7 +68,7 @@ def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
     """DVC's remotes."""
-    from registry.dvc.config import configuration
+    from qualm.registry.dvc.config import configuration
 
     return [section.removeprefix("remote ") for section in configuration(root()) if section.startswith("remote ")]
 
@@ -76,7 +76,7 @@ def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Kinds of plugins."""
-    from registry.plugins.rule import KINDS
+    from qualm.registry.plugins.rule import KINDS
 
     return list(KINDS)
 
@@ -84,8 +84,8 @@ def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Plugins of the kind that stands before; published models where those are asked for."""
-    from registry.plugins.rule import names
-    from registry.published.models import published
+    from qualm.registry.plugins.rule import names
+    from qualm.registry.published.models import published
 
     return list(published()) if given(context, "published") else names(given(context, "kind"))
 
@@ -93,6 +93,6 @@ def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def exports(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Formats that answers can be written in."""
-    from registry.plugins.rule import names
+    from qualm.registry.plugins.rule import names
 
     return [name.replace("_", "-") for name in names("exports")]

@@ -10,16 +10,16 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.text import human, plain, quoted
+from qualm.registry.text import human, plain, quoted
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from registry.entries.adding import Added, Progress
-    from registry.entries.differences import Difference
-    from registry.entries.entries import Entry, Verdict
-    from registry.entries.versions import Version
-    from registry.terminal.console import Console
+    from qualm.registry.entries.adding import Added, Progress
+    from qualm.registry.entries.differences import Difference
+    from qualm.registry.entries.entries import Entry, Verdict
+    from qualm.registry.entries.versions import Version
+    from qualm.registry.terminal.console import Console
 
 
 SHOWN = 10
@@ -76,8 +76,8 @@ def listed(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from registry.terminal.console import Console
-    from registry.terminal.grids import Grid
+    from qualm.registry.terminal.console import Console
+    from qualm.registry.terminal.grids import Grid
 
     console = Console()
     wide = console.width >= WIDE
@@ -136,7 +136,7 @@ def print_wrapped(text: str) -> None:
     """A sentence, broken between words where the terminal ends."""
     from rich.text import Text
 
-    from registry.terminal.console import Console
+    from qualm.registry.terminal.console import Console
 
     Console(highlight=False).print(Text(text))
 
@@ -173,8 +173,8 @@ def report(added: Added) -> None:
 
 def next_commands(added: Added) -> list[str]:
     """What to type now, in the folder that one is in."""
-    from registry.dvc.config import configuration
-    from registry.entries.trying import options_for
+    from qualm.registry.dvc.config import configuration
+    from qualm.registry.entries.trying import options_for
 
     entry, old = added.entry, (added.previous or "")[:10]
     commands = [commit_command(entry)]
@@ -199,7 +199,7 @@ def _record(entry: Entry) -> str:
 
 def _new_card(entry: Entry) -> list[str]:
     """The card's file, where git does not have it as it is."""
-    from registry.entries import card as cards
+    from qualm.registry.entries import card as cards
 
     path = cards.FOLDER / f"{entry.card}.yaml"
     if not path.is_relative_to(entry.root.resolve()) or not path.is_file():
@@ -219,7 +219,7 @@ def progress_line(visible: bool) -> Iterator[Progress]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
-    from registry.terminal.console import Console
+    from qualm.registry.terminal.console import Console
 
     console = Console(stderr=True)
     columns = (
@@ -250,7 +250,7 @@ def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
     """One line on standard error that counts samples as they are read."""
     from rich.status import Status
 
-    from registry.terminal.console import Console
+    from qualm.registry.terminal.console import Console
 
     console = Console(stderr=True)
     with Status("comparing files", console=console) if visible and console.is_terminal else nullcontext() as status:

@@ -6,7 +6,7 @@ import configparser
 import os
 from pathlib import Path
 
-from registry.formats.textfiles import NoFileError, TextFileError, read_text
+from qualm.registry.formats.textfiles import NoFileError, TextFileError, read_text
 
 
 class DvcStateError(Exception):

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.dvc.config import cache_folder
-from registry.dvc.ignore import Ignore
-from registry.dvc.state import dir_md5, file_md5, listing, object_path, read_lock, read_yaml
+from qualm.registry.dvc.config import cache_folder
+from qualm.registry.dvc.ignore import Ignore
+from qualm.registry.dvc.state import dir_md5, file_md5, listing, object_path, read_lock, read_yaml
 
 ASIDE = Path(".qualm/damaged")
 """Where damaged files go: nothing is deleted that somebody may want to look at."""

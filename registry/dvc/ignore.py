@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from registry.formats.textfiles import is_file, read_text
+from qualm.registry.formats.textfiles import is_file, read_text
 
 
 class Ignore:

@@ -10,7 +10,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from registry.dvc.config import cache_folder
+from qualm.registry.dvc.config import cache_folder
 
 
 def lies_in(folder: Path, path: Path) -> bool:

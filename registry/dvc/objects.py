@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from registry.dvc import pointers
-from registry.dvc.config import DvcStateError, cache_folder
-from registry.dvc.state import listing, parse_yaml, read_yaml
-from registry.formats.textfiles import is_file, read_bytes
+from qualm.registry.dvc import pointers
+from qualm.registry.dvc.config import DvcStateError, cache_folder
+from qualm.registry.dvc.state import listing, parse_yaml, read_yaml
+from qualm.registry.formats.textfiles import is_file, read_bytes
 
 POINTERS = (":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc")
 """Where git keeps hashes of what DVC keeps."""

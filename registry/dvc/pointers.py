@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from registry.dvc.config import DvcStateError
-from registry.formats.textfiles import shortened
+from qualm.registry.dvc.config import DvcStateError
+from qualm.registry.formats.textfiles import shortened
 
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}(\.dir)?$")]
 

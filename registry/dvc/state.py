@@ -28,11 +28,11 @@ from typing import Any
 
 import yaml
 
-from registry.dvc import pointers
-from registry.dvc.config import DvcStateError, cache_folder
-from registry.dvc.ignore import Ignore
-from registry.formats import textfiles
-from registry.formats.textfiles import NoFileError, TextFileError, shortened
+from qualm.registry.dvc import pointers
+from qualm.registry.dvc.config import DvcStateError, cache_folder
+from qualm.registry.dvc.ignore import Ignore
+from qualm.registry.formats import textfiles
+from qualm.registry.formats.textfiles import NoFileError, TextFileError, shortened
 
 EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"
 """The hash of a folder without files."""

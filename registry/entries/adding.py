@@ -22,16 +22,16 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal
 
-from registry.dvc.config import cache_folder, configuration
-from registry.dvc.state import Checkout, file_state, holds, read_yaml, settled, tree_md5
-from registry.entries import card as cards
-from registry.entries.card import SLUG, Card
-from registry.entries.entries import DATA, Entry, find
-from registry.entries.growth import Recount, load_again, recounts, rewritten
-from registry.entries.layout import Inspection, inspect, is_named, list_files
-from registry.entries.threads import mapped
-from registry.formats.archives import ArchiveError, is_archive, unpack
-from registry.text import quoted
+from qualm.registry.dvc.config import cache_folder, configuration
+from qualm.registry.dvc.state import Checkout, file_state, holds, read_yaml, settled, tree_md5
+from qualm.registry.entries import card as cards
+from qualm.registry.entries.card import SLUG, Card
+from qualm.registry.entries.entries import DATA, Entry, find
+from qualm.registry.entries.growth import Recount, load_again, recounts, rewritten
+from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files
+from qualm.registry.entries.threads import mapped
+from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
+from qualm.registry.text import quoted
 
 _GIT = re.compile(
     r"(?:git\+)?(?P<url>(?:https?|ssh|git|file)://(?:[^@/\s]+@)?[^@\s]+|[\w.-]+@[\w.-]+:[^@\s]+)(?:@(?P<rev>[A-Za-z0-9][\w./-]*))?"
@@ -87,7 +87,7 @@ def add(
         source: a folder, an archive, or URL@revision of a git repository.
         card: what the files should be.
         progress: told of every file.
-        skip_bad: leave out single bad files, and let bad lines and other counts pass (`registry.entries.layout.inspect`).
+        skip_bad: leave out single bad files, and let bad lines and other counts pass (`qualm.registry.entries.layout.inspect`).
         new_version: where data of one's own have grown, write the new counts into their card.
 
     Raises:

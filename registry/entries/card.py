@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
+from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
 
 FOLDER = Path(__file__).resolve().parents[1] / "cards"
 
@@ -119,7 +119,7 @@ class Card(_Strict):
     """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
     stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
     subsets: dict[str, str] = Field(default_factory=dict)
-    """Parts that a spec's `where:` can name: name -> expression (`registry.where.parse`)."""
+    """Parts that a spec's `where:` can name: name -> expression (`qualm.registry.where.parse`)."""
     verified: bool = False
     """Whether layout and counts were checked against the real files, not only against their description."""
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from registry.adapters import AdapterContext, AdapterError, cores, problem_of
-from registry.entries.card import Card, CardError
-from registry.plugins.rule import REQUIRED, get, load
-from registry.sample import Image
+from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from qualm.registry.entries.card import Card, CardError
+from qualm.registry.plugins.rule import REQUIRED, get, load
+from qualm.registry.sample import Image
 
 TOLD = 100
 """Samples between two words about progress."""

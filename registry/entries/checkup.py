@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from registry.dvc.damage import Recorded, content, damaged_objects, locked_outputs, set_aside
-from registry.entries.entries import Entry, Verdict, entries, find, verify
+from qualm.registry.dvc.damage import Recorded, content, damaged_objects, locked_outputs, set_aside
+from qualm.registry.entries.entries import Entry, Verdict, entries, find, verify
 
 
 def check_entries(root: Path, names: Sequence[str] | None) -> dict[str, Verdict]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.entries.card import card_names, load_card
-from registry.entries.versions import Version
-from registry.plugins.options import options
-from registry.plugins.rule import get, load
-from registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.entries.card import card_names, load_card
+from qualm.registry.entries.versions import Version
+from qualm.registry.plugins.options import options
+from qualm.registry.plugins.rule import get, load
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 
 Told = Callable[[str, int], None]
 """Told (which version, samples read so far) now and then."""

@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from registry.dvc.config import DvcStateError, cache_folder, local_remote
-from registry.dvc.state import Checkout, holds, listing, read_pointer
-from registry.entries.card import Card, CardError, card_names, load_card
-from registry.entries.layout import Inspection, inspect
-from registry.formats.textfiles import warn
+from qualm.registry.dvc.config import DvcStateError, cache_folder, local_remote
+from qualm.registry.dvc.state import Checkout, holds, listing, read_pointer
+from qualm.registry.entries.card import Card, CardError, card_names, load_card
+from qualm.registry.entries.layout import Inspection, inspect
+from qualm.registry.formats.textfiles import warn
 
 DATA = Path("registry/data")
 
@@ -200,7 +200,7 @@ def verify(entry: Entry) -> Verdict:
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
     """The recorded files: from the cache, a remote on this disk, or, where the whole fits, what was found."""
-    from registry.dvc.state import tree_md5
+    from qualm.registry.dvc.state import tree_md5
 
     if tree_md5(hashes) == entry.md5:
         return hashes

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from registry.entries.card import Card, load_card
-from registry.entries.layout import inspect, matches
-from registry.formats import textfiles
+from qualm.registry.entries.card import Card, load_card
+from qualm.registry.entries.layout import inspect, matches
+from qualm.registry.formats import textfiles
 
 MARK = "# Written by `qualm data new`"
 """The first words of a card of one's own; the counts of other cards are those of a release."""

@@ -17,14 +17,14 @@ from os.path import commonprefix
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._mapped import Columns, parts, placed
-from registry.adapters._official import read_records, read_rows
-from registry.adapters._table_pictures import POINTER
-from registry.entries.layout import JUNK, matches
-from registry.formats.json_stream import JsonStreamError, members, values
-from registry.formats.text_tables import TextTableError, rows
-from registry.text import one_line
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._mapped import Columns, parts, placed
+from qualm.registry.adapters._official import read_records, read_rows
+from qualm.registry.adapters._table_pictures import POINTER
+from qualm.registry.entries.layout import JUNK, matches
+from qualm.registry.formats.json_stream import JsonStreamError, members, values
+from qualm.registry.formats.text_tables import TextTableError, rows
+from qualm.registry.text import one_line
 
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp")
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -223,13 +223,13 @@ def _table(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    from registry.adapters.hf_parquet import rows as parquet_rows
+    from qualm.registry.adapters.hf_parquet import rows as parquet_rows
 
     yield from (row for _, row in parquet_rows(path, context=AdapterContext(path.parent, bad=lambda error: None)))
 
 
 def _coco(path: Path) -> Iterator[dict[str, Any]]:
-    from registry.adapters.coco_folder import pictures
+    from qualm.registry.adapters.coco_folder import pictures
 
     names = pictures(path)
     for _, record in read_records(path, "a COCO-style annotation file", "annotations"):

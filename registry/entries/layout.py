@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from registry.dvc.links import is_cached
-from registry.entries.card import Card, Files
-from registry.entries.threads import mapped
-from registry.formats.check import BadLinesError, FormatError, check_file
-from registry.text import quoted
+from qualm.registry.dvc.links import is_cached
+from qualm.registry.entries.card import Card, Files
+from qualm.registry.entries.threads import mapped
+from qualm.registry.formats.check import BadLinesError, FormatError, check_file
+from qualm.registry.text import quoted
 
 JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store", ".ipynb_checkpoints", ".gitattributes", ".gitignore"}
 """What lies beside official files on many disks and is never one of them."""

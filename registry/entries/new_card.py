@@ -12,14 +12,14 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.entries.card import SLUG, CardError, card_names, load_card
-from registry.entries.infer_columns import PICTURES, NewCardError, Proposal, list_names
-from registry.entries.layout import matches
-from registry.formats.check import BadLinesError, FormatError, check_file
-from registry.plugins.rule import Plugin, get, load
-from registry.sample import Image, Sample
-from registry.text import one_line
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.entries.card import SLUG, CardError, card_names, load_card
+from qualm.registry.entries.infer_columns import PICTURES, NewCardError, Proposal, list_names
+from qualm.registry.entries.layout import matches
+from qualm.registry.formats.check import BadLinesError, FormatError, check_file
+from qualm.registry.plugins.rule import Plugin, get, load
+from qualm.registry.sample import Image, Sample
+from qualm.registry.text import one_line
 
 WIDTH = 130
 ABOUT = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}

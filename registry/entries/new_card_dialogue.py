@@ -10,12 +10,12 @@ from typing import Any
 
 import typer
 
-from registry.entries.infer_columns import SUFFIXES, NewCardError, propose
-from registry.entries.new_card import ABOUT, Ask, SamplePreview, ask_mapping, try_out, write
-from registry.formats import pictures
-from registry.plugins.options import options
-from registry.plugins.rule import PluginError, get
-from registry.text import human, one_line
+from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
+from qualm.registry.entries.new_card import ABOUT, Ask, SamplePreview, ask_mapping, try_out, write
+from qualm.registry.formats import pictures
+from qualm.registry.plugins.options import options
+from qualm.registry.plugins.rule import PluginError, get
+from qualm.registry.text import human, one_line
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from registry.entries.entries import Entry
-from registry.entries.infer_columns import PICTURES, NewCardError, list_names
-from registry.entries.new_card import try_out
-from registry.plugins.rule import REQUIRED, get
+from qualm.registry.entries.entries import Entry
+from qualm.registry.entries.infer_columns import PICTURES, NewCardError, list_names
+from qualm.registry.entries.new_card import try_out
+from qualm.registry.plugins.rule import REQUIRED, get
 
 MOST = 20
 """Parts that are tried."""
@@ -43,8 +43,8 @@ def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[di
 
 def _tasks(folder: Path) -> list[str]:
     """Tasks of somebody's log."""
-    from registry.recordings.parts import find_parts, task_of
-    from registry.recordings.record import RecordingError
+    from qualm.registry.recordings.parts import find_parts, task_of
+    from qualm.registry.recordings.record import RecordingError
 
     try:
         return [task_of(part, None) for part in find_parts(folder)]

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.dvc import pointers
-from registry.dvc.config import DvcStateError, cache_folder, local_remote
-from registry.dvc.damage import is_damaged
-from registry.dvc.state import Checkout, listing, object_path, parse_yaml
-from registry.entries.entries import DATA, EntryError, find
-from registry.formats.textfiles import is_file, read_text
+from qualm.registry.dvc import pointers
+from qualm.registry.dvc.config import DvcStateError, cache_folder, local_remote
+from qualm.registry.dvc.damage import is_damaged
+from qualm.registry.dvc.state import Checkout, listing, object_path, parse_yaml
+from qualm.registry.entries.entries import DATA, EntryError, find
+from qualm.registry.formats.textfiles import is_file, read_text
 
 _DIGEST = 6
 """Characters from which on a digest is taken for one."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from registry.formats import pictures
-from registry.formats.archives import FREE, RATIO
-from registry.formats.json_stream import JsonStreamError, count, lines, not_utf8
-from registry.formats.text_tables import TextTableError, rows
+from qualm.registry.formats import pictures
+from qualm.registry.formats.archives import FREE, RATIO
+from qualm.registry.formats.json_stream import JsonStreamError, count, lines, not_utf8
+from qualm.registry.formats.text_tables import TextTableError, rows
 
 BY_SUFFIX = {
     ".json": "json",
@@ -118,7 +118,7 @@ def _jsonl(path: Path) -> int:
 
 
 def _pickle(path: Path) -> int | None:
-    from registry.formats.unpickle import UnpickleError, read_pickle
+    from qualm.registry.formats.unpickle import UnpickleError, read_pickle
 
     try:
         value = read_pickle(path)
@@ -221,7 +221,7 @@ def _text(path: Path) -> int:
 
 
 def _zip(path: Path) -> int:
-    from registry.formats.archives import ArchiveError, check_zip
+    from qualm.registry.formats.archives import ArchiveError, check_zip
 
     try:
         return check_zip(path)

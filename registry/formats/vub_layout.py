@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.formats.unpickle import UnpickleError, read_pickle
+from qualm.registry.formats.unpickle import UnpickleError, read_pickle
 
 LETTERS = "ABCDEF"
 GIVEN = "ABCD"

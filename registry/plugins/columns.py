@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from registry import DRAWS, SHOWN_DRAWS
-from registry.plugins.column_names import CHOICES, CODE_OF, CONTEXT, DRAWN, GROUP_OF, MARKED_BY, QUESTION, RATED_BY
-from registry.plugins.rule import Plugin, PluginError
+from qualm.registry import DRAWS, SHOWN_DRAWS
+from qualm.registry.plugins.column_names import CHOICES, CODE_OF, CONTEXT, DRAWN, GROUP_OF, MARKED_BY, QUESTION, RATED_BY
+from qualm.registry.plugins.rule import Plugin, PluginError
 
 
 def reads_choices(judge: Plugin) -> bool:

@@ -1,6 +1,6 @@
 """What a plugin of each kind is: its positional parameters, and what its UPPER-CASE constants may hold; checked without importing it.
 
-`registry.plugins.rule` reads a file; this says whether what it read is a plugin. So a metric that takes no `weights` or reads a column that
+`qualm.registry.plugins.rule` reads a file; this says whether what it read is a plugin. So a metric that takes no `weights` or reads a column that
 there is not, or `MODALITY = "picture"`, is met when a spec is checked, and not in a stage that runs at night.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from registry import MODALITIES
-from registry.formats.textfiles import shortened
-from registry.plugins.column_names import CONTEXT, of_estimators, of_metrics
+from qualm.registry import MODALITIES
+from qualm.registry.formats.textfiles import shortened
+from qualm.registry.plugins.column_names import CONTEXT, of_estimators, of_metrics
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from registry.plugins.rule import Plugin
+from qualm.registry.plugins.rule import Plugin
 
 DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

@@ -13,20 +13,20 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from registry.formats import textfiles
+from qualm.registry.formats import textfiles
 
 PACKAGES = ("registry", "runners")
 """Of ours; the compiler makes pipelines, and no results."""
 
 EXECUTION = frozenset(
     {
-        "runners.__main__",
-        "runners.runtime.settings",
-        "runners.servers.client",
-        "runners.servers.config",
-        "runners.servers.rate_limits",
-        "runners.servers.redact",
-        "runners.servers.transport",
+        "qualm.runners.__main__",
+        "qualm.runners.runtime.settings",
+        "qualm.runners.servers.client",
+        "qualm.runners.servers.config",
+        "qualm.runners.servers.rate_limits",
+        "qualm.runners.servers.redact",
+        "qualm.runners.servers.transport",
     }
 )
 """What starts a stage and what changes speed only: no content, so neither these count nor what only they import."""

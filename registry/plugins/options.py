@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from registry.plugins.rule import Plugin, PluginError
+from qualm.registry.plugins.rule import Plugin, PluginError
 
 
 def options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:

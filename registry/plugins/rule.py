@@ -26,8 +26,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 
-from registry.formats import textfiles
-from registry.formats.textfiles import shortened, warn
+from qualm.registry.formats import textfiles
+from qualm.registry.formats.textfiles import shortened, warn
 
 ROOT = Path(__file__).resolve().parents[2]
 """Where our own packages lie; plugin folders are looked up here."""
@@ -193,7 +193,7 @@ def _checked(plugin: Plugin) -> Plugin:
     Raises:
         PluginError: it is none, with everything that is wrong.
     """
-    from registry.plugins.contracts import faults
+    from qualm.registry.plugins.contracts import faults
 
     parameters = [p.name for p in plugin.parameters]
     wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))

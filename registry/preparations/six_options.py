@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from registry.formats.vub_layout import APPENDED
-from registry.preparations import PreparationContext, PreparationError
-from registry.sample import Sample
+from qualm.registry.formats.vub_layout import APPENDED
+from qualm.registry.preparations import PreparationContext, PreparationError
+from qualm.registry.sample import Sample
 
 REAL = 4
 """Options of the question itself, right one and fillers."""

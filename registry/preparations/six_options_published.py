@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from registry.formats.vub_layout import APPENDED, GIVEN
-from registry.preparations import PreparationContext, PreparationError
-from registry.sample import Sample
+from qualm.registry.formats.vub_layout import APPENDED, GIVEN
+from qualm.registry.preparations import PreparationContext, PreparationError
+from qualm.registry.sample import Sample
 
 COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
 REAL = len(GIVEN)

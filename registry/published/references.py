@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from registry.published import bibtex
+from qualm.registry.published import bibtex
 
 FILE = Path(__file__).with_name("references.bib")
 ENTRIES = Path(__file__).with_name("cited_entries.yaml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from registry.formats.plausible import ImplausibleReason, at_least_zero, finite, log_probabilities, probability, same_length
+from qualm.registry.formats.plausible import ImplausibleReason, at_least_zero, finite, log_probabilities, probability, same_length
 
 PER_TOKEN = ("token_logprobs", "token_entropies", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both")
 CHECKS: Mapping[str, Callable[[Any], Any]] = {

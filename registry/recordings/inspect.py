@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.formats.faults import Fault
-from registry.formats.json_stream import JsonStreamError, members, once_each
-from registry.recordings.archive import Archive, LogArchiveError
-from registry.recordings.options import with_lettered
-from registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
-from registry.recordings.signals import KEY, SignalError, unpack
+from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.json_stream import JsonStreamError, members, once_each
+from qualm.registry.recordings.archive import Archive, LogArchiveError
+from qualm.registry.recordings.options import with_lettered
+from qualm.registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
+from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 OTHERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")
 """Members of a log beside its samples and its journal."""

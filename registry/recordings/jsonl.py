@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from registry.formats.faults import Fault
-from registry.formats.json_stream import once_each
+from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.json_stream import once_each
 
 MAX_LINE = 64 * 2**20
 """Longer lines are refused; a line with a hundred long answers has less than a megabyte."""

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from registry.formats.faults import Fault
-from registry.formats.plausible import ImplausibleReason, log_probabilities
-from registry.recordings.jsonl import keys, rows
-from registry.recordings.options import FIELDS, listed, with_lettered, with_options
-from registry.recordings.record import ODD, How, Record, letter_index, shown, small, texts
-from registry.recordings.signals import KEY, SignalError, unpack
+from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
+from qualm.registry.recordings.jsonl import keys, rows
+from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
+from qualm.registry.recordings.record import ODD, How, Record, letter_index, shown, small, texts
+from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
 

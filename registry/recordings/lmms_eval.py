@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.formats.faults import Fault
-from registry.recordings import options as in_log
-from registry.recordings.jsonl import keys, rows
-from registry.recordings.lm_eval import Odd, draws, generated, named, pairs, recorded
-from registry.recordings.record import LETTERS, How, Record, letter_index, shown, small, texts
-from registry.recordings.signals import KEY
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings import options as in_log
+from qualm.registry.recordings.jsonl import keys, rows
+from qualm.registry.recordings.lm_eval import Odd, draws, generated, named, pairs, recorded
+from qualm.registry.recordings.record import LETTERS, How, Record, letter_index, shown, small, texts
+from qualm.registry.recordings.signals import KEY
 
 _NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
 FIELDS = ("doc_id", "input", "target", "resps", "filtered_resps", "token_counts", "doc_hash", "input_media", "doc", "sample_id", KEY)

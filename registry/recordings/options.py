@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from registry.recordings.record import LETTERS, Record, letter_index, texts
+from qualm.registry.recordings.record import LETTERS, Record, letter_index, texts
 
 _LINE = re.compile(r"\s*\(?([A-Z])[.):]\)?\s+(\S.*?)\s*")
 FIELDS = ("choices", "options")

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from registry.formats.faults import Fault as Fault
-from registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
+from qualm.registry.formats.faults import Fault as Fault
+from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
 
 FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect")
 """What a spec calls them."""
@@ -44,7 +44,7 @@ class RecordingFile:
 
 
 def _check_numbers(record: Record) -> None:
-    from registry.recordings.impossible import without_impossible
+    from qualm.registry.recordings.impossible import without_impossible
 
     for i, draw in enumerate(record.draws):
         record.draws[i], reasons = without_impossible(draw)
@@ -118,7 +118,7 @@ def task_of(part: RecordingFile, run: str | None) -> str:
 
 
 def _module(form: str) -> ModuleType:
-    from registry.recordings import inspect, lm_eval, lmms_eval, seedbench, vlmevalkit
+    from qualm.registry.recordings import inspect, lm_eval, lmms_eval, seedbench, vlmevalkit
 
     modules: dict[str, ModuleType] = {
         "lm-eval": lm_eval,

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.formats.faults import Fault
-from registry.recordings.jsonl import keys, rows
-from registry.recordings.lm_eval import Odd, recorded
-from registry.recordings.record import LETTERS, How, Record, letter_index, shown
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.jsonl import keys, rows
+from qualm.registry.recordings.lm_eval import Odd, recorded
+from qualm.registry.recordings.record import LETTERS, How, Record, letter_index, shown
 
 OPTIONS = 4
 SUFFIXES = (".json", ".jsonl", ".txt")

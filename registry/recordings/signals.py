@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from registry.sample import GENERATIONS
+from qualm.registry.sample import GENERATIONS
 
 KEY = "qualm"
 NO_TEXT = "no_text"

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from registry.formats.faults import Fault
-from registry.formats.json_stream import once_each, too_many_parts
-from registry.formats.text_tables import MAX_CELL, OURS, original, text_lines
-from registry.recordings.record import RecordingError
+from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.json_stream import once_each, too_many_parts
+from qualm.registry.formats.text_tables import MAX_CELL, OURS, original, text_lines
+from qualm.registry.recordings.record import RecordingError
 
 SUFFIXES = (".tsv", ".xlsx", ".json")
 MAX_UNPACKED = 2**30

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.formats.faults import Fault
-from registry.recordings.record import LETTERS, ODD, How, Record, letter_index, shown, small, texts
-from registry.recordings.signals import KEY, SignalError, unpack
-from registry.recordings.tables import SUFFIXES, Formula, columns, rows
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.record import LETTERS, ODD, How, Record, letter_index, shown, small, texts
+from qualm.registry.recordings.signals import KEY, SignalError, unpack
+from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
 
 FAILED = "Failed to obtain answer"
 """What VLMEvalKit writes for an answer it could not get (`smp/file.py`)."""

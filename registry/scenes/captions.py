@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.scenes.questions import words
-from registry.scenes.world import LEVELS, Scene
+from qualm.registry.scenes.questions import words
+from qualm.registry.scenes.world import LEVELS, Scene
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 

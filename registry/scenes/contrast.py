@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from registry.scenes.questions import Phrase, matches, referents, those, words
-from registry.scenes.world import VALUES, Scene, attributes_of
+from qualm.registry.scenes.questions import Phrase, matches, referents, those, words
+from qualm.registry.scenes.world import VALUES, Scene, attributes_of
 
 CATEGORIES = {
     "knowledge": "epistemic/knowledge",

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from registry.formats.json_stream import JsonStreamError, members
-from registry.scenes.world import RELATIONS, VALUES, Scene
+from qualm.registry.formats.json_stream import JsonStreamError, members
+from qualm.registry.scenes.world import RELATIONS, VALUES, Scene
 
 
 class ScenesFileError(Exception):

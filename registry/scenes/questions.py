@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from registry.scenes.world import OPPOSITES, RELATIONS, VALUES, Scene, attributes_of
+from qualm.registry.scenes.world import OPPOSITES, RELATIONS, VALUES, Scene, attributes_of
 
 Thing = dict[str, Any]
 Phrase = dict[str, str]

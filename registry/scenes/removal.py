@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from registry.scenes.render import render, silhouettes
-from registry.scenes.world import Scene, relationships
+from qualm.registry.scenes.render import render, silhouettes
+from qualm.registry.scenes.world import Scene, relationships
 
 
 def without(scene: Scene, taken: Collection[int]) -> Scene:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from registry.scenes.world import COLORS, LEVELS, SIZES, Scene, radius_of
+from qualm.registry.scenes.world import COLORS, LEVELS, SIZES, Scene, radius_of
 
 Array = np.ndarray
 

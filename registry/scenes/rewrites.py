@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from registry.scenes.contrast import phrase_of
-from registry.scenes.questions import SIDES, Phrase, those, words
-from registry.scenes.world import VALUES, Scene
+from qualm.registry.scenes.contrast import phrase_of
+from qualm.registry.scenes.questions import SIDES, Phrase, those, words
+from qualm.registry.scenes.world import VALUES, Scene
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +110,7 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
     Args:
         rng: chooses among forms of words.
         kind: which.
-        question: one of `registry.scenes.questions`.
+        question: one of `qualm.registry.scenes.questions`.
         scene: of its picture; the last two need it.
 
     Returns:

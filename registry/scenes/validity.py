@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from registry.scenes.contrast import phrase_of
-from registry.scenes.questions import SIDES, those, words
-from registry.scenes.world import OPPOSITES, RELATION_MARGIN, VALUES, Scene
+from qualm.registry.scenes.contrast import phrase_of
+from qualm.registry.scenes.questions import SIDES, those, words
+from qualm.registry.scenes.world import OPPOSITES, RELATION_MARGIN, VALUES, Scene
 
 _KIND = "|".join(VALUES)
 _ATTRIBUTE = re.compile(rf"What (?:is the )?({_KIND}) (?:is|of) the (.+)\?")
@@ -31,7 +31,7 @@ def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN)
 
     Args:
         scene: CLEVR's scene graph.
-        text: one of the forms of words of `registry.scenes.questions`, open-ended.
+        text: one of the forms of words of `qualm.registry.scenes.questions`, open-ended.
         answer: what is said to be right.
         margin: how far apart, at least, the objects of a relation are along its axis, in the scene's units.
 

@@ -1,4 +1,4 @@
-"""Rich's console for texts of others. Nobody here makes another one: see `registry.terminal.guard`."""
+"""Rich's console for texts of others. Nobody here makes another one: see `qualm.registry.terminal.guard`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from registry.text import lines
+from qualm.registry.text import lines
 
 
 class Console(RichConsole):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from registry.terminal.console import Console
+    from qualm.registry.terminal.console import Console
 
 GAPS = (2, 1)
 """Spaces between columns, where they fit."""

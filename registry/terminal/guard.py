@@ -2,7 +2,7 @@
 
 `guard` stands before standard output and standard error of a process: cards, servers, data sets, logs and file names may hold ESC
 sequences, C1 controls and direction marks, and print() and typer.echo() pass them on. What has colours is printed by
-`registry.terminal.console.Console`, which writes out the same characters in every text, and puts its own around it.
+`qualm.registry.terminal.console.Console`, which writes out the same characters in every text, and puts its own around it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from registry.text import hides, lines
+from qualm.registry.text import hides, lines
 
 
 class Guarded:
@@ -49,6 +49,6 @@ def guard() -> None:
     if any(map(hides, "".join(sys.argv))):  # Typer quotes arguments in colours of its own
         from typer import rich_utils
 
-        from registry.terminal.console import Console
+        from qualm.registry.terminal.console import Console
 
         vars(rich_utils)["Console"] = Console

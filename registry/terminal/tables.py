@@ -8,7 +8,7 @@ import textwrap
 from rich.table import Table
 from rich.text import Text
 
-from registry.terminal.console import Console
+from qualm.registry.terminal.console import Console
 
 
 def plain_table(title: Text) -> Table:

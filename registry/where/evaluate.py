@@ -1,12 +1,12 @@
-"""What an expression of `registry.where.parse` says of a sample: true, false, or undefined where something is missing."""
+"""What an expression of `qualm.registry.where.parse` says of a sample: true, false, or undefined where something is missing."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from registry.sample import Sample
-from registry.where.parse import ANY_KIND, FIELDS, META, All, Any, Node, Not, Operand, Relation, Truth, Value, Within
+from qualm.registry.sample import Sample
+from qualm.registry.where.parse import ANY_KIND, FIELDS, META, All, Any, Node, Not, Operand, Relation, Truth, Value, Within
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _COMPARISONS: dict[str, Callable[[object, object], bool]] = {

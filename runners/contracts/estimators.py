@@ -2,7 +2,7 @@
 
 The contract of a plugin `NAME.py`, the second form for one that needs the run's settings or a model of inference:
 
-    NEEDS = ["token_logprobs"]       # the columns it reads, so that the compiler knows without a model (`registry.plugins.columns`)
+    NEEDS = ["token_logprobs"]       # the columns it reads, so that the compiler knows without a model (`qualm.registry.plugins.columns`)
 
     def NAME(token_logprobs: Rows, *, parameter: type = default) -> Floats
     def NAME(context: EstimatorContext, draw_texts: Texts, ..., *, nli: Annotated[Chosen, Kind("nli")] = "lexical") -> Floats
@@ -14,7 +14,7 @@ The contract of a plugin `NAME.py`, the second form for one that needs the run's
   counted. So multiple-choice rows, which nothing is drawn for, have no value by any estimator of draws.
 - The result is (n,) float64, HIGHER = MORE UNCERTAIN, NaN where undefined (an empty generation has no mean), +inf allowed.
 - A value depends on its own row alone, whatever else is handed over.
-- Values over draws are kept to 12 decimals (`runners.stages.estimate`), so that the same draws in another order are a tie.
+- Values over draws are kept to 12 decimals (`qualm.runners.stages.estimate`), so that the same draws in another order are a tie.
 - Multiple-choice rows hold the one token of the answer's letter, so sequence measures are over that token.
 """
 
@@ -29,9 +29,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.nli import NliContext
-from runners.inference.nli import CACHE, Nli, open_nli
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.nli import NliContext
+from qualm.runners.inference.nli import CACHE, Nli, open_nli
+from qualm.runners.runtime.settings import Settings
 
 Floats = NDArray[np.float64]
 Rows: TypeAlias = list[Floats]
@@ -55,7 +55,7 @@ class EstimatorContext:
         """The model of inference that a `Chosen` parameter names, opened once for all who name it.
 
         Raises:
-            runners.contracts.nli.NliError: it cannot be opened.
+            qualm.runners.contracts.nli.NliError: it cannot be opened.
         """
         name = json.dumps(chosen, sort_keys=True)
         if name not in self._opened:

@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from registry.plugins.rule import load
-from runners.contracts.models import ModelContext
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
+from qualm.registry.plugins.rule import load
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
 
 
 class FinetuneError(Exception):

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from runners.runtime.settings import Settings
+from qualm.runners.runtime.settings import Settings
 
 
 class GeneratorError(Exception):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from runners.contracts.saliency import Target, Thing
+from qualm.runners.contracts.saliency import Target, Thing
 
 if TYPE_CHECKING:
     import PIL.Image

@@ -20,7 +20,7 @@ that is told what is known of the picture, the samples' `meta.evidence`, empty w
 - `marks` are numbers that metrics read as `marked_by_JUDGE/NAME`: what the answer says, how many of its sentences are wrong. A module
   declares them, `MARKS = ["said", "truth"]`, and all answers of which it can tell something have them.
 - A judgement depends on its own question, references, prediction and evidence alone: equal ones are given to the judge once
-  (`runners.scoring.apply_judge`). What costs money or hours is kept by content, so that a killed run goes on.
+  (`qualm.runners.scoring.apply_judge`). What costs money or hours is kept by content, so that a killed run goes on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from runners.runtime.settings import Settings
+from qualm.runners.runtime.settings import Settings
 
 _NO_MARKS: Mapping[str, float] = MappingProxyType({})
 

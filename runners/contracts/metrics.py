@@ -5,12 +5,12 @@ The contract of a plugin `NAME.py`:
     HIGHER_IS_BETTER = True          # or False; None where neither direction is better
     OVER = "gt_is_idk"               # optional: the metric is over rows where this column is 1, and n counts those;
                                      # {"flag": "clean_correct"}: only where the parameter `flag` is set
-    TEST = "exchange"                # optional: how `runners.scoring.perturbation_tests` asks whether a perturbation
+    TEST = "exchange"                # optional: how `qualm.runners.scoring.perturbation_tests` asks whether a perturbation
                                      # did it, or `independence`; the latter with a
                                      # function `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
-    NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`registry.plugins.columns`)
+    NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`qualm.registry.plugins.columns`)
 
     def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
     def why_undefined(column: Floats, ..., *, parameter...) -> str    # optional: why there is no value over these rows
@@ -67,7 +67,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.grouped_weights import Weights as GroupedWeights
+from qualm.runners.contracts.grouped_weights import Weights as GroupedWeights
 
 Floats = NDArray[np.float64]
 Weights: TypeAlias = NDArray[np.float64] | GroupedWeights
@@ -121,7 +121,7 @@ def torchmetric(name: str) -> type[Any]:
     from torchmetrics import Metric
     from torchmetrics.utilities.data import dim_zero_cat
 
-    from registry.plugins import rule
+    from qualm.registry.plugins import rule
 
     plugin, function = rule.get("metrics", name), rule.load("metrics", name)
     columns = [c for c in plugin.reads if c != "weights"]

@@ -7,16 +7,16 @@ A model plugin is one file here holding one function of the file's name. It retu
     def openai(context: ModelContext, *, model: str, ...) -> Remote: ...                             # answers elsewhere
 
 `GIVES = [...]` declares which columns of GENERATIONS it can fill, so that the compiler refuses a spec whose estimators
-need what the model cannot give. It may depend on the model's arguments (`registry.plugins.rule.gives`).
+need what the model cannot give. It may depend on the model's arguments (`qualm.registry.plugins.rule.gives`).
 
 What `infer` relies on, and every `Model` keeps:
 
 - `digest` changes whenever anything changes that the answers depend on: weights, config, tokenizer, processor, dtype.
-  The code that makes the answers is digested beside it (`runners.runtime.code_digest.engine_digest`), not in it.
+  The code that makes the answers is digested beside it (`qualm.runners.runtime.code_digest.engine_digest`), not in it.
 - Building the object reads no weights: `load` does, and is called only when there is something to compute.
 - `render` returns the exact text the processor is given; together with the pixels it is all that a model sees.
 - `encode` runs on a loader thread while the device works; `answer` runs on the device.
-- All chance of a sampled answer comes from its request's stream and its number (`runners.inference.hf.sampling`).
+- All chance of a sampled answer comes from its request's stream and its number (`qualm.runners.inference.hf.sampling`).
 - An answer depends on its own prompt alone, whatever else is in the batch (to rounding; the text, at float32, exactly).
 - What was not asked for or does not exist is None. Nothing is ever filled in.
 """
@@ -30,17 +30,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from registry import DRAWS as DRAWS
-from registry import SHOWN_DRAWS as SHOWN_DRAWS
-from runners.runtime.precision import kept, kept_share
+from qualm.registry import DRAWS as DRAWS
+from qualm.registry import SHOWN_DRAWS as SHOWN_DRAWS
+from qualm.runners.runtime.precision import kept, kept_share
 
 if TYPE_CHECKING:
     import PIL.Image
     import pyarrow as pa
     import torch
 
-    from runners.runtime.settings import Settings
-    from runners.servers.client import Client
+    from qualm.runners.runtime.settings import Settings
+    from qualm.runners.servers.client import Client
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -106,7 +106,7 @@ class Part:
     """Generated ids, end-of-sequence included."""
     logprobs: list[float] | None = None
     """Natural log of each token's probability under the full softmax of the raw logits; of a prior, the answer's tokens under it."""
-    # or, of image_divergence, a divergence per token: see registry.sample
+    # or, of image_divergence, a divergence per token: see qualm.registry.sample
     entropies: list[float] | None = None
     """Nats, over the full vocabulary, one per token."""
     numbers: list[float] | None = None
@@ -118,7 +118,7 @@ _SHARES = frozenset({"p_true", "p_true_sampling", "p_yes"})
 
 
 def as_kept(name: str, part: Part) -> Part:
-    """A part that was computed here, its numbers to the precision that is kept (`runners.runtime.precision`)."""
+    """A part that was computed here, its numbers to the precision that is kept (`qualm.runners.runtime.precision`)."""
 
     def rounded(values: list[float] | None, how: Callable[[float], float] = kept) -> list[float] | None:
         return None if values is None else [how(value) for value in values]
@@ -184,7 +184,7 @@ class Model(Protocol):
     prompt. Kept with the answers; the same for the same digest."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
-        """The text the processor is given for this conversation (`runners.prompts.question.messages`), up to where the answer begins."""
+        """The text the processor is given for this conversation (`qualm.runners.prompts.question.messages`), up to where the answer begins."""
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
         """Tokenise and process the images of a batch. Called from several threads."""
@@ -228,7 +228,7 @@ class Remote(Protocol):
         """The parts of one request, each as soon as it is there.
 
         Raises:
-            Failed, Stopped: see `runners.servers.client`; what was handed over before stays.
+            Failed, Stopped: see `qualm.runners.servers.client`; what was handed over before stays.
         """
 
 

@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.runtime.settings import Settings
+from qualm.runners.runtime.settings import Settings
 
 Pair = tuple[str, str]
 """Premise and hypothesis: does the second follow from the first?"""

@@ -24,12 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.sample import Sample
+from qualm.registry.sample import Sample
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from runners.runtime.settings import Settings
+    from qualm.runners.runtime.settings import Settings
 
 
 class PairError(Exception):
@@ -60,7 +60,7 @@ class PairContext:
 
     def rng(self, *names: str | int) -> np.random.Generator:
         """A generator that depends on the seed, the recipe and these names alone."""
-        from registry.scenes.world import stream
+        from qualm.registry.scenes.world import stream
 
         return stream(self.seed, "pair", self.label, *names)
 

@@ -45,11 +45,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from registry import MODALITIES as MODALITIES
+from qualm.registry import MODALITIES as MODALITIES
 
 if TYPE_CHECKING:
-    from registry.scenes.world import Scene
-    from runners.runtime.settings import Settings
+    from qualm.registry.scenes.world import Scene
+    from qualm.runners.runtime.settings import Settings
 
 CONTEXT = "context"
 """A first parameter of this name: see above."""

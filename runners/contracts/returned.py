@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.plugins.rule import Plugin
-from runners.runtime.stage import StageError
+from qualm.registry.plugins.rule import Plugin
+from qualm.runners.runtime.stage import StageError
 
 
 def called(plugin: Plugin, where: str, function: Callable[[], Any], *passes: type[Exception]) -> Any:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from registry.scenes.world import Scene
+    from qualm.registry.scenes.world import Scene
 
 Row = Mapping[str, Any]
 """A row of SAMPLES."""

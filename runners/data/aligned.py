@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
-from runners.data.calibration_split import Precision, calibration_rows
-from runners.runtime.records import read_table
-from runners.runtime.stage import StageError
+from qualm.registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
+from qualm.runners.data.calibration_split import Precision, calibration_rows
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.stage import StageError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,9 +35,9 @@ class Samples:
     name: str
     table: pa.Table
     others: pa.Array | None = None
-    """Ids of rows of the dataset that are not among these, if there are any (`runners.data.splits`)."""
+    """Ids of rows of the dataset that are not among these, if there are any (`qualm.runners.data.splits`)."""
     sides: int = 1
-    """How many models' rows these are, all of one behind all of another (`runners.scoring.paired_tests`)."""
+    """How many models' rows these are, all of one behind all of another (`qualm.runners.scoring.paired_tests`)."""
     _coded: dict[tuple[str, bool], Floats] = field(default_factory=dict, repr=False, compare=False)
 
     def kept(self, table: pa.Table) -> pa.Table:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from registry.sample import IMAGES
-from runners.data.perceptual_hashes import perceptual_hash
-from runners.runtime.prefetch import ahead
-from runners.runtime.progress import progress
-from runners.runtime.records import iterate
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.sample import IMAGES
+from qualm.runners.data.perceptual_hashes import perceptual_hash
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.records import iterate
+from qualm.runners.runtime.stage import Stage, StageError
 
 BATCH = 64
 """Encoded pictures in memory at once."""

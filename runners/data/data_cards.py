@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from registry.dvc.state import Checkout
-from runners.data.markdown import code, fenced, inline
-from runners.data.statistics import ALL, read_samples_of, statistics
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.dvc.state import Checkout
+from qualm.runners.data.markdown import code, fenced, inline
+from qualm.runners.data.statistics import ALL, read_samples_of, statistics
+from qualm.runners.runtime.stage import Stage, StageError
 
 KEY = "qualm"
 """Under which our own part stands in the head."""

@@ -19,14 +19,14 @@ import PIL.Image
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.formats import pictures
-from registry.plugins.rule import get, load
-from registry.sample import IMAGES, SAMPLES
-from runners.contracts.perturbations import MODALITIES, generator
-from runners.contracts.returned import described, perturbed
-from runners.data.splits import SplitRule
-from runners.runtime.records import read_table
-from runners.runtime.stage import StageError
+from qualm.registry.formats import pictures
+from qualm.registry.plugins.rule import get, load
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.contracts.perturbations import MODALITIES, generator
+from qualm.runners.contracts.returned import described, perturbed
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.stage import StageError
 
 
 class BrokenSample(Exception):

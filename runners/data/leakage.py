@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.data.perceptual_hashes import close_pairs
-from runners.runtime.stage import StageError
+from qualm.runners.data.perceptual_hashes import close_pairs
+from qualm.runners.runtime.stage import StageError
 
 TRAIN = "train"
 ORDER = (TRAIN, "val", "test")

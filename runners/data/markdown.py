@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from registry.text import visible
+from qualm.registry.text import visible
 
 _SIGNS = re.compile(r"[\\`*|~]|(?<!\w)_|_(?!\w)|\](?=[(\[:])")
 """What could be a code span, emphasis, a cell's end, a link or what a link means; `_` within a word is none of them."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.formats.pictures import PictureError, decoded
+from qualm.registry.formats.pictures import PictureError, decoded
 
 Hashes = NDArray[np.uint64]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from registry.sample import Sample
-from runners.runtime.stage import Stage
+from qualm.registry.sample import Sample
+from qualm.runners.runtime.stage import Stage
 
 _FIELDS = tuple(f.name for f in fields(Sample))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.scenes.world import LEVELS, Scene
+from qualm.registry.scenes.world import LEVELS, Scene
 
 
 class SceneGraphError(Exception):

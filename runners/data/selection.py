@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from registry.sample import ASKED, UNCERTAIN, Sample
-from registry.where.evaluate import ValueOfFieldError, Verdict, meta_keys, verdict
-from registry.where.parse import FIELDS, parse
-from runners.prompts.templates import fill, read_prompt
-from runners.runtime.stage import StageError
+from qualm.registry.sample import ASKED, UNCERTAIN, Sample
+from qualm.registry.where.evaluate import ValueOfFieldError, Verdict, meta_keys, verdict
+from qualm.registry.where.parse import FIELDS, parse
+from qualm.runners.prompts.templates import fill, read_prompt
+from qualm.runners.runtime.stage import StageError
 
 SAYS = {True: "yes", False: "no"}
 """Right answers to the question whether a question is uncertain."""

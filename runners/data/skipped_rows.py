@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from registry.formats.text_tables import inert
-from runners.runtime.stage import LOCAL, Stage
+from qualm.registry.formats.text_tables import inert
+from qualm.runners.runtime.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
-    from registry.formats.faults import Fault
+    from qualm.registry.formats.faults import Fault
 
 SHOWN = 5
 """Rows of one reason that are printed; all are in the list."""

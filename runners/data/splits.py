@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runners.data.aligned import Samples, read_samples
-from runners.runtime.stage import Stage, StageError
+from qualm.runners.data.aligned import Samples, read_samples
+from qualm.runners.runtime.stage import Stage, StageError
 
 TRAIN, VALIDATION, TEST = "train", "val", "test"
 

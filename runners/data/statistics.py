@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from registry.sample import SAMPLES
-from runners.runtime.records import read_table
+from qualm.registry.sample import SAMPLES
+from qualm.runners.runtime.records import read_table
 
 FILE = "statistics.json"
 VERIFICATION = "verification.json"

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_part, is_signal
-from runners.inference.requests import Place
-from runners.runtime.stage import LOCAL, Stage
+from qualm.runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_part, is_signal
+from qualm.runners.inference.requests import Place
+from qualm.runners.runtime.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
-    from runners.inference.requests import Asker, ModelInput
-    from runners.store.answers import Store
+    from qualm.runners.inference.requests import Asker, ModelInput
+    from qualm.runners.store.answers import Store
 
 PLANS = LOCAL / "plans"
 WINDOW = 32

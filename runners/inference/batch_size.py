@@ -2,7 +2,7 @@
 
 On a GPU the longest prompts of each kind are answered in batches of 1, 2, 4..., until twice as many would not fit; their
 answers are thrown away, the size is kept for this model, kind, length and device. A size that proves too big later is halved
-(`runners.inference.local`); on a CPU more than a few dozen prompts gain nothing, so there nothing is measured.
+(`qualm.runners.inference.local`); on a CPU more than a few dozen prompts gain nothing, so there nothing is measured.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runners.inference import distributed
-from runners.inference.batch_plan import requests
-from runners.inference.devices import out_of_memory, torch_device
-from runners.inference.local import module_of
-from runners.runtime.progress import progress
-from runners.store.blobs import BlobCache
+from qualm.runners.inference import distributed
+from qualm.runners.inference.batch_plan import requests
+from qualm.runners.inference.devices import out_of_memory, torch_device
+from qualm.runners.inference.local import module_of
+from qualm.runners.runtime.progress import progress
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
-    from runners.inference.batch_plan import AnswerTask, Sizes
-    from runners.inference.requests import Asker
-    from runners.store.answers import Store
+    from qualm.runners.inference.batch_plan import AnswerTask, Sizes
+    from qualm.runners.inference.requests import Asker
+    from qualm.runners.store.answers import Store
 
 MOST = 256
 """Prompts; more at once make no GPU faster, but lose more work to a kill."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from runners.runtime.settings import Settings, is_first
-from runners.runtime.stage import StageError
+from qualm.runners.runtime.settings import Settings, is_first
+from qualm.runners.runtime.stage import StageError
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +59,7 @@ def place(model: Any, how: str, device: torch.device, number: int) -> Any:
     """Read the weights onto all devices at once; every process must call this.
 
     Args:
-        model: a `runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of transformers' `from_pretrained`.
+        model: a `qualm.runners.contracts.models.Model` whose `load` takes `spread`, keyword arguments of transformers' `from_pretrained`.
         how: of `SPREAD`.
         device: this process's.
         number: this process's on its machine.

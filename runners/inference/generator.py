@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from registry.plugins.rule import load_chosen
-from runners.contracts.generators import Composer, Engine, GeneratorContext, GeneratorError, Message, Reply, Request
-from runners.runtime.progress import progress
-from runners.runtime.settings import Settings
-from runners.store.replies import Replies, request_key
+from qualm.registry.plugins.rule import load_chosen
+from qualm.runners.contracts.generators import Composer, Engine, GeneratorContext, GeneratorError, Message, Reply, Request
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.store.replies import Replies, request_key
 
 CACHE = Path(".qualm") / "replies"
 

@@ -15,17 +15,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.models import Encoded, Part, as_kept
-from runners.inference import distributed
-from runners.inference.batch_plan import Batch, Work, requests, stored
-from runners.inference.devices import out_of_memory
-from runners.runtime.prefetch import ahead
-from runners.runtime.progress import progress
-from runners.runtime.stage import StageError
-from runners.store.answers import Store
+from qualm.runners.contracts.models import Encoded, Part, as_kept
+from qualm.runners.inference import distributed
+from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
+from qualm.runners.inference.devices import out_of_memory
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.store.answers import Store
 
 if TYPE_CHECKING:
-    from runners.inference.requests import Asker
+    from qualm.runners.inference.requests import Asker
 
 _LOADERS = 4
 """Threads that prepare batches, where the settings leave the number open: each holds a batch of pictures in memory."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from registry.plugins.rule import load_chosen
-from runners.contracts.nli import Engine, Floats, Logits, NliContext, NliError, Pair
-from runners.runtime.progress import progress
-from runners.store.inferences import Inferences
+from qualm.registry.plugins.rule import load_chosen
+from qualm.runners.contracts.nli import Engine, Floats, Logits, NliContext, NliError, Pair
+from qualm.runners.runtime.progress import progress
+from qualm.runners.store.inferences import Inferences
 
 CACHE = Path(".qualm") / "nli"
 

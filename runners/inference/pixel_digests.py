@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from registry.formats import pictures
-from runners.data import dataset as inputs
-from runners.data.dataset import Variant
-from runners.runtime.code_digest import engine_digest, file_digest, imported_versions
-from runners.runtime.stage import LOCAL
-from runners.store import answers
-from runners.store.segments import Segments
+from qualm.registry.formats import pictures
+from qualm.runners.data import dataset as inputs
+from qualm.runners.data.dataset import Variant
+from qualm.runners.runtime.code_digest import engine_digest, file_digest, imported_versions
+from qualm.runners.runtime.stage import LOCAL
+from qualm.runners.store import answers
+from qualm.runners.store.segments import Segments
 
 ROOT = LOCAL / "seen"
 SCHEMA = pa.schema(
@@ -34,7 +34,7 @@ class Sight:
     """What a model would be shown of one sample under one variant."""
 
     pixels: str
-    """See `runners.store.answers.pixel_digest`."""
+    """See `qualm.runners.store.answers.pixel_digest`."""
     size: tuple[int, int]
     question: str | None
     """As a cross-modal perturbation made it; None where the variant does not read the picture to change the question."""

@@ -1,6 +1,6 @@
 """Answers from a server: many requests on their way at a time, each stored as soon as it is answered.
 
-What `runners.inference.local` is for models on a device. A killed run loses what was on its way, and no more. A request that the server
+What `qualm.runners.inference.local` is for models on a device. A killed run loses what was on its way, and no more. A request that the server
 will not answer leaves its part of the answer undefined, with the reason; the others go on.
 """
 
@@ -15,15 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.models import ANSWER, Part, Told
-from runners.runtime.progress import progress
-from runners.runtime.stage import LOCAL, Stage, StageError
-from runners.servers.client import GIVE_UP_AFTER, Rejected, ServerError
-from runners.store.answers import Store, sound
+from qualm.runners.contracts.models import ANSWER, Part, Told
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.stage import LOCAL, Stage, StageError
+from qualm.runners.servers.client import GIVE_UP_AFTER, Rejected, ServerError
+from qualm.runners.store.answers import Store, sound
 
 if TYPE_CHECKING:
-    from runners.inference.batch_plan import AnswerTask
-    from runners.inference.requests import Asker, Place
+    from qualm.runners.inference.batch_plan import AnswerTask
+    from qualm.runners.inference.requests import Asker, Place
 
 SHOWN = 10
 """So many undefined answers are told on standard error; the run's record has all."""

@@ -11,15 +11,27 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from registry.plugins.column_names import IN_WORDS
-from runners.contracts.models import ANSWER, DRAWS, OPTIONS, PARTS, SHOWN_DRAWS, Decoding, Part, Request, draw_of, draw_part, is_signal
-from runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant
-from runners.inference.pixel_digests import PixelDigestCache, Sight
-from runners.prompts.question import messages
-from runners.runtime.prefetch import ahead
-from runners.runtime.progress import progress
-from runners.runtime.stage import Stage, StageError
-from runners.store.answers import base_key, manner, part_key, pixel_digest
+from qualm.registry.plugins.column_names import IN_WORDS
+from qualm.runners.contracts.models import (
+    ANSWER,
+    DRAWS,
+    OPTIONS,
+    PARTS,
+    SHOWN_DRAWS,
+    Decoding,
+    Part,
+    Request,
+    draw_of,
+    draw_part,
+    is_signal,
+)
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant
+from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
+from qualm.runners.prompts.question import messages
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.store.answers import base_key, manner, part_key, pixel_digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -36,7 +48,7 @@ class Place:
     row: int
     variant: int
     base: bytes
-    """See `runners.store.answers.base_key`."""
+    """See `qualm.runners.store.answers.base_key`."""
 
 
 @dataclass(frozen=True, slots=True)

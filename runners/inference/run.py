@@ -1,7 +1,7 @@
 """Answers of a model to every sample of some datasets under every variant, from the sample-level store or computed now.
 
 First every prompt and every picture is digested and looked up in the store; then what is missing is answered in planned
-batches (`runners.inference.batch_plan`) under Lightning's `Trainer.predict`, each stored before the next begins; then the tables are made
+batches (`qualm.runners.inference.batch_plan`) under Lightning's `Trainer.predict`, each stored before the next begins; then the tables are made
 from the store alone. So a killed run goes on where it was, and its tables are those of an undisturbed one. The `infer` stage
 asks so, and the `finetune` stage where a recipe wants to know what its base model says.
 """
@@ -15,19 +15,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from runners.contracts.models import ANSWER, OPTIONS, Remote, draw_of, is_signal
-from runners.data.dataset import DatasetFolder, Variant
-from runners.inference import batch_plan
-from runners.inference.batch_size import sizes
-from runners.inference.local import answer_all, follow
-from runners.inference.remote import ask_all
-from runners.inference.requests import Asker
-from runners.inference.tabulate import table
-from runners.runtime.code_digest import engine_digest
-from runners.runtime.settings import is_first
-from runners.runtime.stage import Stage, StageError
-from runners.store.answers import LostError, Store
-from runners.store.maintenance import tidy
+from qualm.runners.contracts.models import ANSWER, OPTIONS, Remote, draw_of, is_signal
+from qualm.runners.data.dataset import DatasetFolder, Variant
+from qualm.runners.inference import batch_plan
+from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.local import answer_all, follow
+from qualm.runners.inference.remote import ask_all
+from qualm.runners.inference.requests import Asker
+from qualm.runners.inference.tabulate import table
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.runtime.settings import is_first
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.store.answers import LostError, Store
+from qualm.runners.store.maintenance import tidy
 
 _LATE_SECONDS = 90.0
 """Within which a shared file system shows what another machine has written."""
@@ -46,7 +46,7 @@ def answer_tables(
     """GENERATIONS of each dataset, rows in its order.
 
     Args:
-        model: a `runners.contracts.models.Model` or `Remote`.
+        model: a `qualm.runners.contracts.models.Model` or `Remote`.
         module: dotted name of its plugin, whose code is part of every key.
         datasets: what is asked.
         variants: under which perturbations.

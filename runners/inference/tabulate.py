@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from registry.sample import GENERATIONS, GREEDY
-from runners.contracts.models import ANSWER, COLUMNS, PARTS, draw_of
-from runners.inference.requests import Asker, ModelInput
-from runners.store.answers import Store
+from qualm.registry.sample import GENERATIONS, GREEDY
+from qualm.runners.contracts.models import ANSWER, COLUMNS, PARTS, draw_of
+from qualm.runners.inference.requests import Asker, ModelInput
+from qualm.runners.store.answers import Store
 
 _FIELD = {
     "text": "text",
@@ -35,7 +35,7 @@ def table(asker: Asker, number: int, cells: Sequence[ModelInput], store: Store) 
         store: has all their parts.
 
     Raises:
-        runners.store.answers.LostError: it has not.
+        qualm.runners.store.answers.LostError: it has not.
     """
     mine = [cells[at : at + _CHUNK] for at in range(0, len(cells), _CHUNK)]
     return pa.concat_tables([GENERATIONS.empty_table(), *(_rows(asker, number, some, store) for some in mine)])

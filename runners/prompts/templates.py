@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from registry.formats import textfiles
-from registry.plugins.rule import PROMPTS, ROOT
+from qualm.registry.formats import textfiles
+from qualm.registry.plugins.rule import PROMPTS, ROOT
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from registry import abstaining
-from registry.sample import (
+from qualm.registry import abstaining
+from qualm.registry.sample import (
     ABSTENTION_RULES,
     ABSTENTIONS,
     CLEAN,
@@ -23,12 +23,12 @@ from registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
-from runners.data.splits import rule
-from runners.reporting.sections.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
-from runners.reporting.text import Label, read_label
-from runners.runtime.records import read_provenance, read_table
-from runners.runtime.stage import Stage, StageError
-from runners.studies import perturbation
+from qualm.runners.data.splits import rule
+from qualm.runners.reporting.sections.answers import ANSWERS, abstaining_answers, clean_rows, model_answers, read_frame, read_judgements
+from qualm.runners.reporting.text import Label, read_label
+from qualm.runners.runtime.records import read_provenance, read_table
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.studies import perturbation
 
 SHARE = "share@"
 """Settings of the calibration-share study are called `share@fraction=0.1`."""

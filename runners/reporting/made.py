@@ -1,6 +1,6 @@
 """How a report was made: what the spec said of intervals and decoding, which models answered, with the digests of their files.
 
-The commit, the machine and the time are no content: they are drawn into a picture beside the run's record (`runners.runtime.stamp`), which
+The commit, the machine and the time are no content: they are drawn into a picture beside the run's record (`qualm.runners.runtime.stamp`), which
 the page shows where it lies in the checkout that made it.
 """
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.dvc.config import DvcStateError
-from registry.dvc.state import parse_yaml
-from runners.reporting.load import Results
-from runners.reporting.text import visible
+from qualm.registry.dvc.config import DvcStateError
+from qualm.registry.dvc.state import parse_yaml
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import visible
 
 HEADER = ["model", "plugin", "files", "digest", "dtype", "parameters"]
 PLACE = "../../.qualm/runs"

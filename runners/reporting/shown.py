@@ -6,7 +6,7 @@ import base64
 import io
 from typing import TYPE_CHECKING
 
-from registry.formats import pictures
+from qualm.registry.formats import pictures
 
 if TYPE_CHECKING:
     from PIL.Image import Image

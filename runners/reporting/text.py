@@ -1,7 +1,7 @@
 """Text and numbers as a reader sees them, and metric labels taken apart.
 
 Dataset text is hostile: it may hold HTML, direction overrides and control characters. Jinja2 escapes the HTML; what escaping leaves
-alone is made visible (`registry.text`).
+alone is made visible (`qualm.registry.text`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry.plugins import rule
-from registry.text import LONGEST as LONGEST
-from registry.text import visible as visible
+from qualm.registry.plugins import rule
+from qualm.registry.text import LONGEST as LONGEST
+from qualm.registry.text import visible as visible
 
 _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)\])?", re.DOTALL)
 

@@ -13,9 +13,9 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
-from registry.plugins import imports
-from registry.plugins.imports import PACKAGES, module_file, roots_of
-from registry.plugins.rule import ROOT
+from qualm.registry.plugins import imports
+from qualm.registry.plugins.imports import PACKAGES, module_file, roots_of
+from qualm.registry.plugins.rule import ROOT
 
 LIBRARIES = ("torch", "torchvision", "transformers", "tokenizers", "numpy", "pillow", "jinja2")
 """Whose versions may change an answer: models, image processing, tokenisation, chat templates."""
@@ -72,7 +72,7 @@ def source_digest(path: Path) -> str:
 
 
 def closure(module: str) -> dict[str, Path]:
-    """The module and all that implements it (`registry.plugins.imports`): dotted name -> file; of another package's, its files too."""
+    """The module and all that implements it (`qualm.registry.plugins.imports`): dotted name -> file; of another package's, its files too."""
     return imports.closure([module], roots_of(module, ROOT))
 
 

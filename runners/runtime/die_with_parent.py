@@ -1,7 +1,7 @@
 """No orphans: a runner ends when the `dvc` that started it is gone, even by kill -9, and its workers end with it.
 
 DVC does not end the commands it started when it is killed, and its next run deletes the outputs and starts a second
-writer beside the first. The lock in `runners.runtime.stage` makes the second wait; this makes the first give way.
+writer beside the first. The lock in `qualm.runners.runtime.stage` makes the second wait; this makes the first give way.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.dvc.damage import believed, content, recorded, set_aside
-from runners.runtime import status
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.dvc.damage import believed, content, recorded, set_aside
+from qualm.runners.runtime import status
+from qualm.runners.runtime.stage import Stage, StageError
 
 STARTED_BY_DVC = "DVC_STAGE"
 """DVC sets it for the commands that it runs. What a person runs by hand reads what lies there."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from runners.runtime import status
-from runners.runtime.settings import Settings, is_first
+from qualm.runners.runtime import status
+from qualm.runners.runtime.settings import Settings, is_first
 
 INTERVAL = 0.5
 """Seconds between two events of one label."""
@@ -28,7 +28,7 @@ def progress(settings: Settings, label: str, total: int | None = None) -> Iterat
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from registry.terminal.console import Console
+    from qualm.registry.terminal.console import Console
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

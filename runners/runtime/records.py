@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.sample import AS_GIVEN
-from runners.runtime.precision import FINEST, result
+from qualm.registry.sample import AS_GIVEN
+from qualm.runners.runtime.precision import FINEST, result
 
 
 class RecordError(Exception):
@@ -30,12 +30,12 @@ def write_table(
 ) -> None:
     """Write a table with exactly `schema`, atomically, with the same bytes for the same rows.
 
-    Columns of doubles are rounded as results are (`runners.runtime.precision`), but for those that the schema marks as `AS_GIVEN`.
+    Columns of doubles are rounded as results are (`qualm.runners.runtime.precision`), but for those that the schema marks as `AS_GIVEN`.
 
     Args:
         path: where; folders are made. An existing file is replaced only when the new one is complete.
         rows: a table or row dicts; missing keys become null.
-        schema: from `registry.sample`.
+        schema: from `qualm.registry.sample`.
         provenance: small JSON-able facts that are the same in every run of the same stage (never times or hosts).
     """
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=schema)

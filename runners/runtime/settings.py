@@ -1,6 +1,6 @@
 """Execution settings: what changes speed and never content. They live in a git-ignored `qualm.toml` and in
 environment variables (`QUALM_BATCH_SIZE=64`), so that no result depends on them and editing them runs nothing again.
-Tables `[servers....]` of the file say how servers of models are reached (`runners.servers.config`).
+Tables `[servers....]` of the file say how servers of models are reached (`qualm.runners.servers.config`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from registry.formats import textfiles
-from runners.servers import config as servers
-from runners.servers.config import Server, ServerSettingError
+from qualm.registry.formats import textfiles
+from qualm.runners.servers import config as servers
+from qualm.runners.servers.config import Server, ServerSettingError
 
 FILE = Path("qualm.toml")
 BATCH = 32

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from registry.formats import textfiles
-from runners.runtime.parameters import to_lists
-from runners.runtime.settings import Settings
-from runners.runtime.stamp import here, write_stamp
+from qualm.registry.formats import textfiles
+from qualm.runners.runtime.parameters import to_lists
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stamp import here, write_stamp
 
 LOCAL = Path(".qualm")
 """Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
@@ -50,7 +50,7 @@ class Stage:
     """What `specs/SPEC/stages/NAME.json` says, plus this run's settings and counters."""
 
     key: str
-    """SPEC/NAME, the argument of `python -m runners`."""
+    """SPEC/NAME, the argument of `python -m qualm.runners`."""
     spec: str
     name: str
     kind: str

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry import EVIDENCE
-from registry.plugins import rule
-from registry.plugins.column_names import CHOICES
-from registry.plugins.columns import reads_choices, reads_open
-from runners.contracts.judges import JudgeContext, JudgeError, Judgement
-from runners.contracts.returned import called, listed
-from runners.runtime.settings import Settings
+from qualm.registry import EVIDENCE
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import CHOICES
+from qualm.registry.plugins.columns import reads_choices, reads_open
+from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
+from qualm.runners.contracts.returned import called, listed
+from qualm.runners.runtime.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.grouped_weights import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 
 BLOCK = 4_000_000
 """Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""

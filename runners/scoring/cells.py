@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from registry import abstaining
-from registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
-from registry.plugins.columns import field_of, judge_of
-from registry.sample import ABSTENTIONS, CLEAN, CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
-from runners.data.aligned import Floats, Samples, flat, greedy_by_variant, option_probabilities
-from runners.runtime.records import read_table
-from runners.runtime.stage import Stage, StageError
-from runners.scoring.unscored import Reasons, reasons
+from qualm.registry import abstaining
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from qualm.registry.plugins.columns import field_of, judge_of
+from qualm.registry.sample import ABSTENTIONS, CLEAN, CONFORMAL_SETS, GREEDY, JUDGEMENTS, UNCERTAINTIES
+from qualm.runners.data.aligned import Floats, Samples, flat, greedy_by_variant, option_probabilities
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.unscored import Reasons, reasons
 
 Key = tuple[str, str, str]
 Judges = tuple[str | None, str | None]

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from runners.data.calibration_split import Bools, Floats, Precision
+from qualm.runners.data.calibration_split import Bools, Floats, Precision
 
 SLACK = {"double": 1e-12, "single": 0.0}
 """Scores within this of the threshold are in the set: sums of a softmax miss equality. None in single precision, as published."""

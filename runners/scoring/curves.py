@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from registry.sample import CLEAN
-from runners.data.aligned import Floats
-from runners.runtime.records import write_csv
-from runners.scoring.binning import bin_of
-from runners.scoring.cells import Cell
+from qualm.registry.sample import CLEAN
+from qualm.runners.data.aligned import Floats
+from qualm.runners.runtime.records import write_csv
+from qualm.runners.scoring.binning import bin_of
+from qualm.runners.scoring.cells import Cell
 
 BINS = 15
 POINTS = 200

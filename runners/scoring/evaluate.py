@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.plugins import columns, rule
-from registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
-from runners.contracts.returned import called, numbers
-from runners.data.aligned import Floats
-from runners.runtime.precision import result
-from runners.runtime.stage import StageError
-from runners.scoring.bootstrap import Recorder, Replay, Resamples
-from runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
-from runners.scoring.unscored import MANY, absent, explain
+from qualm.registry.plugins import columns, rule
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.data.aligned import Floats
+from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
+from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
+from qualm.runners.scoring.unscored import MANY, absent, explain
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""

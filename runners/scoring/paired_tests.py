@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from registry.plugins import rule
-from runners.contracts.grouped_weights import Floats, Weights
-from runners.data.aligned import Samples
-from runners.scoring.bootstrap import BLOCK
-from runners.scoring.cells import Cell, Setting
-from runners.scoring.evaluate import Measured, Metric, MetricTask, Slice, intervals, mean_of, resample, tasks_of
+from qualm.registry.plugins import rule
+from qualm.runners.contracts.grouped_weights import Floats, Weights
+from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.bootstrap import BLOCK
+from qualm.runners.scoring.cells import Cell, Setting
+from qualm.runners.scoring.evaluate import Measured, Metric, MetricTask, Slice, intervals, mean_of, resample, tasks_of
 
 SLACK = 1e-12
 RANKS = 10

@@ -23,12 +23,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.plugins import rule
-from runners.data.aligned import Floats
-from runners.scoring import paired_tests
-from runners.scoring.bootstrap import BLOCK
-from runners.scoring.cells import Cell
-from runners.scoring.evaluate import Metric, Slice, tasks_of
+from qualm.registry.plugins import rule
+from qualm.runners.data.aligned import Floats
+from qualm.runners.scoring import paired_tests
+from qualm.runners.scoring.bootstrap import BLOCK
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import Metric, Slice, tasks_of
 
 EXCHANGE, INDEPENDENCE = "exchange", "independence"
 SLACK = 1e-12

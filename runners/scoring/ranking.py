@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.grouped_weights import Weights
+from qualm.runners.contracts.grouped_weights import Weights
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from registry.sample import CLEAN
+from qualm.registry.sample import CLEAN
 
 Row = Mapping[str, Any]
 ALL = "all"

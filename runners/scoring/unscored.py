@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from registry.plugins import rule
-from registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
-from registry.plugins.columns import field_of, judge_of, reads_open
-from registry.sample import GREEDY
-from runners.data.aligned import Floats, Samples
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from qualm.registry.plugins.columns import field_of, judge_of, reads_open
+from qualm.registry.sample import GREEDY
+from qualm.runners.data.aligned import Floats, Samples
 
 MANY = 0.1
 """Share of unscored rows from which on a value carries the reason."""

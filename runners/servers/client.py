@@ -2,7 +2,7 @@
 
 The client is the official one. What is added is what decides whether a night's run is lost: every answer is handed over (and
 kept) as it comes, what may pass is tried again with growing pauses, what will not pass stops the run at once, and a run never
-spends more than it was given. What comes back is bounded (`runners.servers.transport`) and checked (`runners.servers.replies`) before
+spends more than it was given. What comes back is bounded (`qualm.runners.servers.transport`) and checked (`qualm.runners.servers.replies`) before
 anyone reads it. What is asked and how a reply is read is the caller's; no answer depends on this module.
 """
 
@@ -21,12 +21,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from registry.text import one_line
-from runners.servers.config import Server
-from runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, shown, used
-from runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from runners.servers.redact import redacted, reveals
-from runners.servers.replies import check, longest, parsed
+from qualm.registry.text import one_line
+from qualm.runners.servers.config import Server
+from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, shown, used
+from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
+from qualm.runners.servers.redact import redacted, reveals
+from qualm.runners.servers.replies import check, longest, parsed
 
 HOPELESS = (401, 402, 403, 404, 405)
 """Statuses that no other request will fare better with."""
@@ -244,7 +244,7 @@ class Client:
         import httpx
         from openai import OpenAI
 
-        from runners.servers.transport import Bounded
+        from qualm.runners.servers.transport import Bounded
 
         with self._lock:
             if self._client is None:

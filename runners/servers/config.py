@@ -68,7 +68,7 @@ class Server:
     max_spend: float = 0.0
     """Dollars that one run of a stage may cost at most; 0 = no limit."""
     image_tokens: int = 0
-    """What a picture counts in estimates; 0 = see `compiler.forecast.prices`."""
+    """What a picture counts in estimates; 0 = see `qualm.compiler.forecast.prices`."""
 
 
 def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:

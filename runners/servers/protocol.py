@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from registry.text import one_line
+from qualm.registry.text import one_line
 
 MOST_TOKENS = 10_000_000
 """Of a request or a reply: more than any model reads."""

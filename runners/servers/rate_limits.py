@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from runners.servers.config import Price
+from qualm.runners.servers.config import Price
 
 LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
 """Seconds of a pause of ours, and of one that a server asks for."""

@@ -1,7 +1,7 @@
 """Whether a chat completion can be what it says it is. Every reply of every server is checked here, before anyone reads it.
 
 A reply that fails costs the part of the sample's answer that it was for: that is undefined, with the reason, and never a number. Sizes,
-time and hosts are `runners.servers.transport`'s; numbers as they are stored, `runners.store.sound`'s.
+time and hosts are `qualm.runners.servers.transport`'s; numbers as they are stored, `qualm.runners.store.sound`'s.
 
 What is let pass, since honest servers round: a log-probability up to `SLACK` above 0, which counts as 0; probabilities of one position
 that add up to `SUM_SLACK` more than 1; a token whose log-probability differs by `APART` from the one it has among the likeliest.
@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from registry.formats.plausible import SLACK, SUM_SLACK
-from runners.servers.protocol import MOST_TOKENS, Impossible, Nonsense, NoReply, bounds, is_count, shown
+from qualm.registry.formats.plausible import SLACK, SUM_SLACK
+from qualm.runners.servers.protocol import MOST_TOKENS, Impossible, Nonsense, NoReply, bounds, is_count, shown
 
 APART = 0.01
 LAST_ID = 2**31 - 1

@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore
 import httpx
 
-from runners.servers.protocol import Impossible
+from qualm.runners.servers.protocol import Impossible
 
 HEADERS = ("host", "content-type", "content-length", "authorization")
 """What goes to any server. The client's own would say more: the machine's kind, and organisation and project from the environment."""

@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from registry import method_name
-from registry.plugins import rule as plugins
-from registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
-from runners.contracts.abstentions import Answers, Rule
-from runners.contracts.returned import called, wrong
-from runners.data.aligned import Floats, Samples, read_samples
-from runners.data.calibration_split import calibration_rows
-from runners.data.splits import VALIDATION, rule
-from runners.runtime.records import write_table
-from runners.runtime.stage import Stage, StageError
-from runners.scoring.cells import Cell, Tables, read_cells
+from qualm.registry import method_name
+from qualm.registry.plugins import rule as plugins
+from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
+from qualm.runners.contracts.abstentions import Answers, Rule
+from qualm.runners.contracts.returned import called, wrong
+from qualm.runners.data.aligned import Floats, Samples, read_samples
+from qualm.runners.data.calibration_split import calibration_rows
+from qualm.runners.data.splits import VALIDATION, rule
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.cells import Cell, Tables, read_cells
 
 ALL = "all"
 Bools = NDArray[np.bool_]

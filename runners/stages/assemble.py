@@ -18,14 +18,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.sample import IMAGES, SAMPLES
-from runners.data.assembled_images import AssembledPictures
-from runners.data.data_cards import DataCard, parents, write_card
-from runners.data.leakage import check_splits, near_duplicates
-from runners.data.reviews.curation import CurationError, curate
-from runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
-from runners.runtime.records import ShardWriter, read_table, write_table
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.data.assembled_images import AssembledPictures
+from qualm.runners.data.data_cards import DataCard, parents, write_card
+from qualm.runners.data.leakage import check_splits, near_duplicates
+from qualm.runners.data.reviews.curation import CurationError, curate
+from qualm.runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
+from qualm.runners.runtime.records import ShardWriter, read_table, write_table
+from qualm.runners.runtime.stage import Stage, StageError
 
 
 @dataclass

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from registry.plugins import rule as plugins
-from registry.sample import CLEAN, CONFORMAL_SETS, CONFORMAL_THRESHOLDS
-from runners.contracts.returned import called, numbers
-from runners.data.aligned import Samples, greedy_by_variant, option_probabilities
-from runners.data.calibration_split import Bools, Floats, Precision, calibration_rows
-from runners.data.splits import read_scored
-from runners.runtime.records import write_table
-from runners.runtime.stage import Stage, StageError
-from runners.scoring.conformal_sets import prediction_sets, threshold
+from qualm.registry.plugins import rule as plugins
+from qualm.registry.sample import CLEAN, CONFORMAL_SETS, CONFORMAL_THRESHOLDS
+from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.data.aligned import Samples, greedy_by_variant, option_probabilities
+from qualm.runners.data.calibration_split import Bools, Floats, Precision, calibration_rows
+from qualm.runners.data.splits import read_scored
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
 
 MOST_OPTIONS = 64
 

@@ -14,14 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.sample import IMAGES, SAMPLES
-from runners.data.data_cards import DataCard, parents, write_card
-from runners.data.reviews.claims import ClaimError, claims
-from runners.data.reviews.curation import CurationError, curate
-from runners.data.splits import rule
-from runners.data.statistics import VERIFICATION
-from runners.runtime.records import ShardWriter, iterate, read_table, write_table
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.data.data_cards import DataCard, parents, write_card
+from qualm.runners.data.reviews.claims import ClaimError, claims
+from qualm.runners.data.reviews.curation import CurationError, curate
+from qualm.runners.data.splits import rule
+from qualm.runners.data.statistics import VERIFICATION
+from qualm.runners.runtime.records import ShardWriter, iterate, read_table, write_table
+from qualm.runners.runtime.stage import Stage, StageError
 
 TABLES = ("samples.parquet", "images", VERIFICATION)
 """What this stage writes itself."""

@@ -12,19 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from registry.adapters import AdapterContext, AdapterError, cores, problem_of
-from registry.dvc.state import Checkout
-from registry.formats.faults import Fault
-from registry.plugins.rule import load
-from registry.preparations import PreparationContext, PreparationError
-from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.data import skipped_rows as left_out
-from runners.data.data_cards import DataCard, write_card
-from runners.data.rows import as_row, as_sample, choose, with_provenance
-from runners.data.selection import Selection
-from runners.runtime.progress import progress
-from runners.runtime.records import ShardWriter, iterate
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from qualm.registry.dvc.state import Checkout
+from qualm.registry.formats.faults import Fault
+from qualm.registry.plugins.rule import load
+from qualm.registry.preparations import PreparationContext, PreparationError
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.data import skipped_rows as left_out
+from qualm.runners.data.data_cards import DataCard, write_card
+from qualm.runners.data.rows import as_row, as_sample, choose, with_provenance
+from qualm.runners.data.selection import Selection
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.records import ShardWriter, iterate
+from qualm.runners.runtime.stage import Stage, StageError
 
 WHOLE = 2**62
 """Shard size of a table that stays one file."""

@@ -17,18 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from registry.plugins import rule
-from registry.plugins.column_names import CONTEXT, DRAWN, QUESTION
-from registry.plugins.columns import columns
-from registry.plugins.rule import Plugin, PluginError
-from registry.sample import GENERATIONS, GREEDY, UNCERTAINTIES
-from runners.contracts.estimators import EstimatorContext
-from runners.contracts.nli import NliError
-from runners.contracts.returned import called, numbers
-from runners.data.aligned import column, read_samples
-from runners.runtime.precision import kept
-from runners.runtime.records import read_table, write_table
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import CONTEXT, DRAWN, QUESTION
+from qualm.registry.plugins.columns import columns
+from qualm.registry.plugins.rule import Plugin, PluginError
+from qualm.registry.sample import GENERATIONS, GREEDY, UNCERTAINTIES
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.contracts.nli import NliError
+from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.data.aligned import column, read_samples
+from qualm.runners.runtime.precision import kept
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.stage import Stage, StageError
 
 AT_ONCE = 50_000
 """Greedy answers that are handed to an estimator together, more or less: whole files."""

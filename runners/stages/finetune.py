@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.plugins.rule import get, load
-from runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
-from runners.contracts.models import ModelError
-from runners.runtime.code_digest import engine_digest
-from runners.runtime.prefetch import ahead
-from runners.runtime.progress import Advance, progress
-from runners.runtime.settings import Settings, is_first
-from runners.runtime.stage import LOCAL, Stage, StageError, digest
-from runners.training.training_log import log_callback
+from qualm.registry.plugins.rule import get, load
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
+from qualm.runners.contracts.models import ModelError
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.progress import Advance, progress
+from qualm.runners.runtime.settings import Settings, is_first
+from qualm.runners.runtime.stage import LOCAL, Stage, StageError, digest
+from qualm.runners.training.training_log import log_callback
 
 LEG = 100
 """Rows of the log, in steps, where a recipe does not say."""
@@ -110,7 +110,7 @@ def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Ad
     import lightning as L
     from lightning.pytorch.callbacks import ModelCheckpoint
 
-    from runners.runtime.checkpoints import checkpoint_plugins
+    from qualm.runners.runtime.checkpoints import checkpoint_plugins
 
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     for message in _KNOWN:

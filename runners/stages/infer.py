@@ -1,4 +1,4 @@
-"""The `infer` stage: one model answers every sample of some datasets under every variant, once. See `runners.inference.run`."""
+"""The `infer` stage: one model answers every sample of some datasets under every variant, once. See `qualm.runners.inference.run`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from registry.plugins.column_names import IN_WORDS
-from registry.plugins.rule import get, gives, load
-from registry.sample import GENERATIONS
-from runners.contracts.models import ModelContext, ModelError
-from runners.data.dataset import DatasetFolder, read_variants, rehearse
-from runners.data.skipped_rows import report
-from runners.data.splits import rule
-from runners.inference.run import answer_tables
-from runners.runtime.records import write_table
-from runners.runtime.settings import is_first
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.plugins.column_names import IN_WORDS
+from qualm.registry.plugins.rule import get, gives, load
+from qualm.registry.sample import GENERATIONS
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.data.dataset import DatasetFolder, read_variants, rehearse
+from qualm.runners.data.skipped_rows import report
+from qualm.runners.data.splits import rule
+from qualm.runners.inference.run import answer_tables
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import is_first
+from qualm.runners.runtime.stage import Stage, StageError
 
 
 def run(stage: Stage) -> None:
-    """See `runners.contracts.models` for what a model is and `runners.data.dataset` for what it sees."""
+    """See `qualm.runners.contracts.models` for what a model is and `qualm.runners.data.dataset` for what it sees."""
     chosen = stage.params["model"]
     plugin = get("models", chosen["plugin"])
     needs = frozenset(stage.params["needs"])

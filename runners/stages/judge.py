@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
-from runners.contracts.judges import JudgeError
-from runners.data.aligned import Samples, read_samples
-from runners.prompts.question import LETTERS
-from runners.runtime.records import read_table, write_table
-from runners.runtime.stage import Stage, StageError
-from runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
-from runners.studies.judge_reliability import LabelError, all_judges, read_labels
+from qualm.registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
+from qualm.runners.contracts.judges import JudgeError
+from qualm.runners.data.aligned import Samples, read_samples
+from qualm.runners.prompts.question import LETTERS
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
+from qualm.runners.studies.judge_reliability import LabelError, all_judges, read_labels
 
 Rows = list[dict[str, Any]]
 Block = tuple[Rows, list[Answered | None]]

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from registry.plugins.rule import get, load
-from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.contracts.pairs import PairContext, PairError
-from runners.data.rows import as_row
-from runners.runtime.progress import progress
-from runners.runtime.records import ShardWriter, write_table
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.plugins.rule import get, load
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.data.rows import as_row
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.records import ShardWriter, write_table
+from qualm.runners.runtime.stage import Stage, StageError
 
 
 def run(stage: Stage) -> None:

@@ -19,23 +19,23 @@ from typing import Any
 
 import PIL.Image
 
-from registry.plugins.rule import get, load
-from registry.sample import IMAGES, SAMPLES
-from runners.contracts.generators import GeneratorError
-from runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
-from runners.contracts.returned import described, perturbed
-from runners.data.data_cards import DataCard, parents, write_card
-from runners.data.dataset import BrokenSample, DatasetFolder
-from runners.data.rows import with_provenance
-from runners.data.scene_graphs import SceneGraphError, read_scenes
-from runners.data.splits import rule
-from runners.prompts.templates import PromptError
-from runners.runtime.prefetch import ahead
-from runners.runtime.progress import progress
-from runners.runtime.records import ShardWriter
-from runners.runtime.stage import Stage, StageError
-from runners.stages.data import WHOLE
-from runners.store.answers import pixel_digest
+from qualm.registry.plugins.rule import get, load
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.contracts.generators import GeneratorError
+from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
+from qualm.runners.contracts.returned import described, perturbed
+from qualm.runners.data.data_cards import DataCard, parents, write_card
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.data.rows import with_provenance
+from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
+from qualm.runners.data.splits import rule
+from qualm.runners.prompts.templates import PromptError
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.records import ShardWriter
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages.data import WHOLE
+from qualm.runners.store.answers import pixel_digest
 
 WORDS, PICTURES = 256, 16
 """Samples in a batch: of questions alone, and where pictures are decoded."""

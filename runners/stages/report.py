@@ -14,17 +14,17 @@ from typing import Any
 
 import polars as pl
 
-from runners.reporting.charts import figures
-from runners.reporting.load import Results, read_results
-from runners.reporting.made import made
-from runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
-from runners.reporting.sections.examples import examples
-from runners.reporting.sections.judging import judging
-from runners.reporting.sections.pairs import paired, pairs
-from runners.reporting.sections.perturbed import perturbed
-from runners.reporting.text import visible
-from runners.runtime.stage import Stage, StageError
-from runners.scoring import score_warnings
+from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting.load import Results, read_results
+from qualm.runners.reporting.made import made
+from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
+from qualm.runners.reporting.sections.examples import examples
+from qualm.runners.reporting.sections.judging import judging
+from qualm.runners.reporting.sections.pairs import paired, pairs
+from qualm.runners.reporting.sections.perturbed import perturbed
+from qualm.runners.reporting.text import visible
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring import score_warnings
 
 ASSETS = [
     "../reporting/templates/report.html",

@@ -11,21 +11,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from registry.plugins.column_names import CODE_OF, GROUP_OF
-from registry.plugins.columns import field_of
-from registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
-from runners.data.aligned import Samples
-from runners.data.splits import read_scored
-from runners.runtime.precision import result
-from runners.runtime.records import write_table
-from runners.runtime.stage import Stage, StageError
-from runners.scoring import paired_tests
-from runners.scoring import perturbation_tests as effects_of
-from runners.scoring.bootstrap import Bootstrap
-from runners.scoring.cells import Cell, Tables, read_cells
-from runners.scoring.curves import FIELDS, Curves
-from runners.scoring.evaluate import Metric, Slice, evaluate, intervals, read_metrics, why_absent
-from runners.studies import confidence_weighted_accuracy, perturbation
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
+from qualm.registry.plugins.columns import field_of
+from qualm.registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.data.splits import read_scored
+from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring import paired_tests
+from qualm.runners.scoring import perturbation_tests as effects_of
+from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.cells import Cell, Tables, read_cells
+from qualm.runners.scoring.curves import FIELDS, Curves
+from qualm.runners.scoring.evaluate import Metric, Slice, evaluate, intervals, read_metrics, why_absent
+from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 ALL = "all"
 CROSS = "*"

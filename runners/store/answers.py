@@ -1,10 +1,10 @@
 """The sample-level store: every answer ever computed here, found again by the content that determined it.
 
 Lost without it: everything a killed run had done, and the difference between adding one sample and computing all.
-What it must never do is return an answer to another question. So the key of each part of an answer (`runners.contracts.models.PARTS`)
+What it must never do is return an answer to another question. So the key of each part of an answer (`qualm.runners.contracts.models.PARTS`)
 is a digest over the whole of what that part depends on, and nothing is keyed by position or name.
 
-One folder holds the parts that one model gave by one engine, as segments (`runners.store.segments`): one batch in one segment,
+One folder holds the parts that one model gave by one engine, as segments (`qualm.runners.store.segments`): one batch in one segment,
 one part in one row. Where a key occurs twice, the first written counts, now and ever after.
 """
 
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from runners.contracts.models import Part
-from runners.runtime.prefetch import ahead
-from runners.store.segments import Segments
-from runners.store.sound import impossible, undefined_where_impossible, without_impossible
+from qualm.runners.contracts.models import Part
+from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.store.segments import Segments
+from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -71,7 +71,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
 
 def manner(part: str, decoding: Mapping[str, Any]) -> bytes:
-    """What one part depends on beside its base, as bytes: its name (`runners.contracts.models.PARTS`, or `draw K`), method, limits."""
+    """What one part depends on beside its base, as bytes: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`), method, limits."""
     return json.dumps([part, dict(decoding)], sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -160,7 +160,7 @@ class Store:
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
         """Write one segment; when this returns, the parts survive a kill and a power cut.
 
-        What cannot be (`runners.store.sound`) is undefined from then on.
+        What cannot be (`qualm.runners.store.sound`) is undefined from then on.
         """
         table = _table(keys, names, parts)
         self._names.append(self._segments.write(undefined_where_impossible(table)))

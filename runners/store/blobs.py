@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from runners.runtime.stage import LOCAL, StageError
+from qualm.runners.runtime.stage import LOCAL, StageError
 
 
 class BlobCache:

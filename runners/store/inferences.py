@@ -1,6 +1,6 @@
 """Every inference ever made here, found again by the texts it is of.
 
-A line of the journal (`runners.store.append_log`) is one batch: its keys and its logits as raw numbers, since there may be millions.
+A line of the journal (`qualm.runners.store.append_log`) is one batch: its keys and its logits as raw numbers, since there may be millions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.store.append_log import Lines
+from qualm.runners.store.append_log import Lines
 
 MAGIC = "qualm nli 1"
 """In every file's place: with another format, nothing is found again."""

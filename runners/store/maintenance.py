@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runners.store.answers import ABOUT, SCHEMA, USED, key_words, segments
-from runners.store.segments import Segments, leftovers, moment
+from qualm.runners.store.answers import ABOUT, SCHEMA, USED, key_words, segments
+from qualm.runners.store.segments import Segments, leftovers, moment
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 

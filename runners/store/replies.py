@@ -1,7 +1,7 @@
 """Every reply ever given here, found again by the content of its request.
 
 Lost without it: money, and everything a killed run had been told. What it must never do is give a reply to another request, so
-the key is a digest over all that a reply depends on. One line of JSON per reply (`runners.store.append_log`).
+the key is a digest over all that a reply depends on. One line of JSON per reply (`qualm.runners.store.append_log`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runners.contracts.generators import Reply
-from runners.servers.protocol import is_count
-from runners.store.append_log import Lines
+from qualm.runners.contracts.generators import Reply
+from qualm.runners.servers.protocol import is_count
+from qualm.runners.store.append_log import Lines
 
 if TYPE_CHECKING:
-    from runners.contracts.generators import Request
+    from qualm.runners.contracts.generators import Request
 
 MAGIC = "qualm replies 1"
 """In every key and file name: with another format, nothing is found again."""

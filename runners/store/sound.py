@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry.formats.plausible import SLACK
+from qualm.registry.formats.plausible import SLACK
 
 LEAST_LOGPROB = -9000.0
 """What is below is a server's way to say that it does not know (OpenAI, vLLM: -9999)."""
@@ -24,7 +24,7 @@ _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def impossible(table: pa.Table) -> Mapping[str, _Mask]:
-    """Of each column of numbers of stored parts (`runners.store.answers`), the rows that hold what cannot be."""
+    """Of each column of numbers of stored parts (`qualm.runners.store.answers`), the rows that hold what cannot be."""
     divergence, probability = _is_in(table["part"], _DIVERGENCE), _is_in(table["part"], *_PROBABILITIES)
     least, most = (np.where(divergence, *ends) for ends in ((-SLACK, LEAST_LOGPROB), (np.inf, SLACK)))
     low, high = (np.where(probability, *ends) for ends in ((-SLACK, -np.inf), (1 + SLACK, np.inf)))

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry import CLEAN, MODALITIES
-from runners.data.aligned import Floats, Samples
-from runners.runtime.precision import result
-from runners.scoring.bootstrap import Bootstrap
+from qualm.registry import CLEAN, MODALITIES
+from qualm.runners.data.aligned import Floats, Samples
+from qualm.runners.runtime.precision import result
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 UNDECIDED = "undecided"
 NOT_UNCERTAIN = CLEAN

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from registry.sample import CLEAN
-from runners.data.aligned import Floats
-from runners.runtime.precision import significant
-from runners.runtime.records import write_csv
+from qualm.registry.sample import CLEAN
+from qualm.runners.data.aligned import Floats
+from qualm.runners.runtime.precision import significant
+from qualm.runners.runtime.records import write_csv
 
 STUDIED = "confidence_weighted_accuracy"
 AGAINST = ("lave_idk_accuracy", "accuracy", "ece")

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry.formats.textfiles import TextFileError, read_text
-from runners.contracts.judges import Judgement
-from runners.runtime.settings import Settings
-from runners.scoring.apply_judge import Answered, judge
+from qualm.registry.formats.textfiles import TextFileError, read_text
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.scoring.apply_judge import Answered, judge
 
 FILE = "labels.csv"
 COLUMNS = ("question", "reference", "prediction", "is_refusal", "rating")

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from registry import MODALITIES
-from registry.sample import ATTRIBUTIONS, BLAMES, CLEAN, RANK_STABILITY, SCORES
-from runners.data.aligned import Floats, Samples
-from runners.runtime.records import write_csv
-from runners.scoring.cells import Cell
-from runners.scoring.evaluate import Measured, Metric, intervals
-from runners.studies.attribution import accuracy, blamed, by_modality, labels
-from runners.studies.rank_stability import stability
-from runners.studies.sweeps import sweeps
+from qualm.registry import MODALITIES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, CLEAN, RANK_STABILITY, SCORES
+from qualm.runners.data.aligned import Floats, Samples
+from qualm.runners.runtime.records import write_csv
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import Measured, Metric, intervals
+from qualm.runners.studies.attribution import accuracy, blamed, by_modality, labels
+from qualm.runners.studies.rank_stability import stability
+from qualm.runners.studies.sweeps import sweeps
 
 REFLECTION, TIES = "uncertainty_reflection_rate", "uncertainty_tie_rate"
 CONSISTENCY, HALLUCINATION = "hallucination_change_correlation", "hallucination_rate"

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from runners.data.aligned import Floats
-from runners.runtime.precision import result
+from qualm.runners.data.aligned import Floats
+from qualm.runners.runtime.precision import result
 
 FEWEST = 3
 """Estimators below which two rankings say next to nothing."""

@@ -20,9 +20,9 @@ from typing import Any
 
 import PIL.Image
 
-from runners.reporting.shown import decoded
-from runners.reporting.text import visible
-from runners.tools.page_guard import Guard
+from qualm.runners.reporting.shown import decoded
+from qualm.runners.reporting.text import visible
+from qualm.runners.tools.page_guard import Guard
 
 HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runners.training.encoding import Coded
+from qualm.runners.training.encoding import Coded
 
 IGNORE = -100
 """Label of a place that no loss is taken on."""

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.finetunes import FinetuneError
-from runners.contracts.models import Request
-from runners.data.dataset import BrokenSample, DatasetFolder
-from runners.training.examples import Example
+from qualm.runners.contracts.finetunes import FinetuneError
+from qualm.runners.contracts.models import Request
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.training.examples import Example
 
 if TYPE_CHECKING:
-    from runners.inference.hf.model import HfVlm
+    from qualm.runners.inference.hf.model import HfVlm
 
 PICTURES_IN_MEMORY = 2 * 2**30
 """Bytes of processed pictures that are kept; beyond that the oldest are processed again when they are needed."""

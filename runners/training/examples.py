@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry import HISTORY, REJECTED
-from runners.contracts.finetunes import FinetuneError
-from runners.data.dataset import DatasetFolder
-from runners.prompts.question import LETTERS, messages, render_question, verification
+from qualm.registry import HISTORY, REJECTED
+from qualm.runners.contracts.finetunes import FinetuneError
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.prompts.question import LETTERS, messages, render_question, verification
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runners.training.batching import IGNORE
+from qualm.runners.training.batching import IGNORE
 
 
 def answer_logprobs(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
@@ -12,7 +12,7 @@ def answer_logprobs(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
 
     Args:
         network: a transformers model.
-        batch: as `runners.training.batching` makes it.
+        batch: as `qualm.runners.training.batching` makes it.
 
     Returns:
         logprobs (T,): natural log of the probability of each answer token of the batch, end of turn included, in float32;

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.scenes.world import stream
+from qualm.registry.scenes.world import stream
 
 
 class Mixture:

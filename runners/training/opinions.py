@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from registry import CLEAN
-from registry.plugins.rule import Chosen, get
-from runners.contracts.finetunes import FinetuneContext, FinetuneError
-from runners.contracts.judges import JudgeError
-from runners.contracts.models import DRAWS
-from runners.data.dataset import DatasetFolder, Variant
-from runners.inference.run import answer_tables
-from runners.runtime.stage import Stage
-from runners.scoring.answer_text import normalise
-from runners.scoring.apply_judge import Answered, judge, ref_of
-from runners.training.examples import Row
-from runners.training.recipe import trainable
+from qualm.registry import CLEAN
+from qualm.registry.plugins.rule import Chosen, get
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
+from qualm.runners.contracts.judges import JudgeError
+from qualm.runners.contracts.models import DRAWS
+from qualm.runners.data.dataset import DatasetFolder, Variant
+from qualm.runners.inference.run import answer_tables
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.scoring.answer_text import normalise
+from qualm.runners.scoring.apply_judge import Answered, judge, ref_of
+from qualm.runners.training.examples import Row
+from qualm.runners.training.recipe import trainable
 
 
 def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str]:

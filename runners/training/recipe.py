@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from registry.plugins.rule import Chosen, load_chosen
-from runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
-from runners.data.dataset import DatasetFolder
-from runners.data.splits import TRAIN, SplitRule
-from runners.runtime.progress import progress
-from runners.runtime.stage import StageError
-from runners.training.batching import pack, pad
-from runners.training.encoding import Encoder
-from runners.training.examples import Example, Row, read_rows
-from runners.training.mixture import Mixture
+from qualm.registry.plugins.rule import Chosen, load_chosen
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.splits import TRAIN, SplitRule
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.training.batching import pack, pad
+from qualm.runners.training.encoding import Encoder
+from qualm.runners.training.examples import Example, Row, read_rows
+from qualm.runners.training.mixture import Mixture
 
 if TYPE_CHECKING:
-    from runners.contracts.tunings import Tuning
-    from runners.inference.hf.model import HfVlm
-    from runners.training.tuner import Tuner
+    from qualm.runners.contracts.tunings import Tuning
+    from qualm.runners.inference.hf.model import HfVlm
+    from qualm.runners.training.tuner import Tuner
 
 MOST_ROWS = 20
 """Rows of a short training's curve; a long one's has one per 100 steps."""
@@ -102,7 +102,7 @@ def trainable(context: FinetuneContext, name: str) -> HfVlm:
     Raises:
         FinetuneError: it is none whose weights we hold, or of a dtype that does not train.
     """
-    from runners.inference.hf.model import HfVlm
+    from qualm.runners.inference.hf.model import HfVlm
 
     model = context.model(name)
     if not isinstance(model, HfVlm):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runners.contracts.finetunes import Recipe
-from runners.runtime.progress import Advance
+from qualm.runners.contracts.finetunes import Recipe
+from qualm.runners.runtime.progress import Advance
 
 
 def log_callback() -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 import lightning as L
 import torch
 
-from runners.contracts.finetunes import FinetuneError
-from runners.contracts.tunings import Tuning
-from runners.training.losses import answer_logprobs, dpo_loss
+from qualm.runners.contracts.finetunes import FinetuneError
+from qualm.runners.contracts.tunings import Tuning
+from qualm.runners.training.losses import answer_logprobs, dpo_loss
 
 PACKING = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 """How near packed and padded losses have to be, relatively, by the weights' dtype."""

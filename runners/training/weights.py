@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.finetunes import FinetuneError
+from qualm.runners.contracts.finetunes import FinetuneError
 
 if TYPE_CHECKING:
-    from runners.inference.hf.model import HfVlm
+    from qualm.runners.inference.hf.model import HfVlm
 
 _BESIDE = ("*.json", "*.jinja", "*.model", "*.txt")
 """Files of tokenizer, processor and chat template."""

@@ -73,7 +73,7 @@ def main() -> None:
     rows = [("floor: Python + Typer, Pydantic, PyYAML, Rich", *floor)]
     for command in (["validate"], ["plan"], ["compile", "--check"]):
         rows.append((f"qualm {' '.join(command)} (all our specs)" if "--check" in command else f"qualm {command[0]} quickstart",
-                     *timed([sys.executable, "-m", "compiler", *command], ROOT)))  # fmt: skip
+                     *timed([sys.executable, "-m", "qualm", *command], ROOT)))  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
         clone = Path(scratch) / "clone"
         keep = ("compiler", "registry", "runners")
@@ -86,9 +86,9 @@ def main() -> None:
             subprocess.run(command, cwd=clone, check=True)
         (clone / "dvc.yaml").write_text("stages: {}\n")
         empty = timed([sys.executable, "-m", "dvc", "repro"], clone, 3)
-        rows.append(("qualm compile, 10,200 cells", *timed([sys.executable, "-m", "compiler", "compile", "large"], clone)))
+        rows.append(("qualm compile, 10,200 cells", *timed([sys.executable, "-m", "qualm", "compile", "large"], clone)))
         stages = finish(clone)
-        rows.append((f"qualm plan, 10,200 cells in {stages} stages", *timed([sys.executable, "-m", "compiler", "plan"], clone, 3)))
+        rows.append((f"qualm plan, 10,200 cells in {stages} stages", *timed([sys.executable, "-m", "qualm", "plan"], clone, 3)))
         rows.append(("dvc repro of an empty project", *empty))
         rows.append((f"dvc repro, nothing to do, {stages} stages", *timed([sys.executable, "-m", "dvc", "repro"], clone, 3)))
     print(f"{'what':<50} {'seconds':>8} {'peak MiB':>9} {'x floor':>8}")

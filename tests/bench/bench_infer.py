@@ -34,13 +34,13 @@ import numpy as np
 import PIL.Image
 import torch
 
-from registry.adapters import AdapterContext
-from registry.adapters.synthetic_scenes import synthetic_scenes
-from registry.sample import Image
-from runners.contracts.models import PARTS, Decoding, ModelContext, Request, draw_part
-from runners.inference.hf.rows import Network
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.prompts.question import messages, p_true, verification
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.synthetic_scenes import synthetic_scenes
+from qualm.registry.sample import Image
+from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, Request, draw_part
+from qualm.runners.inference.hf.rows import Network
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.question import messages, p_true, verification
 from tests.tiny_qwens import tiny_qwen2_vl
 
 QWEN2_VL_7B = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,

@@ -27,17 +27,20 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 CARD = """\
-from registry.entries.card import Card
+from qualm.registry.entries.card import Card
 card = Card(
     name="bench", kind="dataset", title="bench", description="bench", adapter="image_table", source="here", licence="none", citation="",
     layout=({"files": "test.jsonl"}, {"files": "images/*.jpg"}), splits={"test": {"files": "test.jsonl"}},
 )
 """
-ADD = CARD + "from pathlib import Path\nfrom registry.entries.adding import add\nprint(add(Path('.'), 'bench', 'SOURCE', card).outcome)\n"
+ADD = (
+    CARD
+    + "from pathlib import Path\nfrom qualm.registry.entries.adding import add\nprint(add(Path('.'), 'bench', 'SOURCE', card).outcome)\n"
+)
 STAGE = """\
-import runners.stages.data as data
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
+import qualm.runners.stages.data as data
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
 args = {"files": {"test": "test.jsonl"}, "images": "images", "meta": ["question_type"], "id": "question_id"}
 params = {"dataset": "bench", "card": "bench", "adapter": "image_table", "args": args, "limit": None}
 about = {"title": "bench", "source": "here", "licence": "none", "citation": ""}
@@ -59,7 +62,7 @@ for i, file in enumerate(p for p in sorted(Path("SOURCE").rglob("*")) if p.is_fi
 """
 TIMES = "import os\nprint(sum(os.stat(f'{parent}/{name}').st_size for parent, _, names in os.walk('SOURCE') for name in names))\n"
 READ = (
-    "from pathlib import Path\nfrom registry.adapters._official import read_records\n"
+    "from pathlib import Path\nfrom qualm.registry.adapters._official import read_records\n"
     "print(sum(len(r['answers']) for _, r in read_records(Path('SOURCE'), 'annotations', 'annotations')))\n"
 )
 LOAD = "import json\nprint(sum(len(r['answers']) for r in json.load(open('SOURCE'))['annotations']))\n"

@@ -1,7 +1,7 @@
 """How well and how fast inpainters remove things from scenes: `python tests/bench/bench_inpaint.py [--scenes N] [--model FOLDER]`.
 
 Every picture is held to the scene drawn again without the thing. `left` and `found` are the matched filter's of
-`runners.data.removal_quality`: the share of the thing that remains, and the share of pictures where that is more than half. With a model
+`qualm.runners.data.removal_quality`: the share of the thing that remains, and the share of pictures where that is more than half. With a model
 (the small VLM) a second detector is asked "Is there a ...?": the share of pictures where it says yes; the rows `original` and
 `rerender` say how far it is to be believed. Last, pairs per second of the whole recipe on one thread, measuring included.
 """
@@ -20,20 +20,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import PIL.Image
 
-from registry.plugins.rule import load
-from registry.sample import Sample
-from registry.scenes.contrast import about_thing
-from registry.scenes.questions import those
-from registry.scenes.removal import silhouette, traces, without
-from registry.scenes.render import render
-from registry.scenes.world import make_scene, stream
-from runners.contracts.inpainters import Job
-from runners.contracts.masks import dilated
-from runners.contracts.pairs import PairContext
-from runners.contracts.saliency import Target, Thing
-from runners.data.removal_quality import measure, summary
-from runners.plugins.pairs.inpainted import inpainted
-from runners.runtime.settings import Settings
+from qualm.registry.plugins.rule import load
+from qualm.registry.sample import Sample
+from qualm.registry.scenes.contrast import about_thing
+from qualm.registry.scenes.questions import those
+from qualm.registry.scenes.removal import silhouette, traces, without
+from qualm.registry.scenes.render import render
+from qualm.registry.scenes.world import make_scene, stream
+from qualm.runners.contracts.inpainters import Job
+from qualm.runners.contracts.masks import dilated
+from qualm.runners.contracts.pairs import PairContext
+from qualm.runners.contracts.saliency import Target, Thing
+from qualm.runners.data.removal_quality import measure, summary
+from qualm.runners.plugins.pairs.inpainted import inpainted
+from qualm.runners.runtime.settings import Settings
 from tests.scenes_folder import scenes_folder
 
 KERNELS = (0, 3, 5, 9, 20)
@@ -42,8 +42,8 @@ RADII = {"telea": (1.0, 3.0, 9.0), "navier_stokes": (1.0, 3.0, 9.0)}
 
 def things(level, count):
     """(scene, target, picture, truth, silhouette) of scenes that show more than one thing."""
-    from registry.scenes.contrast import understand
-    from registry.scenes.questions import words
+    from qualm.registry.scenes.contrast import understand
+    from qualm.registry.scenes.questions import words
 
     index = 0
     while count:
@@ -64,16 +64,16 @@ class Detector:
     """A model of ours, asked whether the thing is there."""
 
     def __init__(self, folder):
-        from runners.contracts.models import ModelContext
-        from runners.plugins.models.hf_vlm import hf_vlm
+        from qualm.runners.contracts.models import ModelContext
+        from qualm.runners.plugins.models.hf_vlm import hf_vlm
 
         self.model = hf_vlm(ModelContext("detector", folder))
         self.model.load()
 
     def yes(self, targets, pictures):
         """Share of pictures of which it says yes."""
-        from runners.contracts.models import Decoding, Request
-        from runners.prompts.question import messages
+        from qualm.runners.contracts.models import Decoding, Request
+        from qualm.runners.prompts.question import messages
 
         said = []
         for start in range(0, len(targets), 64):

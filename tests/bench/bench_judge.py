@@ -23,12 +23,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the runner has it; bot
 import numpy as np
 import torch
 
-from runners.contracts.generators import GeneratorContext, chat
-from runners.inference.generator import open_generator
-from runners.plugins.generators.hf import hf
-from runners.plugins.judges.lave import _refusal_prompts
-from runners.runtime.settings import Settings
-from runners.scoring.apply_judge import Answered, judge
+from qualm.runners.contracts.generators import GeneratorContext, chat
+from qualm.runners.inference.generator import open_generator
+from qualm.runners.plugins.generators.hf import hf
+from qualm.runners.plugins.judges.lave import _refusal_prompts
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.scoring.apply_judge import Answered, judge
 from tests.tiny_models import tiny_llm
 
 LIMIT = 16

@@ -27,11 +27,11 @@ import lightning  # noqa: F401 - importing it is no part of what is measured
 import numpy as np
 import torch
 
-from runners.contracts.nli import NliContext
-from runners.inference.nli import open_nli
-from runners.plugins.estimators._likeness import inferred
-from runners.plugins.estimators._meanings import clusters
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.nli import NliContext
+from qualm.runners.inference.nli import open_nli
+from qualm.runners.plugins.estimators._likeness import inferred
+from qualm.runners.plugins.estimators._meanings import clusters
+from qualm.runners.runtime.settings import Settings
 from tests.scenes_folder import scenes_folder
 from tests.tiny_models import tiny_llava
 from tests.tiny_nli import nli_model

@@ -23,8 +23,8 @@ import cv2
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
-from registry.plugins.rule import load
-from runners.contracts.perturbations import generator
+from qualm.registry.plugins.rule import load
+from qualm.runners.contracts.perturbations import generator
 
 cv2.setNumThreads(1)
 OPERATIONS = ("blur", "dark", "bright", "cutout", "gaussian_noise", "pixelate", "salt_and_pepper", "solarize")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from registry.adapters import AdapterContext, cores
-from registry.adapters.synthetic_scenes import synthetic_scenes
-from registry.sample import Image
+from qualm.registry.adapters import AdapterContext, cores
+from qualm.registry.adapters.synthetic_scenes import synthetic_scenes
+from qualm.registry.sample import Image
 
 
 def peak_mib() -> tuple[float, float]:

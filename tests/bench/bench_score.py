@@ -23,12 +23,12 @@ import pyarrow as pa
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from registry.formats.vub_layout import LayoutError, answer_index, logits, read_records  # noqa: E402
-from registry.sample import CLEAN, GENERATIONS, SAMPLES  # noqa: E402
-from runners.runtime.records import write_table  # noqa: E402
-from runners.runtime.settings import Settings  # noqa: E402
-from runners.runtime.stage import Stage  # noqa: E402
-from runners.stages import calibrate, score  # noqa: E402
+from qualm.registry.formats.vub_layout import LayoutError, answer_index, logits, read_records  # noqa: E402
+from qualm.registry.sample import CLEAN, GENERATIONS, SAMPLES  # noqa: E402
+from qualm.runners.runtime.records import write_table  # noqa: E402
+from qualm.runners.runtime.settings import Settings  # noqa: E402
+from qualm.runners.runtime.stage import Stage  # noqa: E402
+from qualm.runners.stages import calibrate, score  # noqa: E402
 
 FIXTURES = ROOT.parent / "shared" / "fixtures" / "vlm_uncertainty_bench"
 SHAPES = {"mmbench": (4377, 1176), "oodcv": (2844, 2347)}

@@ -193,7 +193,7 @@ def _too_slow(*_: object) -> None:
 
 def run(command: list[str]) -> tuple[int, str]:
     """The exit code and what stood on both streams, through the entry point of `qualm`."""
-    from compiler.commands.main import main
+    from qualm.compiler.commands.main import main
 
     out, before = io.StringIO(), sys.argv
     sys.argv = ["qualm", *command]
@@ -215,8 +215,8 @@ def run(command: list[str]) -> tuple[int, str]:
 
 def forget() -> None:
     """What a new process would not remember."""
-    from registry.entries import card
-    from registry.formats import textfiles
+    from qualm.registry.entries import card
+    from qualm.registry.formats import textfiles
 
     card.load_card.cache_clear()
     textfiles._WARNINGS.clear()

@@ -36,14 +36,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import pyarrow as pa
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.recorded_samples import recorded_samples
-from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from registry.sample import SAMPLES, Image
-from runners.contracts.models import ModelContext, ModelError
-from runners.data.rows import as_row
-from runners.plugins.judges.rules import rules
-from runners.plugins.models.recorded import recorded
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.recorded_samples import recorded_samples
+from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
+from qualm.registry.sample import SAMPLES, Image
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.data.rows import as_row
+from qualm.runners.plugins.judges.rules import rules
+from qualm.runners.plugins.models.recorded import recorded
 from tests import recordings as rec
 
 SECONDS = 5

@@ -24,14 +24,14 @@ from typing import Any
 
 import httpx
 
-from runners.contracts.models import Part
-from runners.plugins.generators import openai as generator
-from runners.plugins.models import _completions
-from runners.plugins.models._completions import least_entropies, option_logits, true_share, within, yes_share
-from runners.servers.client import Client, Failed, Rejected, Stopped
-from runners.servers.config import Price, Server
-from runners.servers.transport import Bounded, read_body
-from runners.store.answers import sound
+from qualm.runners.contracts.models import Part
+from qualm.runners.plugins.generators import openai as generator
+from qualm.runners.plugins.models import _completions
+from qualm.runners.plugins.models._completions import least_entropies, option_logits, true_share, within, yes_share
+from qualm.runners.servers.client import Client, Failed, Rejected, Stopped
+from qualm.runners.servers.config import Price, Server
+from qualm.runners.servers.transport import Bounded, read_body
+from qualm.runners.store.answers import sound
 from tests.hostile_replies import Reply, draw
 from tests.small_server import serving
 from tests.toy_server import Toy
@@ -71,9 +71,9 @@ def line(url: str) -> Client:
         "fuzz", "m", url, Server(key=VARIABLE, retries=0, pause=0.01, timeout=0.5, deadline=1.0, price=Price(1.0, 1.0), max_spend=1e9)
     )
     if url == NOWHERE:
-        import runners.servers.transport
+        import qualm.runners.servers.transport
 
-        runners.servers.transport.Bounded = Handed  # type: ignore[misc]
+        qualm.runners.servers.transport.Bounded = Handed  # type: ignore[misc]
     made._open()
     return made
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from registry.plugins.rule import ROOT
+from qualm.registry.plugins.rule import ROOT
 
 
 def qualm(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "compiler", *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-m", "qualm", *arguments], cwd=cwd, capture_output=True, text=True, check=False)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from compiler.forecast.needs import needs
-from compiler.forecast.rebuilds import Forecast
-from compiler.plan.layout import MAX_STAGES
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.project.checkout import Project
-from compiler.provenance.graph import _COLOURS, draw
-from compiler.resolve.resolved import Resolved
-from runners.runtime.settings import Settings
+from qualm.compiler.forecast.needs import needs
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.layout import MAX_STAGES
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.provenance.graph import _COLOURS, draw
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.runners.runtime.settings import Settings
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, pl
 
 def test_programs_are_told_what_each_stage_needs() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "compiler", "plan", "certainly_uncertain", "--json"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "qualm", "plan", "certainly_uncertain", "--json"], capture_output=True, text=True, check=True
     )
     stages = {s["stage"]: s for s in json.loads(done.stdout)}
     assert [n["kind"] for n in stages["data-docci"]["needs"]] == ["data"]

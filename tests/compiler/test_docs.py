@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from compiler.commands.main import complete_app
+from qualm.compiler.commands.main import complete_app
 
 UsageError = typer.BadParameter.__mro__[1]
 """Typer's own copy of Click's, which has no public name."""

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
 from tests.compiler.test_mutations import EVERYTHING
 
 Tree = dict[str, Any]

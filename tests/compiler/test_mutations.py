@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
-from compiler.plan.emit import texts
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
+from qualm.compiler.plan.emit import texts
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
 
 FOLDER = Path(__file__).parents[2] / "specs"
 MUTANTS = 2000
@@ -147,7 +147,7 @@ def is_sound(plan: Plan) -> None:
     stages = yaml.load(written[f"specs/{plan.spec}/dvc.yaml"], Loader=yaml.CSafeLoader)["stages"]
     assert len(stages) == len(plan.stages)
     for name, stage in stages.items():
-        assert stage["cmd"] == f"python3 -m runners {plan.spec}/{name}" and stage["cmd"].isascii() and "$" not in stage["cmd"]
+        assert stage["cmd"] == f"python3 -m qualm.runners {plan.spec}/{name}" and stage["cmd"].isascii() and "$" not in stage["cmd"]
         assert all(out.startswith(f"results/{plan.spec}/") and ".." not in out.split("/") for out in stage["outs"])
 
 

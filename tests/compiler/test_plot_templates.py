@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from runners.scoring import curves
-from runners.studies import confidence_weighted_accuracy, perturbation
+from qualm.runners.scoring import curves
+from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 FOLDER = Path(__file__).parents[2] / ".dvc" / "plots"
 FIELDS = curves.FIELDS | perturbation.FIELDS | {"metric_study": confidence_weighted_accuracy.FIELDS}

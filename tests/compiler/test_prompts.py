@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
 
 SPEC = """\
 qualm: 1

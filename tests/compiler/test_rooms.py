@@ -43,7 +43,7 @@ FLOORS: dict[str, list[set[str]]] = {
     ],
 }
 """Rooms of each package from the lowest floor up: folders and single modules; "" is the package's own `__init__.py`."""
-BACK = {("runners.contracts.estimators", "runners.inference.nli")}
+BACK = {("qualm.runners.contracts.estimators", "qualm.runners.inference.nli")}
 """The one import that goes up: an estimator's context opens the NLI model that it asks for."""
 MOST = 18
 """Entries of one folder, `__init__.py` among them."""

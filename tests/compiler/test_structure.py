@@ -24,7 +24,7 @@ def test_dependency_direction(package: str) -> None:
 
 def test_compiling_imports_no_heavy_library() -> None:
     script = (
-        "import sys\nfrom compiler.project.checkout import Project\nfrom compiler.forecast.rebuilds import foretell\n"
+        "import sys\nfrom qualm.compiler.project.checkout import Project\nfrom qualm.compiler.forecast.rebuilds import foretell\n"
         "p = Project(); plan = p.plan('quickstart'); foretell(plan, p.root, 'quickstart')\n"
         "heavy = {'torch', 'transformers', 'lightning', 'dvc', 'pyarrow', 'polars', 'numpy', 'sklearn', 'scipy', 'PIL'}\n"
         "print(sorted(heavy & set(sys.modules)))"

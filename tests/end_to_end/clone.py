@@ -65,7 +65,7 @@ class Clone:
         return done
 
     def qualm(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return self.run(self.python, "-m", "compiler", *arguments, check=check)
+        return self.run(self.python, "-m", "qualm", *arguments, check=check)
 
     def repro(self, *arguments: str) -> set[str]:
         """`dvc repro`; the stages that it executed (not those restored from a cache)."""

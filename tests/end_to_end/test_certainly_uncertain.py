@@ -8,8 +8,8 @@ import re
 import polars as pl
 import pytest
 
-from registry.sample import SAMPLES
-from runners.runtime.records import read_table
+from qualm.registry.sample import SAMPLES
+from qualm.runners.runtime.records import read_table
 from tests.end_to_end.clone import Clone, make_clone
 
 SPEC = "certainly_uncertain_scenes"

@@ -10,15 +10,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.canonical_json import canonical
-from compiler.spec.language import RunWide
-from registry.sample import GENERATIONS, IMAGES, SAMPLES, UNCERTAINTIES
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import StageError, read_stage
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.compiler.spec.language import RunWide
+from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES, UNCERTAINTIES
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import StageError, read_stage
 from tests.hostile import READABLE, pictures, questions
 from tests.runners.reporting.test_report import Page, safe
 from tests.tiny_models import tiny_llava
@@ -69,7 +69,7 @@ class World:
         path.write_text(canonical(self.plan.stage(name).as_json()))
         with chdir(self.folder):
             stage = read_stage(f"t/{name}", Settings(device="cpu", batch_size=64, workers=1, progress=False))
-            importlib.import_module(f"runners.stages.{stage.kind}").run(stage)
+            importlib.import_module(f"qualm.runners.stages.{stage.kind}").run(stage)
         return dict(stage.counters)
 
 

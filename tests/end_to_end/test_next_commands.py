@@ -16,7 +16,7 @@ from tests.recordings import leh_open
 
 SHELL = """
 set -e
-qualm() { PYTHONPATH=$ROOT "$PYTHON" -m compiler "$@"; }
+qualm() { PYTHONPATH=$ROOT "$PYTHON" -m qualm "$@"; }
 dvc() { "$PYTHON" -m dvc "$@"; }
 git() { command git -c user.name=t -c user.email=t@example.org "$@"; }
 """

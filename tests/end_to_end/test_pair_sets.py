@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import resolve_file
-from compiler.resolve.resolved import Resolved
-from compiler.results.stats import read_statistics
-from compiler.spec.canonical_json import canonical
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
-from registry.sample import SAMPLES
-from runners.data.dataset import DatasetFolder
-from runners.data.splits import read_scored, rule
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, read_stage
-from runners.stages.score import make_slices
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.results.stats import read_statistics
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.splits import read_scored, rule
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, read_stage
+from qualm.runners.stages.score import make_slices
 
 SPEC = """\
 qualm: 1
@@ -64,7 +64,7 @@ class World:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         stage = read_stage(f"t/{name}", Settings(progress=False, workers=2))
-        importlib.import_module(f"runners.stages.{stage.kind}").run(stage)
+        importlib.import_module(f"qualm.runners.stages.{stage.kind}").run(stage)
         return stage
 
 

@@ -36,7 +36,7 @@ MACHINES = {
     },
 }
 """By the variables that the libraries of this machine's family read; where they are unknown a run is one more with those threads."""
-ALL_STAGES = "import sys; from runners.__main__ import main; sys.exit(max(main([key]) for key in sys.argv[1:]))"
+ALL_STAGES = "import sys; from qualm.runners.__main__ import main; sys.exit(max(main([key]) for key in sys.argv[1:]))"
 
 
 @pytest.fixture(scope="module")

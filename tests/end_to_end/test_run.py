@@ -11,8 +11,8 @@ import psutil
 import pytest
 import zc.lockfile
 
-from compiler.running.run import only_run
-from registry.dvc.state import file_md5, listing, object_path, read_lock
+from qualm.compiler.running.run import only_run
+from qualm.registry.dvc.state import file_md5, listing, object_path, read_lock
 from tests.end_to_end.clone import Clone, make_clone
 from tests.pseudo_terminal import Terminal
 
@@ -57,7 +57,7 @@ def plain(screen: str) -> str:
 def test_a_fresh_clone_on_a_terminal_asks_nothing_and_shows_a_line_per_stage(finished: Clone, tmp_path: Path, term: str) -> None:
     fresh = finished.clone(tmp_path / "fresh")
     fresh = Clone(fresh.root)  # whose processes are no forks: what those print passes through others' hands
-    terminal = Terminal([fresh.python, "-m", "compiler", "run"], fresh.root, {**fresh.environment(), "TERM": term})
+    terminal = Terminal([fresh.python, "-m", "qualm", "run"], fresh.root, {**fresh.environment(), "TERM": term})
     screen = terminal.rest()
     assert terminal.process.returncode == 0
     assert not re.search(r"\[y/n\]|Missing cache|Unable to pull|WARNING", screen)
@@ -88,7 +88,7 @@ def test_a_stage_that_fails_says_so_in_its_own_words(clone: Clone) -> None:
 def test_verbose_is_what_dvc_says(clone: Clone) -> None:
     (clone.root / "results/mini/report.html").unlink()
     done = clone.qualm("run", "-v", "--force")
-    assert "Running stage 'judge':\n> python3 -m runners mini/judge" in done.stdout
+    assert "Running stage 'judge':\n> python3 -m qualm.runners mini/judge" in done.stdout
     assert "[3/5]" not in done.stdout and done.stdout.splitlines()[-1] == LAST
 
 
@@ -131,7 +131,7 @@ def runners_of(clone: Clone) -> list[int]:
 
 def test_ctrl_c_ends_the_stage_in_order(clone: Clone) -> None:
     clone = long(clone)
-    terminal = Terminal([clone.python, "-m", "compiler", "run"], clone.root, {**clone.environment(), **LIVELY})
+    terminal = Terminal([clone.python, "-m", "qualm", "run"], clone.root, {**clone.environment(), **LIVELY})
     terminal.until("scenes: samples 1")  # the living line counts
     terminal.press("\x03")
     screen = plain(terminal.rest())
@@ -145,7 +145,7 @@ def test_ctrl_c_ends_the_stage_in_order(clone: Clone) -> None:
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 def test_what_ends_the_run_ends_its_stage(clone: Clone, name: str) -> None:
     clone = long(clone)
-    terminal = Terminal([clone.python, "-m", "compiler", "run"], clone.root, {**clone.environment(), **LIVELY})
+    terminal = Terminal([clone.python, "-m", "qualm", "run"], clone.root, {**clone.environment(), **LIVELY})
     terminal.until("scenes: samples 1")
     (runner,) = [psutil.Process(pid) for pid in runners_of(clone)]
     terminal.process.send_signal(signal.Signals[name])

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from compiler.forecast.prices import costs
-from compiler.forecast.rebuilds import Forecast
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.canonical_json import canonical
-from compiler.spec.language import RunWide
-from registry.sample import GENERATIONS, SCORES, UNCERTAINTIES
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, read_stage
+from qualm.compiler.forecast.prices import costs
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.compiler.spec.language import RunWide
+from qualm.registry.sample import GENERATIONS, SCORES, UNCERTAINTIES
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, read_stage
 from tests.toy_server import Toy, serving
 
 SPEC = """\
@@ -68,7 +68,7 @@ class World:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         stage = read_stage(f"t/{name}", self.settings)
-        importlib.import_module(f"runners.stages.{stage.kind}").run(stage)
+        importlib.import_module(f"qualm.runners.stages.{stage.kind}").run(stage)
         return stage
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from compiler.plan.make import make_plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.canonical_json import canonical
-from compiler.spec.language import RunWide
-from registry.sample import GENERATIONS, UNCERTAINTIES
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import read_stage
-from runners.scoring.answer_text import normalise
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.canonical_json import canonical
+from qualm.compiler.spec.language import RunWide
+from qualm.registry.sample import GENERATIONS, UNCERTAINTIES
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import read_stage
+from qualm.runners.scoring.answer_text import normalise
 from tests.tiny_models import tiny_llava
 from tests.tiny_nli import nli_model
 
@@ -62,7 +62,7 @@ def build(root, text, batch_size):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(canonical(stage.as_json()))
                 found = read_stage(f"t/{stage.name}", Settings(device="cpu", batch_size=batch_size, workers=1, progress=False))
-                importlib.import_module(f"runners.stages.{stage.kind}").run(found)
+                importlib.import_module(f"qualm.runners.stages.{stage.kind}").run(found)
                 counters[stage.name] = found.counters
     return counters
 

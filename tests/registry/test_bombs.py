@@ -16,18 +16,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from registry.entries.adding import AddError, add
-from registry.entries.card import Card, Files, load_card
-from registry.recordings.archive import Archive, LogArchiveError
-from registry.recordings.record import RecordingError
-from registry.recordings.tables import rows
+from qualm.registry.entries.adding import AddError, add
+from qualm.registry.entries.card import Card, Files, load_card
+from qualm.registry.recordings.archive import Archive, LogArchiveError
+from qualm.registry.recordings.record import RecordingError
+from qualm.registry.recordings.tables import rows
 
 MOST = 500 * 2**10
 """KiB of memory, whatever a file holds."""
 CHECK = """
 import sys
 from pathlib import Path
-from registry.formats.check import FormatError, check_file
+from qualm.registry.formats.check import FormatError, check_file
 try:
     print(check_file(Path(sys.argv[1])))
 except FormatError as error:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.terminal.console import Console
-from registry.terminal.guard import Guarded
-from registry.text import hides, lines, one_line, visible
+from qualm.registry.terminal.console import Console
+from qualm.registry.terminal.guard import Guarded
+from qualm.registry.text import hides, lines, one_line, visible
 
 ROOT = Path(__file__).resolve().parents[2]
 STEERS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"}
@@ -56,6 +56,6 @@ def test_consoles_and_characters_written_out_are_made_in_one_place():
             place = path.relative_to(ROOT).as_posix()
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and place != "registry/terminal/console.py":
-                    assert "Console" not in [name.name for name in node.names], f"{place}: take registry.terminal.console.Console"
+                    assert "Console" not in [name.name for name in node.names], f"{place}: take qualm.registry.terminal.console.Console"
                 if place != "registry/text.py" and isinstance(node, ast.Constant):
-                    assert node.value != "unicode_escape", f"{place}: take registry.text"
+                    assert node.value != "unicode_escape", f"{place}: take qualm.registry.text"

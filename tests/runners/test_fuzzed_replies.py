@@ -2,14 +2,16 @@
 
 import pytest
 
-import runners.servers.transport
+import qualm.runners.servers.transport
 from tests.bench import fuzz_replies
 
 
 @pytest.fixture(autouse=True)
 def key(monkeypatch):
     monkeypatch.setenv(fuzz_replies.VARIABLE, fuzz_replies.KEY)
-    monkeypatch.setattr(runners.servers.transport, "Bounded", runners.servers.transport.Bounded)  # put back what the run takes away
+    monkeypatch.setattr(
+        qualm.runners.servers.transport, "Bounded", qualm.runners.servers.transport.Bounded
+    )  # put back what the run takes away
 
 
 def test_handed_over():

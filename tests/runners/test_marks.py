@@ -2,9 +2,9 @@
 
 import pytest
 
-from registry.sample import Sample
-from runners.runtime.settings import Settings
-from runners.scoring.apply_judge import Answered, judge
+from qualm.registry.sample import Sample
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.scoring.apply_judge import Answered, judge
 from tests.asked_judge import prompt_of
 from tests.scored import asking, judgements, ref, scored
 from tests.small_server import serving

@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from registry.adapters import AdapterContext
-from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from registry.sample import CLEAN, GENERATIONS, SAMPLES, SCORES
-from runners.contracts.models import ModelContext
-from runners.plugins.models.recorded import recorded
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
-from runners.stages import calibrate, score
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
+from qualm.registry.sample import CLEAN, GENERATIONS, SAMPLES, SCORES
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.plugins.models.recorded import recorded
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.stages import calibrate, score
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "vlm_uncertainty_bench"
 DATASETS = ["mmbench", "oodcv"]

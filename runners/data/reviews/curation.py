@@ -28,11 +28,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.formats.pictures import PictureError, decoded
-from registry.formats.textfiles import TextFileError, read_text
-from registry.sample import IMAGES
-from runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, raw, wilson
-from runners.runtime.records import iterate
+from qualm.registry.formats.pictures import PictureError, decoded
+from qualm.registry.formats.textfiles import TextFileError, read_text
+from qualm.registry.sample import IMAGES
+from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, krippendorff_alpha, raw, wilson
+from qualm.runners.runtime.records import iterate
 
 FILE = "decisions.csv"
 """The one file of a reviews entry."""
@@ -124,7 +124,7 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
     Args:
         sample: a row of SAMPLES.
         picture: `pixels_of` its picture; empty where it has none.
-        claims: `runners.data.reviews.claims` of it, where its data set makes any.
+        claims: `qualm.runners.data.reviews.claims` of it, where its data set makes any.
     """
     content: list[Any] = [
         sample["question"],
@@ -186,7 +186,7 @@ def curate(
         reviews: the entry `registry/data/NAME`; without a decisions.csv in it nothing is reviewed yet.
         unreviewed: what becomes of questions that nobody decided.
         splits: which splits are filtered; rows of others are kept.
-        claims: what the data set says of a row beyond its answers (`runners.data.reviews.claims`).
+        claims: what the data set says of a row beyond its answers (`qualm.runners.data.reviews.claims`).
 
     Returns:
         The ids that stay, and the facts for `verification.json`. Rows without `pair_id` stand for themselves.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runners.contracts.models import ModelError
+from qualm.runners.contracts.models import ModelError
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.models import ModelError, Request
-from runners.prompts.question import messages
+from qualm.runners.contracts.models import ModelError, Request
+from qualm.runners.prompts.question import messages
 
 if TYPE_CHECKING:
-    from runners.inference.hf.reader import Reader
+    from qualm.runners.inference.hf.reader import Reader
 
 
 @dataclass(frozen=True)

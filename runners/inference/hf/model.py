@@ -15,22 +15,22 @@ from typing import Any
 import PIL.Image
 import torch
 
-from runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
-from runners.inference.hf.adapters import Base, merge
-from runners.inference.hf.double import computing
-from runners.inference.hf.folder import folder_digest
-from runners.inference.hf.layout import PicturePrefix, lay_out, leaders, unpadded
-from runners.inference.hf.one_pass import one_pass
-from runners.inference.hf.own_answer import single_tokens
-from runners.inference.hf.quantized import arguments, verify
-from runners.inference.hf.rows import Network, Rows, first_stop
-from runners.inference.hf.still_images import still_images_only
-from runners.inference.hf.weights import read_weights
-from runners.prompts.question import messages, verification
+from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
+from qualm.runners.inference.hf.adapters import Base, merge
+from qualm.runners.inference.hf.double import computing
+from qualm.runners.inference.hf.folder import folder_digest
+from qualm.runners.inference.hf.layout import PicturePrefix, lay_out, leaders, unpadded
+from qualm.runners.inference.hf.one_pass import one_pass
+from qualm.runners.inference.hf.own_answer import single_tokens
+from qualm.runners.inference.hf.quantized import arguments, verify
+from qualm.runners.inference.hf.rows import Network, Rows, first_stop
+from qualm.runners.inference.hf.still_images import still_images_only
+from qualm.runners.inference.hf.weights import read_weights
+from qualm.runners.prompts.question import messages, verification
 
 
 class HfVlm:
-    """See `runners.contracts.models.Model`."""
+    """See `qualm.runners.contracts.models.Model`."""
 
     def __init__(
         self,

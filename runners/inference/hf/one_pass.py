@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part, is_signal
-from runners.inference.hf.layout import BatchLayout, common, followed
-from runners.inference.hf.own_answer import true_share, yes_share
-from runners.inference.hf.rows import Network, Rows, divergences, token_logprobs
-from runners.inference.hf.sampling import Chooser
-from runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, p_true_sampling, verbalisation, verification
+from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part, is_signal
+from qualm.runners.inference.hf.layout import BatchLayout, common, followed
+from qualm.runners.inference.hf.own_answer import true_share, yes_share
+from qualm.runners.inference.hf.rows import Network, Rows, divergences, token_logprobs
+from qualm.runners.inference.hf.sampling import Chooser
+from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, p_true_sampling, verbalisation, verification
 
 if TYPE_CHECKING:
     import torch
 
-    from runners.inference.hf.reader import Reader
+    from qualm.runners.inference.hf.reader import Reader
 
 Parts = list[dict[str, Part]]
 PRIORS = ("without_image", "without_question", "without_both")

@@ -1,8 +1,8 @@
 """What a model says of its own answer: whether it is right, yes or no; and whether it is true.
 
-P(yes) / (P(yes) + P(no)) at the first position of the reply to `runners.prompts.question.VERIFY`, each summed over the spellings that
+P(yes) / (P(yes) + P(no)) at the first position of the reply to `qualm.runners.prompts.question.VERIFY`, each summed over the spellings that
 are one token for this tokenizer: the confidence of CertainlyUncertain (Khyathi Raghavi Chandu et al., ICLR 2025, section 2.3).
-P("True") at the first position of the reply to `runners.prompts.question.p_true`, without a share of "False": P(True) as
+P("True") at the first position of the reply to `qualm.runners.prompts.question.p_true`, without a share of "False": P(True) as
 VLM-UQBench and lm-polygraph have it, after Kadavath et al., 2022.
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from runners.contracts.models import ModelError
+from qualm.runners.contracts.models import ModelError
 
 if TYPE_CHECKING:
     import torch
 
-    from runners.inference.hf.reader import Reader
+    from qualm.runners.inference.hf.reader import Reader
 
 SPELLINGS = {**{word: (word, word.capitalize(), word.upper()) for word in ("yes", "no")}, "True": ("True",)}
 """Surface forms, each with and without a space before it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-from runners.contracts.models import ModelError
+from qualm.runners.contracts.models import ModelError
 
 PACKAGES = {"int8": "torchao", "int4": "torchao", "nf4": "bitsandbytes"}
 """Form -> the package that does it."""

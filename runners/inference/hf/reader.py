@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runners.contracts.models import Encoded, Request
+from qualm.runners.contracts.models import Encoded, Request
 
 if TYPE_CHECKING:
-    from runners.inference.hf.rows import Network, Rows
+    from qualm.runners.inference.hf.rows import Network, Rows
 
 
 class Reader(Protocol):

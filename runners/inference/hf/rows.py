@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from runners.inference.hf.sampling import ROWS
+from qualm.runners.inference.hf.sampling import ROWS
 
 if TYPE_CHECKING:
     import torch
 
-    from runners.inference.hf.sampling import Chooser
+    from qualm.runners.inference.hf.sampling import Chooser
 
 _COMPACT = 0.75
 """Rows whose answers have all ended leave the batch as soon as no more than this share is left."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runners.contracts.models import ModelError
-from runners.inference.hf.double import computing
+from qualm.runners.contracts.models import ModelError
+from qualm.runners.inference.hf.double import computing
 
 
 def read_weights(who: str, loader: Any, place: dict[str, Any], dtype: str, tokenizer: Any, **more: Any) -> tuple[Any, set[int]]:

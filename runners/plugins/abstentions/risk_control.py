@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt, Lt
 
-from runners.contracts.abstentions import Answers, Floats, Rule
+from qualm.runners.contracts.abstentions import Answers, Floats, Rule
 
 CITES = ["angelopoulos2024conformal"]
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.abstentions import Answers, Rule
+from qualm.runners.contracts.abstentions import Answers, Rule
 
 CITES = ["chandu2025certainlyuncertain"]
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.conformal import Floats
-from runners.plugins.conformal._network import ascending
+from qualm.runners.contracts.conformal import Floats
+from qualm.runners.plugins.conformal._network import ascending
 
 CITES = ["romano2020classification"]
 

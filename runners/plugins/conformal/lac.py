@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.conformal import Floats
+from qualm.runners.contracts.conformal import Floats
 
 CITES = ["sadinle2019least"]
 

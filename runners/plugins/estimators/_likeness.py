@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.estimators import EstimatorContext, Floats, Texts
-from runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli, probabilities
+from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli, probabilities
 
 Similarity = Literal["entailment", "contradiction", "jaccard"]
 

@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.estimators import Texts
-from runners.contracts.nli import Pair
-from runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli
+from qualm.runners.contracts.estimators import Texts
+from qualm.runners.contracts.nli import Pair
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli
 
 Ints = NDArray[np.int64]
 Same = Literal["entailment", "no_contradiction"]

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.estimators import EstimatorContext, Floats, Texts
-from runners.plugins.estimators._likeness import likeness, spectrum
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
+from qualm.runners.plugins.estimators._likeness import likeness, spectrum
 
 CITES = ["lin2024generating"]
 NEEDS = ["draw_texts"]

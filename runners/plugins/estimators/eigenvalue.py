@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.estimators import EstimatorContext, Floats, Texts
-from runners.plugins.estimators._likeness import likeness, spectrum
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
+from qualm.runners.plugins.estimators._likeness import likeness, spectrum
 
 CITES = ["lin2024generating"]
 NEEDS = ["draw_texts"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.contracts.estimators import Floats, Rows, means
+from qualm.runners.contracts.estimators import Floats, Rows, means
 
 NEEDS = ["image_divergence"]
 

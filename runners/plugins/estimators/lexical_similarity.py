@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from runners.contracts.estimators import Floats, Texts
+from qualm.runners.contracts.estimators import Floats, Texts
 
 CITES = ["fomicheva2020unsupervised", "lin2004rouge"]
 NEEDS = ["draw_texts"]
@@ -58,7 +58,7 @@ class _Tokens:
     def __init__(self, words: str) -> None:
         from rouge_score.tokenizers import DefaultTokenizer  # type: ignore[import-untyped]
 
-        from runners.plugins.nli.lexical import words_of
+        from qualm.runners.plugins.nli.lexical import words_of
 
         split = DefaultTokenizer(use_stemmer=True).tokenize if words == "latin" else words_of
         self.tokenize = cache(split)

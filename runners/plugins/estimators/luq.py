@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.estimators import EstimatorContext, Floats, Texts
-from runners.inference.nli import CONTRADICTION, ENTAILMENT
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT
 
 CITES = ["zhang2024luq"]
 NEEDS = ["draw_texts"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.estimators import Floats, Rows, sums
+from qualm.runners.contracts.estimators import Floats, Rows, sums
 
 CITES = ["fadeeva2023lmpolygraph"]
 NEEDS = ["token_logprobs"]

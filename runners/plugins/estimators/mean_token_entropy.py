@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.contracts.estimators import Floats, Rows, means
+from qualm.runners.contracts.estimators import Floats, Rows, means
 
 CITES = ["fomicheva2020unsupervised"]
 NEEDS = ["token_entropies"]

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.estimators import EstimatorContext, Floats, Texts
-from runners.inference.nli import CONTRADICTION, ENTAILMENT
-from runners.plugins.estimators._likeness import inferred
-from runners.plugins.estimators._meanings import clusters
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT
+from qualm.runners.plugins.estimators._likeness import inferred
+from qualm.runners.plugins.estimators._meanings import clusters
 
 CITES = ["lin2024generating"]
 NEEDS = ["draw_texts"]

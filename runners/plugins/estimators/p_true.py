@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.estimators import Floats
+from qualm.runners.contracts.estimators import Floats
 
 CITES = ["kadavath2022language"]
 NEEDS = ["p_true"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runners.contracts.estimators import Floats
-from runners.plugins.estimators.p_true import p_true
+from qualm.runners.contracts.estimators import Floats
+from qualm.runners.plugins.estimators.p_true import p_true
 
 CITES = ["kadavath2022language"]
 NEEDS = ["p_true_sampling"]

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.estimators import Floats, Rows, means
+from qualm.runners.contracts.estimators import Floats, Rows, means
 
 CITES = ["fadeeva2023lmpolygraph"]
 NEEDS = ["token_logprobs"]

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.estimators import Floats, Rows, means
+from qualm.runners.contracts.estimators import Floats, Rows, means
 
 CITES = ["fadeeva2023lmpolygraph", "takayama2019relevant"]
 NEEDS = {"token_logprobs": "token_logprobs", "prior_logprobs": "logprobs_without_{without}"}

@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 import numpy as np
 from scipy.special import entr
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.estimators import Draws, EstimatorContext, Floats, Texts
-from runners.plugins.estimators._meanings import Ints, clusters
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.estimators import Draws, EstimatorContext, Floats, Texts
+from qualm.runners.plugins.estimators._meanings import Ints, clusters
 
 CITES = ["kuhn2023semantic", "farquhar2024detecting"]
 NEEDS = {

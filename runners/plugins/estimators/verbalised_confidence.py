@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from runners.contracts.estimators import Floats
+from qualm.runners.contracts.estimators import Floats
 
 CITES = ["lin2022teaching"]
 NEEDS = ["said_confidence"]

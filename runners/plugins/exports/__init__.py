@@ -9,7 +9,7 @@ What every one keeps:
 
 - Nothing is written that is not there: no reconstructed prompt template, no invented probability, no token text. Of answers that were
   recorded elsewhere the prompt is the recording's or none, and decoding, seed, shots and date are none.
-- What the format has no field for goes under one key, `qualm`, where the format lets a stranger's key be (`registry.recordings.signals`),
+- What the format has no field for goes under one key, `qualm`, where the format lets a stranger's key be (`qualm.registry.recordings.signals`),
   so that the `recorded` model reads it back bit for bit. What cannot be kept at all is told by `context.lose` and counted.
 - Order is the dataset's. Equal inputs give equal bytes, but for the date of the export.
 - Keyword-only arguments are options of the command: `-O table=tsv`.
@@ -29,19 +29,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from registry import GREEDY
-from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
-from runners.plugins.exports._parts import LETTERS as LETTERS
-from runners.plugins.exports._parts import Entry as Entry
-from runners.plugins.exports._parts import ExportError as ExportError
-from runners.plugins.exports._parts import Part as Part
-from runners.plugins.exports._parts import slug as slug
-from runners.plugins.exports._prompts import prompts
-from runners.plugins.exports._seen import Seen as Seen
-from runners.plugins.exports._seen import media_type as media_type
-from runners.runtime.progress import progress
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
+from qualm.registry import GREEDY
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from qualm.runners.plugins.exports._parts import LETTERS as LETTERS
+from qualm.runners.plugins.exports._parts import Entry as Entry
+from qualm.runners.plugins.exports._parts import ExportError as ExportError
+from qualm.runners.plugins.exports._parts import Part as Part
+from qualm.runners.plugins.exports._parts import slug as slug
+from qualm.runners.plugins.exports._prompts import prompts
+from qualm.runners.plugins.exports._seen import Seen as Seen
+from qualm.runners.plugins.exports._seen import media_type as media_type
+from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
 
 NO_PROMPT = "prompts of recorded answers, which the recording does not keep or is not here to tell"
 BLOCK = 512

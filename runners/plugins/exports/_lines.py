@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from registry.recordings.signals import KEY, pack
-from runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, slug
+from qualm.registry.recordings.signals import KEY, pack
+from qualm.runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, slug
 
 Row = dict[str, Any]
 Line = Callable[[Part, Entry, Row], tuple[Row, str]]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from registry import CLEAN
-from runners.data.dataset import Variant
-from runners.prompts.question import render_question
+from qualm.registry import CLEAN
+from qualm.runners.data.dataset import Variant
+from qualm.runners.prompts.question import render_question
 
 LETTERS = string.ascii_uppercase
 

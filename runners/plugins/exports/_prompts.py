@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from registry.recordings.record import RecordingError
-from registry.sample import SAMPLES
-from runners.contracts.models import ModelContext, ModelError
-from runners.plugins.exports._parts import Part
-from runners.runtime.records import read_table
+from qualm.registry.recordings.record import RecordingError
+from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.plugins.exports._parts import Part
+from qualm.runners.runtime.records import read_table
 
 
 def prompts(part: Part) -> Mapping[str, str]:
     """Sample id -> prompt, as far as the recording is here and keeps them; empty for a model that was asked here."""
     if part.recorded is None or part.source is None or not part.source.exists():
         return {}
-    from runners.plugins.models.recorded import recorded
+    from qualm.runners.plugins.models.recorded import recorded
 
     try:
         model = recorded(ModelContext(part.model, folder=part.source), **part.recorded)

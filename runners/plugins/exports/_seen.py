@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from runners.data.dataset import DatasetFolder, Item
-from runners.plugins.exports._parts import Entry, ExportError, Part
+from qualm.runners.data.dataset import DatasetFolder, Item
+from qualm.runners.plugins.exports._parts import Entry, ExportError, Part
 
 if TYPE_CHECKING:
     import PIL.Image

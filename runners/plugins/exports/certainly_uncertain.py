@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.adapters.certainly_uncertain import CONTRAST, contrast_of
-from registry.sample import Sample
-from runners.data.dataset import DatasetFolder
-from runners.data.markdown import code, inline
-from runners.data.rows import as_sample
-from runners.plugins.exports import About, ExportContext, ExportError, slug
-from runners.runtime.progress import progress
+from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
+from qualm.registry.sample import Sample
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.markdown import code, inline
+from qualm.runners.data.rows import as_sample
+from qualm.runners.plugins.exports import About, ExportContext, ExportError, slug
+from qualm.runners.runtime.progress import progress
 
 OF = "datasets"
 SUFFIXES = {b"\x89PNG": ".png", b"\xff\xd8\xff": ".jpg", b"RIFF": ".webp", b"GIF8": ".gif"}
@@ -104,7 +104,7 @@ def _parquet(context: ExportContext, dataset: DatasetFolder, rows: dict[str, lis
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from registry.sample import IMAGE_STRUCT
+    from qualm.registry.sample import IMAGE_STRUCT
 
     text = pa.string()
     types = {"answers": pa.list_(text), "answerable": pa.bool_(), "image": IMAGE_STRUCT}

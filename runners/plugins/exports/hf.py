@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
-from runners.data.markdown import code, fenced, inline
-from runners.plugins.exports import About, Entry, ExportContext, Part, Seen, slug
-from runners.runtime.records import read_table
+from qualm.registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
+from qualm.runners.data.markdown import code, fenced, inline
+from qualm.runners.plugins.exports import About, Entry, ExportContext, Part, Seen, slug
+from qualm.runners.runtime.records import read_table
 
 SHARD_BYTES = 256 * 2**20
 BLOCK = 256

@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from registry.recordings.signals import KEY, pack
-from runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part, Seen, media_type, slug
+from qualm.registry.recordings.signals import KEY, pack
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part, Seen, media_type, slug
 
 Log = dict[str, Any]
 Write = Callable[[Log], None]

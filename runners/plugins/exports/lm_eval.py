@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part
-from runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part
+from qualm.runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
 
 
 def lm_eval(context: ExportContext) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from runners.plugins.exports import NO_PROMPT, Entry, ExportContext, Part
-from runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
+from qualm.runners.plugins.exports import NO_PROMPT, Entry, ExportContext, Part
+from qualm.runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
 
 
 def lmms_eval(context: ExportContext) -> None:

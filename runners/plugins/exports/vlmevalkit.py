@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import pyarrow.compute as pc
 
-from registry.formats.text_tables import inert
-from registry.recordings.signals import KEY, pack
-from registry.recordings.tables import excel_escape
-from registry.sample import SAMPLES
-from runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, Seen, slug
-from runners.runtime.records import read_table
+from qualm.registry.formats.text_tables import inert
+from qualm.registry.recordings.signals import KEY, pack
+from qualm.registry.recordings.tables import excel_escape
+from qualm.registry.sample import SAMPLES
+from qualm.runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, Seen, slug
+from qualm.runners.runtime.records import read_table
 
 MOST_CHARACTERS = 32_767
 """Of a cell in Excel."""

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import DatasetName, ModelName
-    from runners.training.examples import Example, Row
+    from qualm.registry.plugins.rule import DatasetName, ModelName
+    from qualm.runners.training.examples import Example, Row
 
 CITES = ["rafailov2023direct", "chandu2025certainlyuncertain"]
 LOADS_WITH = "hf_vlm"
@@ -77,9 +77,9 @@ def dpo(
     Raises:
         FinetuneError: no pairs to train on, or a model that cannot be trained so.
     """
-    from runners.training import examples
-    from runners.training.recipe import Amount, Material, build, trainable
-    from runners.training.tuner import Course, Preferer
+    from qualm.runners.training import examples
+    from qualm.runners.training.recipe import Amount, Material, build, trainable
+    from qualm.runners.training.tuner import Course, Preferer
 
     model = trainable(context, base)
     material = Material(context, train, weights)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt, MinLen
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import DatasetName, ModelName
-    from runners.training.examples import Example, Row
-    from runners.training.recipe import Material
+    from qualm.registry.plugins.rule import DatasetName, ModelName
+    from qualm.runners.training.examples import Example, Row
+    from qualm.runners.training.recipe import Material
 
 CITES = ["zhang2024rtuning", "chandu2025certainlyuncertain"]
 LOADS_WITH = "hf_vlm"
@@ -95,9 +95,9 @@ def rtune(
     Raises:
         FinetuneError: nothing to train on, or a model that cannot be trained so.
     """
-    from runners.training.examples import verifications
-    from runners.training.recipe import Amount, Material, build, trainable
-    from runners.training.tuner import Course, Tuner
+    from qualm.runners.training.examples import verifications
+    from qualm.runners.training.recipe import Amount, Material, build, trainable
+    from qualm.runners.training.tuner import Course, Tuner
 
     material = Material(context, train, weights)
     by_entropy = mode == "uncertain"
@@ -146,7 +146,7 @@ def _alone(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
 
 def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Chosen) -> dict[tuple[str, str], bool]:
     """Which rows the base model gets right."""
-    from runners.training.opinions import greedy, right
+    from qualm.runners.training.opinions import greedy, right
 
     said = greedy(context, base, material.datasets)
     known: dict[tuple[str, str], bool] = {}
@@ -162,7 +162,7 @@ def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Ch
 
 def _by_entropy(context: FinetuneContext, base: str, material: Material, draws: int, temperature: float) -> dict[tuple[str, str], bool]:
     """Which rows are of the half that the base model answers most alike; of equals, the first by id."""
-    from runners.training.opinions import entropy, sampled
+    from qualm.runners.training.opinions import entropy, sampled
 
     ranked: list[tuple[float, str, str]] = []
     for name, all_rows in material.rows.items():

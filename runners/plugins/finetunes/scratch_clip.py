@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import DatasetName
+    from qualm.registry.plugins.rule import DatasetName
 
 
 def scratch_clip(
@@ -52,9 +52,9 @@ def scratch_clip(
     """
     import torch
 
-    from runners.training.small_vlm.matching import Matcher, Matches, build_clip, image_processor, listing
-    from runners.training.small_vlm.pictures import read_pictures
-    from runners.training.small_vlm.words import build_tokenizer
+    from qualm.runners.training.small_vlm.matching import Matcher, Matches, build_clip, image_processor, listing
+    from qualm.runners.training.small_vlm.pictures import read_pictures
+    from qualm.runners.training.small_vlm.words import build_tokenizer
 
     pictures = read_pictures([context.dataset(name) for name in train], patch)
     pixels = pictures.pixels.shape[1]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import DatasetName
+    from qualm.registry.plugins.rule import DatasetName
 
 
 def scratch_vlm(
@@ -64,13 +64,13 @@ def scratch_vlm(
     """
     import torch
 
-    from runners.training.small_vlm.exam import Exam
-    from runners.training.small_vlm.learner import Learner
-    from runners.training.small_vlm.lessons import vocabulary
-    from runners.training.small_vlm.network import build_model, build_processor
-    from runners.training.small_vlm.pictures import read_pictures
-    from runners.training.small_vlm.teacher import Teacher
-    from runners.training.small_vlm.words import build_tokenizer
+    from qualm.runners.training.small_vlm.exam import Exam
+    from qualm.runners.training.small_vlm.learner import Learner
+    from qualm.runners.training.small_vlm.lessons import vocabulary
+    from qualm.runners.training.small_vlm.network import build_model, build_processor
+    from qualm.runners.training.small_vlm.pictures import read_pictures
+    from qualm.runners.training.small_vlm.teacher import Teacher
+    from qualm.runners.training.small_vlm.words import build_tokenizer
 
     pictures = read_pictures([context.dataset(name) for name in train], patch)
     pixels = pictures.pixels.shape[1]

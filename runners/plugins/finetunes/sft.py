@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import DatasetName, ModelName
+    from qualm.registry.plugins.rule import DatasetName, ModelName
 
 CITES = ["chandu2025certainlyuncertain"]
 LOADS_WITH = "hf_vlm"
@@ -67,9 +67,9 @@ def sft(
     Raises:
         FinetuneError: nothing to train on, or a model that cannot be trained so.
     """
-    from runners.training.examples import verifications
-    from runners.training.recipe import Amount, Material, build, trainable
-    from runners.training.tuner import Course, Tuner
+    from qualm.runners.training.examples import verifications
+    from qualm.runners.training.recipe import Amount, Material, build, trainable
+    from qualm.runners.training.tuner import Course, Tuner
 
     model = trainable(context, base)
     material = Material(context, train, weights)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from runners.contracts.generators import Unusable
-from runners.inference.generator import Chat, Generator
+from qualm.runners.contracts.generators import Unusable
+from qualm.runners.inference.generator import Chat, Generator
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """Any local model of transformers as a generator: a causal language model, or a vision-language model where pictures are asked about.
 
 The same request gives the same text whatever it is batched with (at float32): batches are left-padded, and tokens are drawn as
-everywhere here (`runners.inference.hf.sampling`), by numbers that belong to the request alone. What prompts have in common at their
+everywhere here (`qualm.runners.inference.hf.sampling`), by numbers that belong to the request alone. What prompts have in common at their
 beginning is read once, and a reply that has ended leaves its batch.
 """
 
@@ -16,23 +16,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from registry.formats.pictures import PictureError, decoded
-from runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
-from runners.contracts.models import ModelError
-from runners.inference.devices import out_of_memory, torch_device
-from runners.inference.hf.double import computing
-from runners.inference.hf.folder import folder_digest, folder_fault
-from runners.inference.hf.layout import common
-from runners.inference.hf.rows import Network, Rows, first_stop
-from runners.inference.hf.sampling import Chooser
-from runners.inference.hf.still_images import still_images_only
-from runners.inference.hf.weights import read_weights
-from runners.runtime.code_digest import engine_digest, file_digest
+from qualm.registry.formats.pictures import PictureError, decoded
+from qualm.runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from qualm.runners.contracts.models import ModelError
+from qualm.runners.inference.devices import out_of_memory, torch_device
+from qualm.runners.inference.hf.double import computing
+from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+from qualm.runners.inference.hf.layout import common
+from qualm.runners.inference.hf.rows import Network, Rows, first_stop
+from qualm.runners.inference.hf.sampling import Chooser
+from qualm.runners.inference.hf.still_images import still_images_only
+from qualm.runners.inference.hf.weights import read_weights
+from qualm.runners.runtime.code_digest import engine_digest, file_digest
 
 if TYPE_CHECKING:
     import torch
 
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 _WORTH = 16
 """Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
@@ -58,13 +58,17 @@ def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64
 
 
 class Hf:
-    """See `runners.contracts.generators.Engine`."""
+    """See `qualm.runners.contracts.generators.Engine`."""
 
     def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
         self.folder, self.dtype, self.device, self.batch_size = folder, dtype, device, batch_size
         self.name = f"hf ({folder.name})"
-        code = [file_digest(Path(__file__)), engine_digest("runners.inference.hf.rows"), engine_digest("runners.inference.hf.sampling")]
-        code += [engine_digest("runners.inference.hf.weights"), engine_digest("registry.formats.pictures")]
+        code = [
+            file_digest(Path(__file__)),
+            engine_digest("qualm.runners.inference.hf.rows"),
+            engine_digest("qualm.runners.inference.hf.sampling"),
+        ]
+        code += [engine_digest("qualm.runners.inference.hf.weights"), engine_digest("qualm.registry.formats.pictures")]
         self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, *code]).encode()).hexdigest()
         self.sees = any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
         self._reader: Any = None

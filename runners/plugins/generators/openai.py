@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server as a generator: OpenAI itself, vLLM, SGLang, `transformers serve`. See `runners.servers.client`."""
+"""Any OpenAI-compatible server as a generator: OpenAI itself, vLLM, SGLang, `transformers serve`. See `qualm.runners.servers.client`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
-from runners.servers.client import Client, Rejected, ServerError, Stopped
-from runners.servers.protocol import Nonsense, data_url, shown, used
-from runners.servers.replies import CUT
+from qualm.runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from qualm.runners.servers.client import Client, Rejected, ServerError, Stopped
+from qualm.runners.servers.protocol import Nonsense, data_url, shown, used
+from qualm.runners.servers.replies import CUT
 
 SERVER = "base_url"
 """The parameter that names a server: `qualm plan` looks it up in the local settings."""
@@ -44,7 +44,7 @@ def openai(
 
 
 class OpenAI:
-    """See `runners.contracts.generators.Engine`."""
+    """See `qualm.runners.contracts.generators.Engine`."""
 
     def __init__(self, line: Client, limit_name: str, sampling: bool) -> None:
         self.line, self.limit_name, self.sampling = line, limit_name, sampling

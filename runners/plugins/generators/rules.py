@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from runners.contracts.generators import GeneratorContext
+from qualm.runners.contracts.generators import GeneratorContext
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from registry.scenes.contrast import Contrast
-    from registry.scenes.rewrites import Rewrite
+    from qualm.registry.scenes.contrast import Contrast
+    from qualm.registry.scenes.rewrites import Rewrite
 
 
 def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all") -> Rules:
@@ -28,7 +28,7 @@ def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all
 
 @dataclass(frozen=True)
 class Rules:
-    """See `runners.contracts.generators.Composer`."""
+    """See `qualm.runners.contracts.generators.Composer`."""
 
     refusals: str
 
@@ -38,7 +38,7 @@ class Rules:
         Raises:
             ValueError: the category is not one that two questions about one scene can make.
         """
-        from registry.scenes.contrast import CATEGORIES, contrast
+        from qualm.registry.scenes.contrast import CATEGORIES, contrast
 
         known = [c for c in CATEGORIES if c != "extraneous"]
         if category not in known:
@@ -48,15 +48,15 @@ class Rules:
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: np.random.Generator) -> Rewrite | None:
         """A question about a scene made invalid (`inv`), subjective (`sbj`), ambiguous (`amb`) or lacking evidence (`ive`).
 
-        None where it is none of our forms of words, or the scene does not allow it; see `registry.scenes.rewrites`.
+        None where it is none of our forms of words, or the scene does not allow it; see `qualm.registry.scenes.rewrites`.
         """
-        from registry.scenes.rewrites import rewrite
+        from qualm.registry.scenes.rewrites import rewrite
 
         return rewrite(rng, kind, question, None if scene is None else dict(scene))
 
     def decline(self, category: str, question: str, rng: np.random.Generator) -> str:
         """How an unanswerable question of a category is declined."""
-        from registry.scenes.contrast import refusals
+        from qualm.registry.scenes.contrast import refusals
 
         ways = refusals(category, question)
         return ways[0] if self.refusals == "first" else ways[int(rng.integers(len(ways)))]

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from annotated_types import Ge
 
-from runners.contracts.inpainters import Inpainter, Job
-from runners.contracts.pairs import PairContext, PairError
-from runners.runtime.code_digest import engine_digest
-from runners.store.blobs import BlobCache
+from qualm.runners.contracts.inpainters import Inpainter, Job
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
     import PIL.Image
 
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 CITES = ["suvorov2022resolution"]
 
@@ -96,7 +96,7 @@ class _Lama:
         return np.where(mask[..., None], levels, picture)
 
     def _load(self) -> tuple[Any, str]:
-        from runners.inference.devices import torch_device
+        from qualm.runners.inference.devices import torch_device
 
         device = torch_device(self.settings.device)
         if self._model is None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Gt
 
-from runners.contracts.inpainters import Inpainter, by_opencv
+from qualm.runners.contracts.inpainters import Inpainter, by_opencv
 
 if TYPE_CHECKING:
-    from runners.contracts.pairs import PairContext
+    from qualm.runners.contracts.pairs import PairContext
 
 CITES = ["bertalmio2001navier"]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runners.contracts.inpainters import Inpainter, Job
-from runners.contracts.pairs import PairContext, PairError
+from qualm.runners.contracts.inpainters import Inpainter, Job
+from qualm.runners.contracts.pairs import PairContext, PairError
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -26,8 +26,8 @@ def rerender(context: PairContext) -> Inpainter:
 def _drawn(job: Job) -> PIL.Image.Image:
     import PIL.Image
 
-    from registry.scenes.removal import without
-    from registry.scenes.render import render
+    from qualm.registry.scenes.removal import without
+    from qualm.registry.scenes.render import render
 
     if job.target.scene is None:
         raise PairError(f"inpaint rerender: '{job.target.key}' has no scene graph to draw it from; use telea, navier_stokes or lama")

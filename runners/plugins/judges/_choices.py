@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.judges._reply import Word, cleaned, letter, marked, words
-from runners.prompts.question import LETTERS
-from runners.scoring.answer_text import normalise, word_set
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._reply import Word, cleaned, letter, marked, words
+from qualm.runners.prompts.question import LETTERS
+from qualm.runners.scoring.answer_text import normalise, word_set
 
 _CUES = word_set("answer answers option choice choose chose choosing select selected selecting pick picked picking")
 _LEADS = word_set("therefore thus hence so")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._choices import Reading
-from runners.prompts.question import LETTERS
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._choices import Reading
+from qualm.runners.prompts.question import LETTERS
 
 OnFailure = Literal["unscored", "wrong"]
 Reader = Callable[[str, Sequence[str], str], Reading]

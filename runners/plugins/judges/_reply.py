@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runners.prompts.question import LETTERS
-from runners.scoring.answer_text import ARTICLES, NUMBERS, in_digits, word_set
+from qualm.runners.prompts.question import LETTERS
+from qualm.runners.scoring.answer_text import ARTICLES, NUMBERS, in_digits, word_set
 
 _WORD = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"  # scripts that put no spaces between words

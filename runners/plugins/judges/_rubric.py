@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from registry.plugins.rule import Chosen
-from runners.contracts.generators import GeneratorError, chat
-from runners.contracts.judges import JudgeContext, JudgeError
-from runners.inference.generator import open_generator
-from runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.registry.plugins.rule import Chosen
+from qualm.runners.contracts.generators import GeneratorError, chat
+from qualm.runners.contracts.judges import JudgeContext, JudgeError
+from qualm.runners.inference.generator import open_generator
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 
 def replies(

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._refusals import is_refusal
-from runners.scoring.answer_text import normalise
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.scoring.answer_text import normalise
 
 Said = Literal["yes", "no"] | None
 MARKS = {"yes": 1.0, "no": 0.0, None: -1.0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._yes_no import Said, judged
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._yes_no import Said, judged
 
 CITES = ["wang2023amber"]
 MARKS = ["said", "truth"]

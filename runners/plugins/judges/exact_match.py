@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._refusals import is_refusal
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._refusals import is_refusal
 
 CITES = ["hudson2019gqa", "kafle2017analysis"]
 

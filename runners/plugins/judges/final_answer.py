@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.judges._yes_no import said
-from runners.scoring.answer_text import normalise
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._yes_no import said
+from qualm.runners.scoring.answer_text import normalise
 
 
 def final_answer(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._choices import Reading
-from runners.plugins.judges._options import judged
-from runners.plugins.judges._refusals import is_refusal
-from runners.prompts.question import LETTERS
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._choices import Reading
+from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.prompts.question import LETTERS
 
 CITES = ["li2023seedbench"]
 

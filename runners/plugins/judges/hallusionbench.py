@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from registry.plugins.rule import Chosen, Kind, Prompt
-from runners.contracts.judges import JudgeContext, Judgement
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.judges._rubric import replies
+from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.runners.contracts.judges import JudgeContext, Judgement
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._rubric import replies
 
 CITES = ["guan2024hallusionbench"]
 MARKS = ["code"]

@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from registry.plugins.rule import Chosen, Kind, Prompt
-from runners.contracts.generators import GeneratorError, Reply, chat
-from runners.contracts.judges import JudgeContext, JudgeError, Judgement
-from runners.inference.generator import Generator, open_generator
-from runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.runners.contracts.generators import GeneratorError, Reply, chat
+from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
+from qualm.runners.inference.generator import Generator, open_generator
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 CITES = ["manas2024improving", "chandu2025certainlyuncertain"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._yes_no import Said, judged
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._yes_no import Said, judged
 
 CITES = ["fu2023mme"]
 MARKS = ["said", "truth"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.judges.vqa import MOST_PERIODS, each_mark
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges.vqa import MOST_PERIODS, each_mark
 
 CITES = ["tu2023how"]
 WORDS = {

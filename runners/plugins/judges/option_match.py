@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from registry.plugins.rule import Chosen, Kind
-from runners.contracts.judges import JudgeContext, Judgement
-from runners.plugins.judges._choices import Reading, read
-from runners.plugins.judges._options import judged
-from runners.plugins.judges._refusals import is_refusal
-from runners.prompts.question import LETTERS
-from runners.scoring.apply_judge import Answered, judge, ref_of, takes_open
+from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.runners.contracts.judges import JudgeContext, Judgement
+from qualm.runners.plugins.judges._choices import Reading, read
+from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.prompts.question import LETTERS
+from qualm.runners.scoring.apply_judge import Answered, judge, ref_of, takes_open
 
 CITES = ["liu2023mmbench"]
 AROUND = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._yes_no import Said, judged
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._yes_no import Said, judged
 
 CITES = ["li2023evaluating"]
 MARKS = ["said", "truth"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._choices import read
-from runners.plugins.judges._options import judged
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.judges._yes_no import said
-from runners.scoring.answer_text import normalise
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._choices import read
+from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._yes_no import said
+from qualm.runners.scoring.answer_text import normalise
 
 READS = ["open", "choices"]
 YES_OR_NO = {"yes", "no"}

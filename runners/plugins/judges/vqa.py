@@ -6,8 +6,8 @@ import re
 from functools import cache
 from typing import Literal
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._refusals import is_refusal
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._refusals import is_refusal
 
 CITES = ["antol2015vqa"]
 PEOPLE = 2

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from registry.scenes.removal import silhouette
-from runners.contracts.masks import Mask, Masker, Wanted, box_of, fill
-from runners.contracts.pairs import PairContext
-from runners.contracts.saliency import Box
+from qualm.registry.scenes.removal import silhouette
+from qualm.runners.contracts.masks import Mask, Masker, Wanted, box_of, fill
+from qualm.runners.contracts.pairs import PairContext
+from qualm.runners.contracts.saliency import Box
 
 
 def boxes(context: PairContext) -> Masker:

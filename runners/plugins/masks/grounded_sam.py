@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import numpy as np
 from annotated_types import Ge, Le
 
-from runners.contracts.masks import Mask, Masker, Wanted
-from runners.contracts.pairs import PairContext, PairError
-from runners.contracts.saliency import Box, Thing
-from runners.inference.devices import torch_device
-from runners.inference.hf.double import computing
-from runners.inference.hf.folder import folder_digest, folder_fault
-from runners.inference.hf.still_images import still_images_only
-from runners.plugins.masks.boxes import boxes_of
-from runners.runtime.code_digest import engine_digest
-from runners.store.answers import pixel_digest
-from runners.store.blobs import BlobCache
+from qualm.runners.contracts.masks import Mask, Masker, Wanted
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.contracts.saliency import Box, Thing
+from qualm.runners.inference.devices import torch_device
+from qualm.runners.inference.hf.double import computing
+from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+from qualm.runners.inference.hf.still_images import still_images_only
+from qualm.runners.plugins.masks.boxes import boxes_of
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.store.answers import pixel_digest
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 CITES = ["liu2024grounding", "kirillov2023segment"]
 

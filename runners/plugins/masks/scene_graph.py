@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from registry.scenes.removal import silhouette, traces
-from runners.contracts.masks import Mask, Masker, Wanted
-from runners.contracts.pairs import PairContext, PairError
+from qualm.registry.scenes.removal import silhouette, traces
+from qualm.runners.contracts.masks import Mask, Masker, Wanted
+from qualm.runners.contracts.pairs import PairContext, PairError
 
 
 def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 ANSWERS = {"yes": 1.0, "no": 0.0}
 AMBER_COUNT = 0.001

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.contracts.metrics import Floats, Weights, mean
+from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
 OVER = "answerable"

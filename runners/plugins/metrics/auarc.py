@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio
-from runners.scoring.ranking import tie_sums
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
 HIGHER_IS_BETTER = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio
-from runners.scoring.ranking import tie_sums
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.ranking import tie_sums
 
 HIGHER_IS_BETTER = True
 

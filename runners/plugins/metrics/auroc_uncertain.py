@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runners.contracts.metrics import Floats, Weights, one_class
-from runners.plugins.metrics.auroc import auroc
+from qualm.runners.contracts.metrics import Floats, Weights, one_class
+from qualm.runners.plugins.metrics.auroc import auroc
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True

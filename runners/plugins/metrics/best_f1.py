@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, one_class, ratio
-from runners.scoring.ranking import tie_sums
+from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
+from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True

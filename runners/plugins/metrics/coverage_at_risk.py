@@ -7,8 +7,8 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
-from runners.contracts.metrics import Floats, Weights, ratio
-from runners.scoring.ranking import tie_sums
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["geifman2017selective", "whitehead2022reliable"]
 HIGHER_IS_BETTER = True

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from runners.contracts.metrics import Floats, Weights, ratio
-from runners.scoring.binning import members
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.binning import members
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
 HIGHER_IS_BETTER = False

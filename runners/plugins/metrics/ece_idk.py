@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
-from runners.contracts.metrics import Floats, Weights
-from runners.plugins.metrics.ece import ece
+from qualm.runners.contracts.metrics import Floats, Weights
+from qualm.runners.plugins.metrics.ece import ece
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = False

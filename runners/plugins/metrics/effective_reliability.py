@@ -8,8 +8,8 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from runners.contracts.metrics import Floats, Weights, ratio
-from runners.scoring.ranking import tie_sums
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["whitehead2022reliable"]
 HIGHER_IS_BETTER = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, one_class, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True

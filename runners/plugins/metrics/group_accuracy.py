@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.contracts.metrics import Floats, Weights, mean, whole_groups
+from qualm.runners.contracts.metrics import Floats, Weights, mean, whole_groups
 
 HIGHER_IS_BETTER = True
 NEEDS = {"right": "{of}", "groups": "group_of_{by}"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["zhao2023beyond"]
 HIGHER_IS_BETTER = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, mean
+from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["chandu2025certainlyuncertain", "manas2024improving"]
 HIGHER_IS_BETTER = True

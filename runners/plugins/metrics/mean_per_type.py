@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio, whole_groups
+from qualm.runners.contracts.metrics import Floats, Weights, ratio, whole_groups
 
 CITES = ["fu2023mme"]
 HIGHER_IS_BETTER = True

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from runners.contracts.metrics import Floats, Weights, ratio
-from runners.plugins.metrics.mean_per_type import over_types
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.plugins.metrics.mean_per_type import over_types
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True

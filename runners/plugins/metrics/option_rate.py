@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runners.contracts.metrics import Floats, Weights, mean
+from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]
 HIGHER_IS_BETTER = None

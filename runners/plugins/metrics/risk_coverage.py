@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights, ratio
-from runners.plugins.metrics.auarc import auarc
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.plugins.metrics.auarc import auarc
 
 CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
 HIGHER_IS_BETTER = False

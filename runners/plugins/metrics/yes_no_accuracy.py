@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from runners.contracts.metrics import Floats, Weights
-from runners.plugins.metrics._yes_no import share
+from qualm.runners.contracts.metrics import Floats, Weights
+from qualm.runners.plugins.metrics._yes_no import share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from runners.contracts.metrics import Floats, Weights
-from runners.plugins.metrics._yes_no import counts, share
+from qualm.runners.contracts.metrics import Floats, Weights
+from qualm.runners.plugins.metrics._yes_no import counts, share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True

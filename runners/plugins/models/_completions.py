@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runners.inference.hf.own_answer import SPELLINGS
-from runners.prompts.question import LETTERS
-from runners.servers.client import Rejected, Stopped
-from runners.servers.protocol import Nonsense, shown, used
+from qualm.runners.inference.hf.own_answer import SPELLINGS
+from qualm.runners.prompts.question import LETTERS
+from qualm.runners.servers.client import Rejected, Stopped
+from qualm.runners.servers.protocol import Nonsense, shown, used
 
 NEVER = -9000.0
 """Log-probabilities below are a server's way to say that it has none (vLLM: -9999)."""

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.formats.faults import Fault
-from registry.recordings.parts import RecordingFile, choose, find_parts
-from registry.recordings.record import LETTERS, How, Record, RecordingError
-from registry.recordings.signals import COLUMNS
-from runners.contracts.models import ModelError
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
+from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
+from qualm.registry.recordings.signals import COLUMNS
+from qualm.runners.contracts.models import ModelError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class PeerRecording:
         """
         import pyarrow as pa
 
-        from registry.sample import CLEAN, GENERATIONS
+        from qualm.registry.sample import CLEAN, GENERATIONS
 
         self.left_out = []
         rows = samples.select(["sample_id", "question", "choices", "answer_index", "source"]).to_pylist()

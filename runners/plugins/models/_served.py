@@ -1,4 +1,4 @@
-"""The work behind `runners.plugins.models.openai`: what is sent for each part of an answer, and what is made of the reply."""
+"""The work behind `qualm.runners.plugins.models.openai`: what is sent for each part of an answer, and what is made of the reply."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import PIL
 
-from runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, Request, Told, draw_of, draw_part, is_signal
-from runners.plugins.models._completions import (
+from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, Request, Told, draw_of, draw_part, is_signal
+from qualm.runners.plugins.models._completions import (
     Choice,
     Completion,
     is_scaled,
@@ -28,9 +28,9 @@ from runners.plugins.models._completions import (
     within,
     yes_share,
 )
-from runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
-from runners.servers.client import AT_ONCE, Client, Rejected, Stopped
-from runners.servers.protocol import data_url
+from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
+from qualm.runners.servers.client import AT_ONCE, Client, Rejected, Stopped
+from qualm.runners.servers.protocol import data_url
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -60,7 +60,7 @@ class Manner:
 
 
 class OpenAIModel:
-    """See `runners.contracts.models.Remote`."""
+    """See `qualm.runners.contracts.models.Remote`."""
 
     def __init__(self, line: Client, content: Content, manner: Manner) -> None:
         self.line, self.content, self.manner = line, content, manner

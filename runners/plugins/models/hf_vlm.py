@@ -2,7 +2,7 @@
 
 Lost without it: the published ports of VLMs differ in where images go, how prompts end and what padding does, and a
 log-probability is only as good as all of these. Here a batch is left-padded, nothing but the raw logits is read, every
-signal comes from one look at the picture (`runners.inference.hf.one_pass`), and the tests hold every number to a plain unbatched
+signal comes from one look at the picture (`qualm.runners.inference.hf.one_pass`), and the tests hold every number to a plain unbatched
 forward pass over prompt and answer.
 """
 
@@ -11,13 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from runners.contracts.models import ModelContext, ModelError
-from runners.inference.hf.adapters import COMMIT, Base, unfold
-from runners.inference.hf.folder import folder_fault
-from runners.inference.hf.model import HfVlm
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.inference.hf.adapters import COMMIT, Base, unfold
+from qualm.runners.inference.hf.folder import folder_fault
+from qualm.runners.inference.hf.model import HfVlm
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 GIVES = [
     "text", "token_logprobs", "token_entropies", "option_logits", "p_yes", "p_true", "p_true_sampling", "draws",

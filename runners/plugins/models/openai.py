@@ -2,7 +2,7 @@
 
 Lost without it: every model that cannot be had as weights, and every engine that is faster than ours. What a server shows is less
 than what a model knows: of each position the likeliest tokens at most, of the prompt mostly nothing. What is not shown stays
-undefined. How the server is reached (keys, limits, prices) stands in qualm.toml: `runners.servers.config`.
+undefined. How the server is reached (keys, limits, prices) stands in qualm.toml: `qualm.runners.servers.config`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from runners.contracts.models import ModelContext, ModelError
-from runners.plugins.models._served import Content, Manner, OpenAIModel
-from runners.runtime.settings import Settings
-from runners.servers.client import Client
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.plugins.models._served import Content, Manner, OpenAIModel
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.servers.client import Client
 
 GIVES = [
     "text",
@@ -34,10 +34,10 @@ GIVES = [
 SERVER = "base_url"
 """The parameter that names a server."""
 ENGINE = [
-    "runners.plugins.models._served",
-    "runners.plugins.models._completions",
-    "runners.inference.hf.own_answer",
-    "runners.prompts.question",
+    "qualm.runners.plugins.models._served",
+    "qualm.runners.plugins.models._completions",
+    "qualm.runners.inference.hf.own_answer",
+    "qualm.runners.prompts.question",
 ]
 """The code that shapes answers; the libraries that compute them are the server's."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from registry.formats.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, read_records
-from registry.plugins.rule import Artifact
-from registry.recordings.record import How
-from runners.contracts.models import ModelContext, ModelError, Recording
-from runners.plugins.models._peer_recording import PeerRecording
+from qualm.registry.formats.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, read_records
+from qualm.registry.plugins.rule import Artifact
+from qualm.registry.recordings.record import How
+from qualm.runners.contracts.models import ModelContext, ModelError, Recording
+from qualm.runners.plugins.models._peer_recording import PeerRecording
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +84,7 @@ class VubRecording:
         """
         import pyarrow as pa
 
-        from registry.sample import CLEAN, GENERATIONS, GREEDY
+        from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY
 
         sources = set(samples["source"].to_pylist())
         adapter, _, official = next(iter(sources), "").partition("/")

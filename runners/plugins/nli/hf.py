@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from runners.contracts.models import ModelError
-from runners.contracts.nli import Engine, Logits, NliContext, NliError, Pair
-from runners.inference.devices import out_of_memory, torch_device
-from runners.inference.hf.double import computing
-from runners.inference.hf.folder import folder_digest, folder_fault
-from runners.inference.hf.weights import whole_module
-from runners.runtime.code_digest import engine_digest, file_digest
-from runners.runtime.precision import kept
+from qualm.runners.contracts.models import ModelError
+from qualm.runners.contracts.nli import Engine, Logits, NliContext, NliError, Pair
+from qualm.runners.inference.devices import out_of_memory, torch_device
+from qualm.runners.inference.hf.double import computing
+from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+from qualm.runners.inference.hf.weights import whole_module
+from qualm.runners.runtime.code_digest import engine_digest, file_digest
+from qualm.runners.runtime.precision import kept
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 _CLASSES = "entailment, neutral and contradiction"
 _WORDS = ("entail", "neutral", "contradict")
@@ -100,13 +100,20 @@ def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
 
 
 class Hf:
-    """See `runners.contracts.nli.Engine`."""
+    """See `qualm.runners.contracts.nli.Engine`."""
 
     def __init__(self, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
         self.folder, self.order, self.dtype = folder, order, dtype
         self.settings, self.counters = context.settings, context.counters
         self.name = f"hf ({folder.name})"
-        material = ["hf", folder_digest(folder), order, dtype, file_digest(Path(__file__)), engine_digest("runners.inference.hf.weights")]
+        material = [
+            "hf",
+            folder_digest(folder),
+            order,
+            dtype,
+            file_digest(Path(__file__)),
+            engine_digest("qualm.runners.inference.hf.weights"),
+        ]
         self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.tokens = 0
         """In a batch; halved when the device has too little memory."""

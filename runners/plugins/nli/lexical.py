@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from runners.contracts.nli import Engine, Logits, NliContext, Pair
-from runners.inference.nli import CONTRADICTS, FOLLOWS, UNRELATED
-from runners.scoring.answer_text import normalise
+from qualm.runners.contracts.nli import Engine, Logits, NliContext, Pair
+from qualm.runners.inference.nli import CONTRADICTS, FOLLOWS, UNRELATED
+from qualm.runners.scoring.answer_text import normalise
 
 _NEGATES = re.compile(
     "no|not|nor|never|neither|without|0|nobody|nothing|nowhere|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|couldnt"

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from registry.scenes.contrast import possible_answers, prove, understand
-from registry.scenes.removal import silhouette, without
-from registry.scenes.render import render
-from runners.contracts.inpainters import Inpainter, Job
-from runners.contracts.masks import Mask, Masker, Wanted, dilated
-from runners.contracts.pairs import PairContext
-from runners.contracts.saliency import Target, Thing
-from runners.data.dataset import BrokenSample, DatasetFolder
-from runners.data.removal_quality import Removal, measure
-from runners.runtime.prefetch import ahead
+from qualm.registry.scenes.contrast import possible_answers, prove, understand
+from qualm.registry.scenes.removal import silhouette, without
+from qualm.registry.scenes.render import render
+from qualm.runners.contracts.inpainters import Inpainter, Job
+from qualm.runners.contracts.masks import Mask, Masker, Wanted, dilated
+from qualm.runners.contracts.pairs import PairContext
+from qualm.runners.contracts.saliency import Target, Thing
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.data.removal_quality import Removal, measure
+from qualm.runners.runtime.prefetch import ahead
 
 if TYPE_CHECKING:
     import PIL.Image

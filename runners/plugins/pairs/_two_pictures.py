@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runners.contracts.generators import GeneratorError, Unusable, chat
-from runners.contracts.pairs import PairContext, PairError
-from runners.inference.generator import Generator, open_generator
-from runners.plugins.generators._rounds import in_rounds
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.pairs._painting import Painted, batches, control_proved, proved
-from runners.plugins.pairs._written import gives_away, sections, value
-from runners.prompts.bare import lines
-from runners.prompts.templates import PromptError, read_prompt, with_sections
-from runners.scoring.answer_text import normalise
+from qualm.runners.contracts.generators import GeneratorError, Unusable, chat
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.inference.generator import Generator, open_generator
+from qualm.runners.plugins.generators._rounds import in_rounds
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.pairs._painting import Painted, batches, control_proved, proved
+from qualm.runners.plugins.pairs._written import gives_away, sections, value
+from qualm.runners.prompts.bare import lines
+from qualm.runners.prompts.templates import PromptError, read_prompt, with_sections
+from qualm.runners.scoring.answer_text import normalise
 
 ASSETS = ["../../../specs/prompts/extraneous.md"]
 BATCH = 64

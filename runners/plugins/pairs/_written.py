@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runners.contracts.generators import Unusable
-from runners.plugins.judges._refusals import is_refusal
-from runners.prompts.bare import bare, is_doubtful, lines
-from runners.scoring.answer_text import normalise
+from qualm.runners.contracts.generators import Unusable
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.prompts.bare import bare, is_doubtful, lines
+from qualm.runners.scoring.answer_text import normalise
 
 LABELS = ("Q1", "A1", "Q2", "A2")
 NOT_GOOD = "not a good question"

@@ -13,15 +13,15 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
-from registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
-from registry.sample import SAMPLES, Sample
-from runners.contracts.generators import Composer, Engine, GeneratorError, Unusable, chat
-from runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
-from runners.inference.generator import Generator, open_engine
-from runners.plugins.pairs._written import questions_of, read_pair, sections
-from runners.prompts.templates import PromptError, fill, read_prompt, with_sections
-from runners.runtime.records import read_table
-from runners.scoring.answer_text import normalise
+from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
+from qualm.registry.sample import SAMPLES, Sample
+from qualm.runners.contracts.generators import Composer, Engine, GeneratorError, Unusable, chat
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
+from qualm.runners.inference.generator import Generator, open_engine
+from qualm.runners.plugins.pairs._written import questions_of, read_pair, sections
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt, with_sections
+from qualm.runners.runtime.records import read_table
+from qualm.runners.scoring.answer_text import normalise
 
 CITES = ["chandu2025certainlyuncertain"]
 
@@ -111,7 +111,7 @@ class _Recipe:
 
 
 def _composed(recipe: _Recipe, composer: Composer, dataset: str) -> Iterator[Sample]:
-    from runners.data.scene_graphs import SceneGraphError, read_scenes
+    from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 
     try:
         scenes = read_scenes(recipe.context.dataset(dataset), recipe.rows)
@@ -221,8 +221,8 @@ def _captions(context: PairContext, dataset: str, wanted: str | None, rows: Mapp
                 f"recipe {context.label}: no sample of '{dataset}' has a caption (meta key `caption`); its adapter must give it"
             )
         return own
-    from registry.scenes.captions import caption
-    from runners.data.scene_graphs import SceneGraphError, read_scenes
+    from qualm.registry.scenes.captions import caption
+    from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 
     try:
         scenes = read_scenes(context.dataset(dataset), rows)

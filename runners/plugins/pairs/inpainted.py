@@ -4,7 +4,7 @@ The extraneous category of CertainlyUncertain (appendix F.1): which thing the qu
 is (mask, dilated), the thing painted over (inpaint), and an answer that declines. Each of these steps is a plugin of its own.
 
 On scenes every pair is proved from the scene graph: the picture allows one answer, the scene without the thing none. What was
-painted is then also held to the scene drawn again (`runners.data.removal_quality`), and recipe.json tells how well the thing was removed.
+painted is then also held to the scene drawn again (`qualm.runners.data.removal_quality`), and recipe.json tells how well the thing was removed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from registry.plugins.rule import Chosen, DatasetName, Kind, Prompt, load_chosen
-from registry.sample import Image, Sample
-from registry.scenes.contrast import REFUSALS
-from runners.contracts.masks import reach
-from runners.contracts.pairs import Member, PairContext, PairError, pair_samples
-from runners.contracts.saliency import Target
-from runners.data.dataset import DatasetFolder
-from runners.data.removal_quality import Removal, summary
-from runners.plugins.pairs._painting import Painted, Painter
-from runners.plugins.pairs._two_pictures import Asking, ask_both
+from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt, load_chosen
+from qualm.registry.sample import Image, Sample
+from qualm.registry.scenes.contrast import REFUSALS
+from qualm.runners.contracts.masks import reach
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, pair_samples
+from qualm.runners.contracts.saliency import Target
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.removal_quality import Removal, summary
+from qualm.runners.plugins.pairs._painting import Painted, Painter
+from qualm.runners.plugins.pairs._two_pictures import Asking, ask_both
 
 CITES = ["chandu2025certainlyuncertain"]
 

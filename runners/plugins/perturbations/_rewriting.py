@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from registry.scenes.rewrites import REASONS, Rewrite
-from runners.contracts.generators import Engine, Rewriter, Unusable, chat
-from runners.contracts.perturbations import PerturbContext, PerturbError
-from runners.inference.generator import Generator, open_engine
-from runners.plugins.generators._rounds import in_rounds
-from runners.prompts.bare import bare, is_doubtful, labels_in, lines, unfenced
-from runners.prompts.templates import fill, read_prompt
-from runners.scoring.answer_text import normalise
+from qualm.registry.scenes.rewrites import REASONS, Rewrite
+from qualm.runners.contracts.generators import Engine, Rewriter, Unusable, chat
+from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
+from qualm.runners.inference.generator import Generator, open_engine
+from qualm.runners.plugins.generators._rounds import in_rounds
+from qualm.runners.prompts.bare import bare, is_doubtful, labels_in, lines, unfenced
+from qualm.runners.prompts.templates import fill, read_prompt
+from qualm.runners.scoring.answer_text import normalise
 
 if TYPE_CHECKING:
     from numpy.random import Generator as Chance

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge
 
-from registry.plugins.rule import Chosen, Kind, Prompt
-from runners.contracts.perturbations import PerturbContext
-from runners.plugins.perturbations._rewriting import Asking, read_variants, rewritten
+from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.runners.contracts.perturbations import PerturbContext
+from qualm.runners.plugins.perturbations._rewriting import Asking, read_variants, rewritten
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Le
 
-from runners.plugins.perturbations._levels import brightened
+from qualm.runners.plugins.perturbations._levels import brightened
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
-from runners.contracts.perturbations import PerturbContext, PerturbError
-from runners.inference.devices import torch_device
-from runners.inference.hf.double import computing
-from runners.inference.hf.folder import folder_digest, folder_fault
-from runners.inference.hf.still_images import still_images_only
-from runners.runtime.code_digest import engine_digest
-from runners.runtime.precision import significant
-from runners.store.answers import pixel_digest
-from runners.store.blobs import BlobCache
+from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
+from qualm.runners.inference.devices import torch_device
+from qualm.runners.inference.hf.double import computing
+from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+from qualm.runners.inference.hf.still_images import still_images_only
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.runtime.precision import significant
+from qualm.runners.store.answers import pixel_digest
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
     from numpy.random import Generator
     from PIL.Image import Image
 
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 CITES = ["wang_vlmuqbench", "radford2021learning"]
 MODALITY = "cross"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from registry.formats.pictures import decoded
+from qualm.registry.formats.pictures import decoded
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Gt
 
-from runners.plugins.perturbations._levels import pixels_of
+from qualm.runners.plugins.perturbations._levels import pixels_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from runners.plugins.perturbations._levels import raw_numbers
+from qualm.runners.plugins.perturbations._levels import raw_numbers
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from runners.plugins.perturbations._wording import edited
+from qualm.runners.plugins.perturbations._wording import edited
 
 if TYPE_CHECKING:
     from numpy.random import Generator

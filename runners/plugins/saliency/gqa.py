@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from registry.formats.json_stream import JsonStreamError, members
-from runners.contracts.pairs import PairContext, PairError
-from runners.contracts.saliency import Row, Target, Thing, answer_of
+from qualm.registry.formats.json_stream import JsonStreamError, members
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 
 if TYPE_CHECKING:
-    from registry.plugins.rule import Artifact
+    from qualm.registry.plugins.rule import Artifact
 
 COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white", "gray", "grey", "tan", "beige"}
 """Attributes that answer "What color is ...?"."""

@@ -13,15 +13,15 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from registry.plugins.rule import Chosen, Kind, Prompt
-from runners.contracts.generators import GeneratorError, Unusable, chat
-from runners.contracts.pairs import PairContext, PairError
-from runners.contracts.saliency import Row, Target, Thing, answer_of
-from runners.inference.generator import open_generator
-from runners.plugins.generators._rounds import in_rounds
-from runners.prompts.bare import bare, lines
-from runners.prompts.templates import PromptError, fill, read_prompt
-from runners.scoring.answer_text import normalise
+from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.runners.contracts.generators import GeneratorError, Unusable, chat
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
+from qualm.runners.inference.generator import open_generator
+from qualm.runners.plugins.generators._rounds import in_rounds
+from qualm.runners.prompts.bare import bare, lines
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt
+from qualm.runners.scoring.answer_text import normalise
 
 ASSETS = ["../../../specs/prompts/salient_object.md"]
 BATCH = 256

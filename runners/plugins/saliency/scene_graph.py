@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from registry.scenes.contrast import FORMS, Query, about_thing, possible_answers, understand, word
-from registry.scenes.questions import referents, those, words
-from registry.scenes.world import LEVELS, VALUES, Scene
-from runners.contracts.pairs import PairContext, PairError, by_image
-from runners.contracts.saliency import Row, Target, Thing
-from runners.data.scene_graphs import SceneGraphError, read_scenes
+from qualm.registry.scenes.contrast import FORMS, Query, about_thing, possible_answers, understand, word
+from qualm.registry.scenes.questions import referents, those, words
+from qualm.registry.scenes.world import LEVELS, VALUES, Scene
+from qualm.runners.contracts.pairs import PairContext, PairError, by_image
+from qualm.runners.contracts.saliency import Row, Target, Thing
+from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 
 TRIES = 6
 """Draws of a question before a scene counts as offering none: each may ask for what nothing here can be told apart by."""

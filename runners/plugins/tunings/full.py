@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.tunings import Tuning
+from qualm.runners.contracts.tunings import Tuning
 
 if TYPE_CHECKING:
-    from runners.inference.hf.model import HfVlm
+    from qualm.runners.inference.hf.model import HfVlm
 
 
 def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
@@ -23,7 +23,7 @@ def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tu
     """
     import torch
 
-    from runners.training.weights import copy_processor, matching, vision_tower
+    from qualm.runners.training.weights import copy_processor, matching, vision_tower
 
     network: Any = model.load(dtype="float32")
     network.requires_grad_(True)

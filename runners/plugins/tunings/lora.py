@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt, Lt
 
-from runners.contracts.tunings import Tuning
+from qualm.runners.contracts.tunings import Tuning
 
 if TYPE_CHECKING:
-    from runners.inference.hf.model import HfVlm
+    from qualm.runners.inference.hf.model import HfVlm
 
 CITES = ["hu2022lora"]
 
@@ -50,7 +50,7 @@ def lora(
     """
     from peft import LoraConfig, get_peft_model
 
-    from runners.training.weights import copy_processor, matching
+    from qualm.runners.training.weights import copy_processor, matching
 
     network: Any = model.load("float32" if model.dtype == "float64" else None)
     network.name_or_path = model.origin  # of a model that is an adapter itself: that adapter, not what lies under it

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from runners.reporting.charts.svg import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG, draw, unchecked
-from runners.runtime.precision import result
+from qualm.runners.reporting.charts.svg import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG, draw, unchecked
+from qualm.runners.runtime.precision import result
 
 Rows = Sequence[dict[str, Any]]
 _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]

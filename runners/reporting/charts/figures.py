@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from registry import MODALITIES
-from registry.sample import CLEAN
-from runners.reporting.charts import charts
-from runners.reporting.charts.svg import SERIES
-from runners.reporting.load import Results
-from runners.reporting.text import Label, aside, between, natural, number, visible, words
-from runners.scoring.cells import NO_REFERENCE
+from qualm.registry import MODALITIES
+from qualm.registry.sample import CLEAN
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.svg import SERIES
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import Label, aside, between, natural, number, visible, words
+from qualm.runners.scoring.cells import NO_REFERENCE
 
 MOST_PANELS = 60
 """Panels of one figure; beyond them the page would grow without being read."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runners.reporting.text import number, signed, visible
+from qualm.runners.reporting.text import number, signed, visible
 
 CALIBRATION = ("ece_idk", "ece")
 SURE, LIKELY = 0.01, 0.05

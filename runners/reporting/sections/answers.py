@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from registry import abstaining
-from registry.sample import CLEAN, GENERATIONS, GREEDY, JUDGEMENTS
-from runners.runtime.records import read_table
+from qualm.registry import abstaining
+from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, JUDGEMENTS
+from qualm.runners.runtime.records import read_table
 
 ANSWERS: dict[str, Any] = {
     "model": pl.String,

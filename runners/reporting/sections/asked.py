@@ -10,14 +10,14 @@ from typing import Any
 
 import polars as pl
 
-from registry import MODALITIES
-from runners.reporting.charts.heat import SURE
-from runners.reporting.load import Results
-from runners.reporting.sections.by_modality import captured, hallucinated, leaning
-from runners.reporting.text import aside, between, number, percent, visible, words
-from runners.scoring.cells import NO_REFERENCE
-from runners.studies.attribution import UNDECIDED
-from runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION
+from qualm.registry import MODALITIES
+from qualm.runners.reporting.charts.heat import SURE
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.by_modality import captured, hallucinated, leaning
+from qualm.runners.reporting.text import aside, between, number, percent, visible, words
+from qualm.runners.scoring.cells import NO_REFERENCE
+from qualm.runners.studies.attribution import UNDECIDED
+from qualm.runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION
 
 CAPTURE = "How well do estimators capture the uncertainty of each modality?"
 REACT = "How consistently do they react, and more to one modality than to others?"

@@ -11,11 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from registry import MODALITIES
-from runners.reporting.charts.heat import Heat, HeatCell, shade
-from runners.reporting.load import Results
-from runners.reporting.text import aside, between, counted, number, visible, words
-from runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
+from qualm.registry import MODALITIES
+from qualm.runners.reporting.charts.heat import Heat, HeatCell, shade
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import aside, between, counted, number, visible, words
+from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 
 Row = dict[str, Any]
 

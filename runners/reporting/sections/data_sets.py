@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.data.statistics import ALL, FILE, VERIFICATION
-from runners.reporting.load import Results
-from runners.reporting.text import aside, between, number, percent, visible
-from runners.runtime.stage import StageError
+from qualm.runners.data.statistics import ALL, FILE, VERIFICATION
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import aside, between, number, percent, visible
+from qualm.runners.runtime.stage import StageError
 
 
 @dataclass

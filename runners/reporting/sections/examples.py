@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from registry.sample import IMAGES
-from runners.reporting.load import Results
-from runners.reporting.shown import decoded, small
-from runners.reporting.text import number, visible
-from runners.runtime.records import iterate
+from qualm.registry.sample import IMAGES
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.shown import decoded, small
+from qualm.runners.reporting.text import number, visible
+from qualm.runners.runtime.records import iterate
 
 SIDE = 208
 """Longest side of a thumbnail in pixels."""

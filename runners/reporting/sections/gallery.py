@@ -11,14 +11,14 @@ from pathlib import Path
 
 import polars as pl
 
-from registry import CLEAN, MODALITIES
-from registry.sample import GENERATIONS, GREEDY
-from runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, read_variants
-from runners.reporting.load import Results
-from runners.reporting.sections.answers import read_frame
-from runners.reporting.sections.examples import options_of, worded
-from runners.reporting.shown import small
-from runners.reporting.text import visible, words
+from qualm.registry import CLEAN, MODALITIES
+from qualm.registry.sample import GENERATIONS, GREEDY
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, read_variants
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.sections.examples import options_of, worded
+from qualm.runners.reporting.shown import small
+from qualm.runners.reporting.text import visible, words
 
 SIDE = 192
 """Longer side of a picture on the page, in pixels."""

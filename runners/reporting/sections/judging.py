@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from runners.reporting.load import Results
-from runners.reporting.sections.data_sets import Sheet, read_record
-from runners.reporting.text import aside, between, number, percent, small, visible
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.data_sets import Sheet, read_record
+from qualm.runners.reporting.text import aside, between, number, percent, small, visible
 
 
 def judging(results: Results) -> Sheet | None:

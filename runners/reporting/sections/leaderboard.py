@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from runners.reporting.load import Results
-from runners.reporting.text import Label, between, counted, number, titled, visible, why_undefined, words
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import Label, between, counted, number, titled, visible, why_undefined, words
 
 
 @dataclass

@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from runners.reporting.charts import charts
-from runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
-from runners.reporting.charts.svg import SERIES
-from runners.reporting.load import Results
-from runners.reporting.sections.strategies import answerable_only, categories
-from runners.reporting.text import number, titled, visible
-from runners.studies.confidence_weighted_accuracy import STUDIED
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
+from qualm.runners.reporting.charts.svg import SERIES
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.strategies import answerable_only, categories
+from qualm.runners.reporting.text import number, titled, visible
+from qualm.runners.studies.confidence_weighted_accuracy import STUDIED
 
 BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 

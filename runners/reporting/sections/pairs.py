@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from runners.reporting.load import Results
-from runners.reporting.sections.examples import images_of, thumbnail, verdict
-from runners.reporting.text import number, visible
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.examples import images_of, thumbnail, verdict
+from qualm.runners.reporting.text import number, visible
 
 BUDGET = 900_000
 """Bytes of all thumbnails together."""

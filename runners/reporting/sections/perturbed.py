@@ -11,21 +11,21 @@ from typing import Any
 
 import polars as pl
 
-from registry import CLEAN, MODALITIES
-from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
-from runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, shade, stars
-from runners.reporting.load import Results
-from runners.reporting.sections.answers import read_frame
-from runners.reporting.sections.asked import UNASKED, answers
-from runners.reporting.sections.by_modality import NAMES, grids
-from runners.reporting.sections.data_sets import Sheet
-from runners.reporting.sections.gallery import gallery
-from runners.reporting.sections.shifts import coverage, sweeps
-from runners.reporting.sections.tested import TITLES, Tested, read_tested
-from runners.reporting.text import aside, between, counted, number, percent, titled, visible, words
-from runners.scoring.cells import NO_REFERENCE
-from runners.studies.attribution import UNDECIDED
-from runners.studies.perturbation import HALLUCINATION
+from qualm.registry import CLEAN, MODALITIES
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
+from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, shade, stars
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.sections.asked import UNASKED, answers
+from qualm.runners.reporting.sections.by_modality import NAMES, grids
+from qualm.runners.reporting.sections.data_sets import Sheet
+from qualm.runners.reporting.sections.gallery import gallery
+from qualm.runners.reporting.sections.shifts import coverage, sweeps
+from qualm.runners.reporting.sections.tested import TITLES, Tested, read_tested
+from qualm.runners.reporting.text import aside, between, counted, number, percent, titled, visible, words
+from qualm.runners.scoring.cells import NO_REFERENCE
+from qualm.runners.studies.attribution import UNDECIDED
+from qualm.runners.studies.perturbation import HALLUCINATION
 
 MOST = 40
 """Grids of one kind; beyond them the page would grow without being read."""

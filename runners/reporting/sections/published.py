@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runners.reporting.load import SHARE, Results
-from runners.reporting.text import Label, number, signed, small, titled, visible, words
-from runners.runtime.stage import StageError
+from qualm.runners.reporting.load import SHARE, Results
+from qualm.runners.reporting.text import Label, number, signed, small, titled, visible, words
+from qualm.runners.runtime.stage import StageError
 
 PUBLISHED, OURS = "published", "ours"
 EQUAL = 1e-6

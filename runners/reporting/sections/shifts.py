@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import polars as pl
 
-from registry import CLEAN
-from runners.reporting.charts import charts
-from runners.reporting.charts.figures import Figure, Panel, end, model_legend, name, shown
-from runners.reporting.charts.svg import SERIES
-from runners.reporting.load import Results
-from runners.reporting.text import aside, between, number, titled, visible, words
-from runners.studies.perturbation import REFLECTION
+from qualm.registry import CLEAN
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.figures import Figure, Panel, end, model_legend, name, shown
+from qualm.runners.reporting.charts.svg import SERIES
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import aside, between, number, titled, visible, words
+from qualm.runners.studies.perturbation import REFLECTION
 
 UNCERTAINTY = "mean_uncertainty"
 

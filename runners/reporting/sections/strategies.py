@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runners.reporting.charts.marks import CALIBRATION, Mark, difference, finite, told, verdict
-from runners.reporting.load import Results
-from runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
+from qualm.runners.reporting.charts.marks import CALIBRATION, Mark, difference, finite, told, verdict
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
 
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from runners.reporting.charts import charts
-from runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
-from runners.reporting.charts.svg import SERIES
-from runners.reporting.load import SHARE, Results
-from runners.reporting.text import Label, number
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
+from qualm.runners.reporting.charts.svg import SERIES
+from qualm.runners.reporting.load import SHARE, Results
+from qualm.runners.reporting.text import Label, number
 
 
 def studies(results: Results) -> list[Figure]:

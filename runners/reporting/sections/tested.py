@@ -9,13 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from registry.sample import EFFECTS
-from runners.reporting.charts.heat import SURE, stars
-from runners.reporting.load import Results
-from runners.reporting.sections.answers import read_frame
-from runners.reporting.sections.data_sets import Sheet
-from runners.reporting.text import number, visible
-from runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
+from qualm.registry.sample import EFFECTS
+from qualm.runners.reporting.charts.heat import SURE, stars
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.sections.data_sets import Sheet
+from qualm.runners.reporting.text import number, visible
+from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
 
 TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: "hallucination rate"}
 CORRECTIONS = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg", "none": "nobody: no correction was asked for"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runners.runtime.stage import StageError
+from qualm.runners.runtime.stage import StageError
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -32,9 +32,9 @@ def scene_cases(n: int = 5) -> list[Case]:
     import PIL.Image
     import PIL.ImageOps
 
-    from registry.scenes.questions import KINDS, ask_any
-    from registry.scenes.render import render
-    from registry.scenes.world import make_scene, stream
+    from qualm.registry.scenes.questions import KINDS, ask_any
+    from qualm.registry.scenes.render import render
+    from qualm.registry.scenes.world import make_scene, stream
 
     cases = []
     for i in range(n):
@@ -53,7 +53,7 @@ def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
     Raises:
         StageError: it has none.
     """
-    from runners.data.dataset import DatasetFolder
+    from qualm.runners.data.dataset import DatasetFolder
 
     dataset = DatasetFolder(folder.name, folder)
     cases: list[Case] = []

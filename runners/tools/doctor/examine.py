@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from runners.tools.doctor.patient import Check, Finding, Patient, attempt
+from qualm.runners.tools.doctor.patient import Check, Finding, Patient, attempt
 
 
 def checks() -> dict[str, Check]:
     """All checks by name, in the order in which they are made: those of words first, then those of numbers."""
-    from runners.tools.doctor import numbers, words
+    from qualm.runners.tools.doctor import numbers, words
 
     return {**words.CHECKS, **numbers.CHECKS}
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
-from runners.prompts.question import messages, p_true, p_true_sampling, verbalisation, verification
-from runners.tools.doctor.patient import DRAWS, Check, Finding, Patient, judge
+from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
+from qualm.runners.prompts.question import messages, p_true, p_true_sampling, verbalisation, verification
+from qualm.runners.tools.doctor.patient import DRAWS, Check, Finding, Patient, judge
 
 if TYPE_CHECKING:
     import torch
@@ -117,7 +117,7 @@ def draws(patient: Patient) -> Finding:
     """Sampled tokens are those that their random numbers choose from softmax(logits / temperature) of a plain forward pass."""
     import torch
 
-    from runners.inference.hf.sampling import uniforms
+    from qualm.runners.inference.hf.sampling import uniforms
 
     worst, heat = 0.0, patient.decoding.temperature
     for case, parts in zip(patient.cases[:3], patient.said[:3], strict=True):
@@ -238,7 +238,7 @@ def said_confidence(patient: Patient) -> Finding:
 
 def own_answer(patient: Patient) -> Finding:
     """P(yes) and P(True), with and without sampled answers before it, by continuation equal those of the whole prompt read alone."""
-    from runners.inference.hf.own_answer import true_share, yes_share
+    from qualm.runners.inference.hf.own_answer import true_share, yes_share
 
     worst = 0.0
     for name in ("p_yes", "p_true", "p_true_sampling"):

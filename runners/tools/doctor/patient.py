@@ -8,10 +8,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
-from runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError, Part, Request, draw_part
-from runners.inference.hf.model import HfVlm
-from runners.tools.doctor.cases import Case
-from runners.tools.doctor.plain import Plain
+from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError, Part, Request, draw_part
+from qualm.runners.inference.hf.model import HfVlm
+from qualm.runners.tools.doctor.cases import Case
+from qualm.runners.tools.doctor.plain import Plain
 
 Verdict = Literal["ok", "warn", "fail", "skip"]
 
@@ -63,13 +63,13 @@ class Patient:
 
     @cached_property
     def plain(self) -> Plain:
-        from runners.tools.doctor.plain import Plain
+        from qualm.runners.tools.doctor.plain import Plain
 
         return Plain(self.model)
 
     def request(self, case: Case, parts: Sequence[str] = (ANSWER,)) -> Request:
         """A case as the engine is asked it."""
-        from runners.prompts.question import messages
+        from qualm.runners.prompts.question import messages
 
         options = len(case.choices) if OPTIONS in parts else 0
         prompt = self.model.render(messages(case.question, case.choices if options else (), case.image is not None))

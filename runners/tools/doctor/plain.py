@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import PIL.Image
     import torch
 
-    from runners.inference.hf.model import HfVlm
+    from qualm.runners.inference.hf.model import HfVlm
 
 
 class Plain:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
-from runners.tools.doctor.examine import examine
-from runners.tools.doctor.patient import Finding, Patient
+from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
+from qualm.runners.tools.doctor.examine import examine
+from qualm.runners.tools.doctor.patient import Finding, Patient
 
 if TYPE_CHECKING:
-    from runners.inference.hf.model import HfVlm
-    from runners.tools.doctor.cases import Case
+    from qualm.runners.inference.hf.model import HfVlm
+    from qualm.runners.tools.doctor.cases import Case
 
 SIGNALS = tuple(name for name in PARTS if name != "options")
 
@@ -76,7 +76,7 @@ def opened(wish: Wish, **changes: Any) -> HfVlm:
     Raises:
         ModelError: it cannot be had, or is of a kind that has no weights here.
     """
-    from registry.plugins.rule import load
+    from qualm.registry.plugins.rule import load
 
     model = load("models", wish.plugin)(ModelContext(wish.label, wish.folder), **{**wish.args, **changes})
     if not hasattr(model, "processor"):
@@ -86,7 +86,7 @@ def opened(wish: Wish, **changes: Any) -> HfVlm:
 
 def loaded(model: HfVlm, device: str) -> None:
     """Its weights, on the device."""
-    from runners.inference.devices import torch_device
+    from qualm.runners.inference.devices import torch_device
 
     module = model.load()
     module.to(torch_device(device))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from runners.contracts.models import ModelError
-from runners.prompts.question import messages
-from runners.tools.doctor.patient import Check, Finding, Patient
+from qualm.runners.contracts.models import ModelError
+from qualm.runners.prompts.question import messages
+from qualm.runners.tools.doctor.patient import Check, Finding, Patient
 
 LETTERS = 6
 """Options of the longest multiple-choice questions of the data sets we read."""
@@ -106,7 +106,7 @@ def letters(patient: Patient) -> Finding:
 
 def own_answer_words(patient: Patient) -> Finding:
     """Yes, no and True are known single tokens after the prompt that asks for them."""
-    from runners.inference.hf.own_answer import SPELLINGS, spellings
+    from qualm.runners.inference.hf.own_answer import SPELLINGS, spellings
 
     text = patient.request(patient.cases[0]).prompt
     found = {word: patient.model.tokenizer.convert_ids_to_tokens(spellings(patient.model, word, text)) for word in SPELLINGS}

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from registry.entries.adding import Added, add
-from registry.entries.card import load_card
-from registry.entries.entries import DATA, find
-from runners.data.reviews.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
-from runners.tools.csv_journal import append, lines, mend
+from qualm.registry.entries.adding import Added, add
+from qualm.registry.entries.card import load_card
+from qualm.registry.entries.entries import DATA, find
+from qualm.runners.data.reviews.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
+from qualm.runners.tools.csv_journal import append, lines, mend
 
 UNDONE = "undone"
 """In a journal only: the decision before is withdrawn."""

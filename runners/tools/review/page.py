@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from runners.reporting.text import visible
-from runners.tools import pages
-from runners.tools.pages import QUIET, Running
-from runners.tools.review.journal import JournalError
-from runners.tools.review.pool import PoolError, Question
-from runners.tools.review.session import Session
+from qualm.runners.reporting.text import visible
+from qualm.runners.tools import pages
+from qualm.runners.tools.pages import QUIET, Running
+from qualm.runners.tools.review.journal import JournalError
+from qualm.runners.tools.review.pool import PoolError, Question
+from qualm.runners.tools.review.session import Session
 
 HERE = Path(__file__).parent
 BUTTONS = (
@@ -37,7 +37,7 @@ def serve(session: Session, title: str, port: int | None = None) -> Running:
         port: a port of loopback; any free one if None.
 
     Raises:
-        runners.tools.pages.PageError: Gradio is not installed, or the port is taken.
+        qualm.runners.tools.pages.PageError: Gradio is not installed, or the port is taken.
     """
     return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
 

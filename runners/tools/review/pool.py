@@ -15,15 +15,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from registry.sample import IMAGES, SAMPLES
-from registry.where.parse import META
-from runners.data.dataset import BrokenSample, DatasetFolder
-from runners.data.reviews.claims import ClaimError, claims
-from runners.data.reviews.curation import CHOICES, content_of, pixels_of
-from runners.data.rows import choose
-from runners.data.splits import SplitRule
-from runners.runtime.records import iterate, read_table
-from runners.runtime.stage import StageError
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.registry.where.parse import META
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.data.reviews.claims import ClaimError, claims
+from qualm.runners.data.reviews.curation import CHOICES, content_of, pixels_of
+from qualm.runners.data.rows import choose
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.runtime.records import iterate, read_table
+from qualm.runners.runtime.stage import StageError
 
 _META = re.compile(rf"\b{re.escape(META)}(?=\w)")
 

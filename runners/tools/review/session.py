@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from runners.tools.review.journal import UNDONE, Journal
-from runners.tools.review.pool import Pool, Question
+from qualm.runners.tools.review.journal import UNDONE, Journal
+from qualm.runners.tools.review.pool import Pool, Question
 
 
 class Session:

@@ -21,12 +21,12 @@ from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.text import Text
 
-from registry.formats import pictures
-from registry.terminal.console import Console
-from runners.reporting.shown import decoded
-from runners.reporting.text import visible
-from runners.tools.review.pool import Pool, Question
-from runners.tools.review.session import Session
+from qualm.registry.formats import pictures
+from qualm.registry.terminal.console import Console
+from qualm.runners.reporting.shown import decoded
+from qualm.runners.reporting.text import visible
+from qualm.runners.tools.review.pool import Pool, Question
+from qualm.runners.tools.review.session import Session
 
 DECIDES = {"v": "valid", "i": "invalid", "w": "misplaced", "s": "skip"}
 WORDS = {"v": "[v]alid", "i": "[i]nvalid", "w": "[w]rong subset", "s": "[s]kip"}

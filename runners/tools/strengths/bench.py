@@ -1,6 +1,6 @@
 """Samples under a perturbation whose strength may be turned: what comes out, what a model says of it, how much that differs.
 
-Answers come from the engine and its store (`runners.inference.run`), under the variant's own name and so with the random numbers that the
+Answers come from the engine and its store (`qualm.runners.inference.run`), under the variant's own name and so with the random numbers that the
 benchmark itself will use: what was asked here is not asked again there, and the other way round.
 """
 
@@ -16,20 +16,20 @@ import numpy as np
 import PIL.Image
 import pyarrow.compute as pc
 
-from registry import CLEAN
-from registry.plugins.rule import Plugin, get, gives, load
-from runners.contracts.models import ModelContext, ModelError
-from runners.data.aligned import column
-from runners.data.dataset import DatasetFolder, Variant
-from runners.data.rows import choose
-from runners.data.splits import SplitRule
-from runners.inference.run import answer_tables
-from runners.runtime.stage import Stage, StageError
-from runners.scoring.answer_text import normalise
-from runners.tools.strengths.effects import DISTANCES, SHARE, Goal, mean_reading, share_reading
-from runners.tools.strengths.knobs import Knob, Range, candidates, numeric, range_of
-from runners.tools.strengths.live import Workshop
-from runners.tools.strengths.search import Reading
+from qualm.registry import CLEAN
+from qualm.registry.plugins.rule import Plugin, get, gives, load
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.data.aligned import column
+from qualm.runners.data.dataset import DatasetFolder, Variant
+from qualm.runners.data.rows import choose
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.inference.run import answer_tables
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.answer_text import normalise
+from qualm.runners.tools.strengths.effects import DISTANCES, SHARE, Goal, mean_reading, share_reading
+from qualm.runners.tools.strengths.knobs import Knob, Range, candidates, numeric, range_of
+from qualm.runners.tools.strengths.live import Workshop
+from qualm.runners.tools.strengths.search import Reading
 
 _SIGNALS = frozenset({"text", "token_logprobs", "token_entropies", "option_logits"})
 _FEW = 24
@@ -148,7 +148,7 @@ class Bench:
         """Picture and question of a sample, perturbed if strengths are given; None where the perturbation does not apply.
 
         Raises:
-            runners.data.dataset.BrokenSample: its picture cannot be read.
+            qualm.runners.data.dataset.BrokenSample: its picture cannot be read.
         """
         item = self.dataset.item(row)
         image = item.image()
@@ -236,7 +236,7 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     Args:
         name: of the data set.
         folder: of its tables.
-        splits: that the spec names, None where it leaves the choice to `runners.data.splits`.
+        splits: that the spec names, None where it leaves the choice to `qualm.runners.data.splits`.
         modality: of the perturbation; one of pictures leaves out samples without.
         samples: how many at most.
         seed: of the spec.

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runners.reporting.charts.svg import ACCENT, INK, MUTED, draw, unchecked
-from runners.tools.strengths.effects import Goal
-from runners.tools.strengths.knobs import written
-from runners.tools.strengths.search import Found, Reading, monotone
+from qualm.runners.reporting.charts.svg import ACCENT, INK, MUTED, draw, unchecked
+from qualm.runners.tools.strengths.effects import Goal
+from qualm.runners.tools.strengths.knobs import written
+from qualm.runners.tools.strengths.search import Found, Reading, monotone
 
 STYLE = Path(__file__).parents[2] / "reporting" / "templates" / "style.css"
 COLUMNS = ("strength", "value", "low", "high", "n", "left_out", "chosen")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import PIL.Image
 
-from runners.data.removal_quality import ssim
-from runners.data.reviews.agreement import wilson
-from runners.runtime.precision import result
-from runners.tools.strengths.search import Reading
+from qualm.runners.data.removal_quality import ssim
+from qualm.runners.data.reviews.agreement import wilson
+from qualm.runners.runtime.precision import result
+from qualm.runners.tools.strengths.search import Reading
 
 SHARE = "share"
 
@@ -35,7 +35,7 @@ class Goal:
 
 
 def dissimilarity(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
-    """1 - SSIM, the mean over pixels and channels (`runners.data.removal_quality.ssim`): 0 of equal pictures, at most 2."""
+    """1 - SSIM, the mean over pixels and channels (`qualm.runners.data.removal_quality.ssim`): 0 of equal pictures, at most 2."""
     return max(0.0, 1.0 - float(ssim(np.asarray(before), np.asarray(after)).mean()))
 
 

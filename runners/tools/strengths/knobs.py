@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from registry.plugins.rule import Parameter, Plugin
+from qualm.registry.plugins.rule import Parameter, Plugin
 
 Scale = Literal["linear", "log"]
 DIGITS = 3

@@ -17,14 +17,14 @@ from typing import Any
 
 import PIL.Image
 
-from registry.plugins.rule import Plugin, load
-from runners.contracts.generators import GeneratorError
-from runners.contracts.perturbations import PerturbContext, PerturbError, generator
-from runners.data.dataset import DatasetFolder, Item, PerturbedFolder
-from runners.data.scene_graphs import SceneGraphError, read_scenes
-from runners.prompts.templates import PromptError
-from runners.runtime.settings import Settings
-from runners.runtime.stage import StageError
+from qualm.registry.plugins.rule import Plugin, load
+from qualm.runners.contracts.generators import GeneratorError
+from qualm.runners.contracts.perturbations import PerturbContext, PerturbError, generator
+from qualm.runners.data.dataset import DatasetFolder, Item, PerturbedFolder
+from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
+from qualm.runners.prompts.templates import PromptError
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import StageError
 
 KEPT = 64
 """Samples at one strength that stay in memory: those on the page, or of a few batches."""
@@ -71,7 +71,7 @@ class Live(PerturbedFolder):
 
         Raises:
             StageError: it cannot be made; the sample and the cause stand in the message.
-            runners.data.dataset.BrokenSample: its picture cannot be read.
+            qualm.runners.data.dataset.BrokenSample: its picture cannot be read.
         """
         name = str(dataset.samples[row]["sample_id"])
         with self.workshop.lock:

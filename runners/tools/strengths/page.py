@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runners.reporting.text import number, visible
-from runners.runtime.stage import StageError
-from runners.tools import pages
-from runners.tools.pages import QUIET, Running
-from runners.tools.strengths.knobs import written
-from runners.tools.strengths.session import Session, WriteError
-from runners.tools.strengths.votes import CHOICES, VoteError
+from qualm.runners.reporting.text import number, visible
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.tools import pages
+from qualm.runners.tools.pages import QUIET, Running
+from qualm.runners.tools.strengths.knobs import written
+from qualm.runners.tools.strengths.session import Session, WriteError
+from qualm.runners.tools.strengths.votes import CHOICES, VoteError
 
 HERE = Path(__file__).parent
 KEYS = {"too weak": ("weak", "Too weak (W)"), "right": ("right", "Right (R)"), "too strong": ("strong", "Too strong (S)")}
@@ -34,7 +34,7 @@ def serve(session: Session, title: str, port: int | None = None) -> Running:
         port: a port of loopback; any free one if None.
 
     Raises:
-        runners.tools.pages.PageError: Gradio is not installed, or the port is taken.
+        qualm.runners.tools.pages.PageError: Gradio is not installed, or the port is taken.
     """
     return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runners.tools.strengths.knobs import Range, written
+from qualm.runners.tools.strengths.knobs import Range, written
 
 GRID = 6
 """Strengths that are measured before bisection, ends included: enough to see that a curve turns back."""

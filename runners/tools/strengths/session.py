@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from runners.data.dataset import BrokenSample
-from runners.tools.strengths.bench import Answer, Bench
-from runners.tools.strengths.knobs import Knob
-from runners.tools.strengths.votes import Vote, Votes
+from qualm.runners.data.dataset import BrokenSample
+from qualm.runners.tools.strengths.bench import Answer, Bench
+from qualm.runners.tools.strengths.knobs import Knob
+from qualm.runners.tools.strengths.votes import Vote, Votes
 
 AT_ONCE = 4
 """Samples on the page."""

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from runners.tools.csv_journal import append, lines, mend
+from qualm.runners.tools.csv_journal import append, lines, mend
 
 CHOICES = ("too weak", "right", "too strong")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from registry.sample import IMAGES, SAMPLES
-from runners.prompts.question import LETTERS, render_question
-from runners.runtime.records import iterate
-from runners.training.small_vlm.packing import IGNORE, pack
-from runners.training.small_vlm.pictures import decode, normalise
-from runners.training.small_vlm.words import ASSISTANT, END
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.prompts.question import LETTERS, render_question
+from qualm.runners.runtime.records import iterate
+from qualm.runners.training.small_vlm.packing import IGNORE, pack
+from qualm.runners.training.small_vlm.pictures import decode, normalise
+from qualm.runners.training.small_vlm.words import ASSISTANT, END
 
 SIZE = 64
 

@@ -18,8 +18,8 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from registry.scenes.world import VALUES
-from runners.training.small_vlm.packing import IGNORE, attention
+from qualm.registry.scenes.world import VALUES
+from qualm.runners.training.small_vlm.packing import IGNORE, attention
 
 MIDDLE_WEIGHT = 4.0
 """Weight of finding objects' middles, which are few, among the cell losses."""

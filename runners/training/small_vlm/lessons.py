@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
-from registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, where, words
-from registry.scenes.world import LEVELS, VALUES, Scene
-from runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
-from runners.training.small_vlm.words import ASSISTANT, END, USER
+from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
+from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, where, words
+from qualm.registry.scenes.world import LEVELS, VALUES, Scene
+from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
+from qualm.runners.training.small_vlm.words import ASSISTANT, END, USER
 
 GRID = 4
 """The picture is spoken of as a grid of this many rows and columns."""

@@ -9,9 +9,9 @@ from typing import Any
 import lightning
 import numpy as np
 
-from registry.scenes.questions import words
-from registry.scenes.world import LEVELS, Scene
-from runners.training.small_vlm.pictures import MEAN, STD, Pictures, normalise
+from qualm.registry.scenes.questions import words
+from qualm.registry.scenes.world import LEVELS, Scene
+from qualm.runners.training.small_vlm.pictures import MEAN, STD, Pictures, normalise
 
 
 def listing(scene: Scene) -> str:

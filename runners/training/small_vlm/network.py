@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runners.training.small_vlm.pictures import MEAN, STD
+from qualm.runners.training.small_vlm.pictures import MEAN, STD
 
 
 def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int, vision_layers: int) -> Any:

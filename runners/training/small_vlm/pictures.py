@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from registry.formats import pictures
-from registry.sample import IMAGES
-from registry.scenes.world import LEVELS, SIZES, VALUES, Scene
-from runners.contracts.finetunes import FinetuneError
-from runners.runtime.records import iterate
+from qualm.registry.formats import pictures
+from qualm.registry.sample import IMAGES
+from qualm.registry.scenes.world import LEVELS, SIZES, VALUES, Scene
+from qualm.runners.contracts.finetunes import FinetuneError
+from qualm.runners.runtime.records import iterate
 
 UNSEEN = -100
 """Label of a cell whose attributes are nobody's."""

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from registry.scenes.world import stream
-from runners.prompts.question import LETTERS
-from runners.training.small_vlm.lessons import (
+from qualm.registry.scenes.world import stream
+from qualm.runners.prompts.question import LETTERS
+from qualm.runners.training.small_vlm.lessons import (
     Lesson,
     category_question,
     describe,
@@ -25,9 +25,9 @@ from runners.training.small_vlm.lessons import (
     place_question,
     where_question,
 )
-from runners.training.small_vlm.packing import IGNORE, pack
-from runners.training.small_vlm.pictures import Pictures, normalise
-from runners.training.small_vlm.words import ASSISTANT, END, IMAGE, USER
+from qualm.runners.training.small_vlm.packing import IGNORE, pack
+from qualm.runners.training.small_vlm.pictures import Pictures, normalise
+from qualm.runners.training.small_vlm.words import ASSISTANT, END, IMAGE, USER
 
 CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
 """Up to which share of the question steps pictures have at most how many objects."""

@@ -11,20 +11,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from compiler.commands.cache import app
-from runners.contracts.models import Part
-from runners.runtime.code_digest import engine_digest
-from runners.store.answers import Store
-from runners.store.maintenance import BUSY
+from qualm.compiler.commands.cache import app
+from qualm.runners.contracts.models import Part
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.store.answers import Store
+from qualm.runners.store.maintenance import BUSY
 
 ROOT = Path(__file__).parents[3]
 
 
 def qualm(folder, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    done = subprocess.run(
-        [sys.executable, "-m", "compiler", "cache", *arguments], cwd=folder, env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", "qualm", "cache", *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     return done
 
@@ -34,7 +32,7 @@ def project(tmp_path):
     (tmp_path / "specs").mkdir()
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copy(ROOT / "specs" / "scene_vlm.yaml", tmp_path / "specs")
-    for engine, label in ((engine_digest("runners.plugins.models.hf_vlm"), "now"), ("gone", "before")):
+    for engine, label in ((engine_digest("qualm.runners.plugins.models.hf_vlm"), "now"), ("gone", "before")):
         store = Store(tmp_path / ".qualm" / "store", "m", engine, {"label": label, "plugin": "hf_vlm"}, f"s/infer-{label}")
         for i in range(3):
             store.put([bytes([i]) * 32, bytes([i + 9]) * 32], ["answer", "draw 1"], [Part("red"), Part("blue")])
@@ -81,7 +79,7 @@ def test_gc_removes_what_no_spec_uses(project):
 
 
 def test_gc_without_options_loses_nothing(project, monkeypatch):
-    from runners.store import maintenance
+    from qualm.runners.store import maintenance
 
     monkeypatch.chdir(project)
     monkeypatch.setattr(maintenance, "GRACE", 0.0)

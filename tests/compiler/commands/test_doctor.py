@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from compiler.commands.doctor import app, find
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
+from qualm.compiler.commands.doctor import app, find
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import write_dataset
 

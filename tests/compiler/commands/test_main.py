@@ -15,9 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from compiler import commands
-from compiler.commands import main
-from registry.plugins.rule import ROOT
+from qualm.compiler import commands
+from qualm.compiler.commands import main
+from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
 
@@ -50,7 +50,7 @@ GROUPS = {"cache", "doctor"}
 
 def test_every_command_that_is_written_is_listed(app: typer.Typer) -> None:
     names = {m.name for m in pkgutil.iter_modules(commands.__path__)} - {"main", *GROUPS}
-    modules = [importlib.import_module(f"compiler.commands.{name}") for name in names]
+    modules = [importlib.import_module(f"qualm.compiler.commands.{name}") for name in names]
     written = {
         f for m in modules for name, f in vars(m).items() if isinstance(f, FunctionType) and f.__module__ == m.__name__ and name[0] != "_"
     }
@@ -74,7 +74,7 @@ def test_outside_of_a_checkout(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            f"import sys; sys.path.insert(0, {str(ROOT)!r}); from compiler.commands.main import main; sys.argv = ['qualm', 'plan']; main()",
+            f"import sys; sys.path.insert(0, {str(ROOT)!r}); from qualm.compiler.commands.main import main; sys.argv = ['qualm', 'plan']; main()",
         ],
         cwd=tmp_path,
         capture_output=True,
@@ -99,9 +99,9 @@ def test_commands_stand_in_groups() -> None:
 
 def every_command() -> list[tuple[list[str], str]]:
     """Words of each command, and its docstring."""
-    from compiler.commands.cache import app as cache
-    from compiler.commands.doctor import app as doctor
-    from registry.commands.cli import app as data
+    from qualm.compiler.commands.cache import app as cache
+    from qualm.compiler.commands.doctor import app as doctor
+    from qualm.registry.commands.cli import app as data
 
     groups = {"": main.app, "data": data, "doctor": doctor, "cache": cache}
     return [
@@ -129,7 +129,7 @@ def test_help_fits_80_columns_and_breaks_no_example(words: list[str], doc: str, 
 def completed(words: str) -> list[str]:
     """What a bash completes a line to."""
     environment = {**os.environ, "_QUALM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
-    code = "import sys; sys.argv = ['qualm']; from compiler.commands.main import main; main()"
+    code = "import sys; sys.argv = ['qualm']; from qualm.compiler.commands.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     return done.stdout.split()
@@ -158,7 +158,7 @@ def test_the_shell_completes_names(words: str, name: str) -> None:
 
 def test_completing_loads_no_torch() -> None:
     code = (
-        "import sys, types; from compiler.terminal import completion as c; from registry.commands import completion as r\n"
+        "import sys, types; from qualm.compiler.terminal import completion as c; from qualm.registry.commands import completion as r\n"
         "context = types.SimpleNamespace(params={'spec': 'quickstart', 'kind': 'models'})\n"
         "for f in (c.specs, c.models, c.sides, c.metrics, c.datasets, r.data, r.plugins): assert f(context, '')\n"
         "print(sorted(m for m in ('torch', 'transformers', 'dvc', 'pyarrow') if m in sys.modules))"
@@ -191,7 +191,7 @@ def test_exit_codes(command: str, code: int) -> None:
 
 def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import sys; from compiler.commands import main as cli; from compiler.project import checkout as project\n"
+        "import sys; from qualm.compiler.commands import main as cli; from qualm.compiler.project import checkout as project\n"
         "def stop(*_): raise KeyboardInterrupt\n"
         "project.Project.resolve = stop; sys.argv = ['qualm', 'validate']; cli.main()"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.plugins.rule import ROOT
+from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from registry.plugins.rule import ROOT
+from qualm.registry.plugins.rule import ROOT
 from tests.compiler.command_line import qualm
 
 

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from compiler.forecast.needs import Need, lines, needs
-from compiler.forecast.rebuilds import Forecast
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import resolve_file
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
-from compiler.terminal.views import print_needs
-from registry.dvc.state import object_path
-from registry.entries import card
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import data
+from qualm.compiler.forecast.needs import Need, lines, needs
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
+from qualm.compiler.terminal.views import print_needs
+from qualm.registry.dvc.state import object_path
+from qualm.registry.entries import card
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import data
 from tests.plugin_files import made_up
 
 WRITER = '''
@@ -28,7 +28,7 @@ def made_up_writer(context, *, model: str = "m", base_url: str = "http://made.up
 '''
 RECIPE = '''
 from typing import Annotated
-from registry.plugins.rule import Chosen, DatasetName, Kind
+from qualm.registry.plugins.rule import Chosen, DatasetName, Kind
 def made_up_recipe(context, *, dataset: DatasetName, category: str, writer: Annotated[Chosen, Kind("generators")] = "made_up_writer"):
     """Pairs of a test."""
 '''

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from compiler.forecast.prices import Cost, Load, QuestionLoad, costs, tokens
-from compiler.forecast.rebuilds import Forecast
-from compiler.plan.make import make_plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.language import RunWide
-from compiler.terminal.views import print_costs
-from registry.sample import SAMPLES
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
-from runners.servers.config import Price
+from qualm.compiler.forecast.prices import Cost, Load, QuestionLoad, costs, tokens
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.language import RunWide
+from qualm.compiler.terminal.views import print_costs
+from qualm.registry.sample import SAMPLES
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.servers.config import Price
 from tests.small_server import serving
 from tests.tiny_project import Project, write_dataset
 

@@ -7,18 +7,18 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from compiler.commands.main import app
-from compiler.forecast import resources
-from compiler.forecast.gpus import CARDS, card
-from compiler.forecast.model_sizes import Size, of_folder, of_hub
-from compiler.forecast.resources import Workload, largest_batch, measured, memory, seconds
-from compiler.spec.errors import ProjectError
-from registry.published.models import published
-from runners.contracts.models import ModelContext, Request
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.prompts.question import messages
-from runners.tools.doctor.cases import scene_cases
-from runners.tools.doctor.plain import Plain
+from qualm.compiler.commands.main import app
+from qualm.compiler.forecast import resources
+from qualm.compiler.forecast.gpus import CARDS, card
+from qualm.compiler.forecast.model_sizes import Size, of_folder, of_hub
+from qualm.compiler.forecast.resources import Workload, largest_batch, measured, memory, seconds
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.published.models import published
+from qualm.runners.contracts.models import ModelContext, Request
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.question import messages
+from qualm.runners.tools.doctor.cases import scene_cases
+from qualm.runners.tools.doctor.plain import Plain
 from tests.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 from tests.tiny_project import write_dataset
 

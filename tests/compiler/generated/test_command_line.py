@@ -6,8 +6,8 @@ import re
 
 import typer
 
-from compiler.commands.main import complete_app
-from compiler.generated.command_line import command_line, commands
+from qualm.compiler.commands.main import complete_app
+from qualm.compiler.generated.command_line import command_line, commands
 
 PAGE = command_line()
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from compiler.generated.dataset_catalogue import catalogue
-from registry.entries.card import UNVERIFIED, card_names, load_card
-from registry.plugins.rule import names
+from qualm.compiler.generated.dataset_catalogue import catalogue
+from qualm.registry.entries.card import UNVERIFIED, card_names, load_card
+from qualm.registry.plugins.rule import names
 
 DATASETS = [name for name in card_names() if load_card(name).kind == "dataset"]
 

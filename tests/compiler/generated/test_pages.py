@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.generated.pages import PAGES, out_of_step
-from registry.plugins.rule import ROOT
+from qualm.compiler.generated.pages import PAGES, out_of_step
+from qualm.registry.plugins.rule import ROOT
 from tests.end_to_end.clone import Clone, make_clone
 
 PLUGIN = '''
@@ -51,7 +51,7 @@ def test_what_is_installed_reaches_editors_and_nothing_that_git_tracks(clone: Cl
 
 def test_the_maintainers_command_leaves_it_out(clone: Clone) -> None:
     assert "brand_new" in clone.qualm("ls", "metrics").stdout
-    command = (clone.python, "-m", "compiler.generated")
+    command = (clone.python, "-m", "qualm.compiler.generated")
     clone.run(*command, "--check")
     (clone.root / "docs/reference/spec.md").write_text("edited")
     done = clone.run(*command, "--check", check=False)

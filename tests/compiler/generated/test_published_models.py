@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from compiler.generated.published_models import published_models
-from registry.published.models import published
+from qualm.compiler.generated.published_models import published_models
+from qualm.registry.published.models import published
 
 ROWS = [line for line in published_models().splitlines() if line.startswith("| `")]
 

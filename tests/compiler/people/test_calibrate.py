@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from compiler.commands.main import app
-from compiler.people.calibrate import calibrate
-from compiler.people.strength_wanted import StrengthRequest
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
+from qualm.compiler.commands.main import app
+from qualm.compiler.people.calibrate import calibrate
+from qualm.compiler.people.strength_wanted import StrengthRequest
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
 from tests.calibration_project import SPEC, calibration_project
 from tests.tiny_clip import tiny_clip
 from tests.tiny_models import tiny_llava

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.people.edit_yaml import EditTarget, holds, respelled, write
-from compiler.spec.errors import ProjectError, SpecError
-from compiler.spec.yaml_positions import parse
+from qualm.compiler.people.edit_yaml import EditTarget, holds, respelled, write
+from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.compiler.spec.yaml_positions import parse
 
 TEXT = """\
 qualm: 1 # x

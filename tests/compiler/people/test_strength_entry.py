@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.people.strength_entry import PerturbationEntry, find_entry
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
+from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
 from tests.calibration_project import SPEC, calibration_project
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.people.verify import ReviewRequest, ReviewTarget, find_target, merge, verify
-from compiler.project.checkout import Project
-from compiler.spec.errors import ProjectError
-from registry.entries.entries import find
-from runners.data.reviews.curation import Decision, read_decisions, write_decisions
+from qualm.compiler.people.verify import ReviewRequest, ReviewTarget, find_target, merge, verify
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.entries.entries import find
+from qualm.runners.data.reviews.curation import Decision, read_decisions, write_decisions
 from tests.plugin_files import made_up
 from tests.pseudo_terminal import Terminal
 from tests.tiny_pairs import write_pairs
@@ -23,7 +23,7 @@ from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPE = """
-from registry.plugins.rule import DatasetName
+from qualm.registry.plugins.rule import DatasetName
 def inpainted(context, *, dataset: DatasetName, category: str = "epistemic/extraneous"): ...
 """
 SPEC = """\
@@ -44,8 +44,8 @@ WHOLE = "results/s/data/photos"
 CODE = """
 import sys
 from pathlib import Path
-from compiler.project.checkout import Project
-from compiler.people.verify import Wanted, verify
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.people.verify import Wanted, verify
 from tests.plugin_files import made_up
 with made_up(Path(sys.argv[1])) as add:
     add("pairs", "inpainted", sys.argv[2])

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolved import Resolved
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolved import Resolved
 from tests.compiler.resolve.resolving import resolve
 
 SPEC = """\

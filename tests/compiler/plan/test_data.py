@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.make import make_plan
-from compiler.spec.errors import SpecError
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.spec.errors import SpecError
 from tests.compiler.plan.planned import SPEC, make, resolved
 
 

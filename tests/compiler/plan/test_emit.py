@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from compiler.plan.emit import pipeline, texts, write
-from compiler.plan.header import owner
-from compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.plan.emit import pipeline, texts, write
+from qualm.compiler.plan.header import owner
+from qualm.compiler.plan.plan import Plan, PlannedStage
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -100,19 +100,19 @@ LOCK = """\
 schema: '2.0'
 stages:
   data-scenes:
-    cmd: python3 -m runners demo/data-scenes
+    cmd: python3 -m qualm.runners demo/data-scenes
     deps:
     - path: runners/stages/data.py
       hash: md5
       md5: 5d41402abc4b2a76b9719d911017c592
       size: 5
   gone:
-    cmd: python3 -m runners demo/gone
+    cmd: python3 -m qualm.runners demo/gone
     outs:
     - path: results/demo/gone
       md5: 7d793037a0760186574b0282f2f435e7
   score:
-    cmd: python3 -m runners demo/score
+    cmd: python3 -m qualm.runners demo/score
 """
 
 
@@ -127,7 +127,7 @@ def test_lock_entries_of_stages_that_are_gone_are_dropped_and_the_rest_is_untouc
 def test_another_default_moves_pipelines_and_locks(tmp_path: Path) -> None:
     a, b = plan("a"), plan("b")
     write(tmp_path, [a, b], "a")
-    lock = LOCK.replace("  gone:\n    cmd: python3 -m runners demo/gone\n    outs:\n    - path: results/demo/gone\n", "")
+    lock = LOCK.replace("  gone:\n    cmd: python3 -m qualm.runners demo/gone\n    outs:\n    - path: results/demo/gone\n", "")
     (tmp_path / "dvc.lock").write_text(lock)
     (tmp_path / "specs/b/dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
     write(tmp_path, [a, b], "b")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from compiler.plan.import_closure import closure as closure_of
+from qualm.compiler.plan.import_closure import closure as closure_of
 
 
 def closure(modules: list[str], root: Path) -> tuple[str, ...]:
@@ -20,18 +20,18 @@ def test_all_ways_to_import(tmp_path: Path) -> None:
         tmp_path,
         {
             "runners/__init__.py": "",
-            "runners/a.py": "import numpy\nfrom runners import b\nfrom runners.deep import c\n\ndef f():\n    from runners.late import g\n",
-            "runners/b.py": "import registry.words as w\n",
+            "runners/a.py": "import numpy\nfrom qualm.runners import b\nfrom qualm.runners.deep import c\n\ndef f():\n    from qualm.runners.late import g\n",
+            "runners/b.py": "import qualm.registry.words as w\n",
             "runners/deep/__init__.py": '"""Not empty: it runs too."""\nfrom .d import x\n',
             "runners/deep/c.py": "from ..b import z\n",
             "runners/deep/d.py": "x = 1\n",
-            "runners/late.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from runners.unused import T\n",
+            "runners/late.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from qualm.runners.unused import T\n",
             "runners/unused.py": "",
             "registry/words.py": "",
             "runners/runtime/settings.py": "",
         },
     )
-    assert closure(["runners.a"], tmp_path) == (
+    assert closure(["qualm.runners.a"], tmp_path) == (
         "registry/words.py",
         "runners/a.py",
         "runners/b.py",
@@ -44,20 +44,20 @@ def test_all_ways_to_import(tmp_path: Path) -> None:
 
 def test_an_import_counts_wherever_a_statement_may_stand(tmp_path: Path) -> None:
     blocks = (
-        "if x:\n    import runners.a\nelse:\n    import runners.b\n"
-        "try:\n    import runners.c\nexcept E:\n    import runners.d\nelse:\n    import runners.e\nfinally:\n    import runners.f\n"
-        "class C:\n    async def f(self):\n        with x:\n            for i in x:\n                import runners.g\n"
-        "match x:\n    case 1:\n        while x:\n            import runners.h\n"
+        "if x:\n    import qualm.runners.a\nelse:\n    import qualm.runners.b\n"
+        "try:\n    import qualm.runners.c\nexcept E:\n    import qualm.runners.d\nelse:\n    import qualm.runners.e\nfinally:\n    import qualm.runners.f\n"
+        "class C:\n    async def f(self):\n        with x:\n            for i in x:\n                import qualm.runners.g\n"
+        "match x:\n    case 1:\n        while x:\n            import qualm.runners.h\n"
     )
     write(tmp_path, {"runners/all.py": blocks, **{f"runners/{name}.py": "" for name in "abcdefghi"}})
-    assert closure(["runners.all"], tmp_path) == tuple(sorted(["runners/all.py", *(f"runners/{name}.py" for name in "abcdefgh")]))
+    assert closure(["qualm.runners.all"], tmp_path) == tuple(sorted(["runners/all.py", *(f"runners/{name}.py" for name in "abcdefgh")]))
 
 
 def test_execution_settings_are_no_content(tmp_path: Path) -> None:
-    write(tmp_path, {"runners/a.py": "from runners.runtime.settings import S\n", "runners/runtime/settings.py": ""})
-    assert closure(["runners.a"], tmp_path) == ("runners/a.py",)
+    write(tmp_path, {"runners/a.py": "from qualm.runners.runtime.settings import S\n", "runners/runtime/settings.py": ""})
+    assert closure(["qualm.runners.a"], tmp_path) == ("runners/a.py",)
 
 
 def test_assets_that_a_module_names_are_part_of_it(tmp_path: Path) -> None:
     write(tmp_path, {"runners/a.py": 'ASSETS = ("page/x.html",)\n', "runners/page/x.html": "<p>"})
-    assert closure(["runners.a"], tmp_path) == ("runners/a.py", "runners/page/x.html")
+    assert closure(["qualm.runners.a"], tmp_path) == ("runners/a.py", "runners/page/x.html")

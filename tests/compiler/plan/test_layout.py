@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.layout import MAX_STAGES
-from compiler.plan.make import make_plan
-from compiler.plan.plan import leaves
-from compiler.spec.errors import SpecError
-from registry.plugins.rule import ROOT
+from qualm.compiler.plan.layout import MAX_STAGES
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import leaves
+from qualm.compiler.spec.errors import SpecError
+from qualm.registry.plugins.rule import ROOT
 from tests.compiler.plan.planned import SPEC, make, resolved
 
 

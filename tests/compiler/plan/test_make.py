@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from compiler.spec.canonical_json import canonical
+from qualm.compiler.spec.canonical_json import canonical
 from tests.compiler.plan.planned import SPEC, make
 
 

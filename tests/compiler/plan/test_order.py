@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.order import check_outputs, ordered
-from compiler.plan.plan import PlannedStage
-from compiler.spec.errors import SpecError
+from qualm.compiler.plan.order import check_outputs, ordered
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.spec.errors import SpecError
 from tests.compiler.plan.planned import resolved
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from compiler.plan.plan import Plan, PlannedStage, leaves
-from compiler.spec.canonical_json import canonical
+from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.spec.canonical_json import canonical
 
 
 def stage(inputs: dict, outputs: dict, **more: object) -> PlannedStage:

@@ -7,11 +7,11 @@ import subprocess
 import pytest
 from typer.testing import CliRunner
 
-from compiler.commands.main import app
-from compiler.project.checkout import Project
-from compiler.provenance.cite import bibliography
-from compiler.spec.errors import ProjectError
-from registry.entries import card
+from qualm.compiler.commands.main import app
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.provenance.cite import bibliography
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.entries import card
 
 
 def test_the_papers_of_vlm_uqbench_at_its_own_scale() -> None:
@@ -55,7 +55,7 @@ def test_the_software_is_cited_at_its_commit() -> None:
 
 
 def test_a_plugin_that_cites_what_is_not_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.published.references.references", dict)
+    monkeypatch.setattr("qualm.registry.published.references.references", dict)
     with pytest.raises(ProjectError, match=r"CITES names '.*', which is not in references\.bib"):
         bibliography(Project(), "quickstart")
 
@@ -75,12 +75,12 @@ def test_json_says_the_same() -> None:
 )
 def test_whatever_a_card_says_is_printed(monkeypatch: pytest.MonkeyPatch, citation: str, printed: str) -> None:
     own = card.load_card("synthetic_scenes").model_copy(update={"citation": citation})
-    monkeypatch.setattr("registry.entries.card.load_card", lambda name: own)
+    monkeypatch.setattr("qualm.registry.entries.card.load_card", lambda name: own)
     assert printed in bibliography(Project(), "quickstart").text()
 
 
 def test_bibtex_of_a_card_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     own = card.load_card("synthetic_scenes").model_copy(update={"citation": "@misc{cut, title={x}"})
-    monkeypatch.setattr("registry.entries.card.load_card", lambda name: own)
+    monkeypatch.setattr("qualm.registry.entries.card.load_card", lambda name: own)
     with pytest.raises(ProjectError, match=r"^card 'synthetic_scenes': citation: BibTeX: line 1: @misc\{ does not end"):
         bibliography(Project(), "quickstart")

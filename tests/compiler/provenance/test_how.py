@@ -5,10 +5,10 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from compiler.commands.main import app
-from compiler.project.checkout import Project
-from compiler.provenance.how import how
-from runners.runtime.stamp import write_stamp
+from qualm.compiler.commands.main import app
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.provenance.how import how
+from qualm.runners.runtime.stamp import write_stamp
 from tests.finished_project import finished_project, git
 
 

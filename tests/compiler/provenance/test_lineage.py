@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from compiler.provenance import lineage
+from qualm.compiler.provenance import lineage
 
 MADE: dict[str, Any] = {
     "path": "results/s/report.html",

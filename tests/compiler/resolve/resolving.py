@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler.resolve.resolve import resolve_file
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
 
 GOOD = """\
 qualm: 1

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.make import make_plan
-from compiler.spec.errors import SpecError
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.spec.errors import SpecError
 from tests.compiler.resolve.resolving import resolve
 
 SPEC = """\
@@ -121,7 +121,7 @@ def test_editors_know_the_section() -> None:
     import jsonschema
     import yaml
 
-    from compiler.schema.json_schema import schema
+    from qualm.compiler.schema.json_schema import schema
 
     validator = jsonschema.Draft202012Validator(schema())
     good = yaml.safe_load(SPEC)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from compiler.plan.make import make_plan
-from registry.plugins.rule import ROOT
+from qualm.compiler.plan.make import make_plan
+from qualm.registry.plugins.rule import ROOT
 from tests.compiler.resolve.resolving import change, problems, resolve
 
 SPEC = """\

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.layout import MAX_STAGES
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.provenance.graph import draw
-from compiler.resolve.resolve import resolve_file
-from compiler.resolve.resolved import Resolved
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
+from qualm.compiler.plan.layout import MAX_STAGES
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.provenance.graph import draw
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
 from tests.plugin_files import made_up
 
 RECIPE = '''
 from typing import Annotated
-from registry.plugins.rule import Artifact, Chosen, DatasetName, Kind
+from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind
 def made_up_recipe(context, *, dataset: DatasetName, category: str = "epistemic/knowledge", times: int = 1,
                    writer: Annotated[Chosen, Kind("generators")] | None = None, lexicon: Artifact | None = None):
     """Pairs of a test."""

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
 from tests.compiler.resolve.resolving import GOOD, change, problems, resolve
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.plan.make import make_plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
-from registry.plugins.rule import ROOT
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
+from qualm.registry.plugins.rule import ROOT
 
 HEAD = """\
 qualm: 1

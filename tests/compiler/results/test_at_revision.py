@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import yaml
 
-from compiler.plan.plan import PlannedStage, leaves
-from compiler.results import compare
-from compiler.results.at_revision import benchmark_at, commit_of
-from compiler.spec.errors import ProjectError
-from registry.dvc.state import dir_md5, file_md5, object_path
+from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.results import compare
+from qualm.compiler.results.at_revision import benchmark_at, commit_of
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.dvc.state import dir_md5, file_md5, object_path
 from tests.compiler.results.test_compare import Checkout, flips, of
 from tests.finished_project import commit, git
 
@@ -40,7 +40,7 @@ class History(Checkout):
         (self.root / f"specs/{spec}/stages/score.json").write_text(json.dumps(stage.as_json()))
         (self.root / f"specs/{spec}.yaml").write_text("qualm: 1\n")
         deps = [{"path": path, "hash": "md5", "md5": self._cached(self.root / path)} for path in leaves(stage.inputs)]
-        entry = {"cmd": f"python3 -m runners {spec}/score", "deps": deps, "outs": []}
+        entry = {"cmd": f"python3 -m qualm.runners {spec}/score", "deps": deps, "outs": []}
         (self.root / place).write_text(yaml.safe_dump({"schema": "2.0", "stages": {"score": entry}}))
         commit(self.root)
         return git(self.root, "rev-parse", "HEAD").strip()

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from compiler.plan.plan import Plan, PlannedStage
-from compiler.results import compare, paired
-from compiler.spec.errors import ProjectError
-from registry.sample import GENERATIONS, SAMPLES, SCORES
-from runners.runtime.records import write_table
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.results import compare, paired
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.sample import GENERATIONS, SAMPLES, SCORES
+from qualm.runners.runtime.records import write_table
 
 METRICS = [{"label": m, "plugin": m, "args": {}} for m in ("accuracy", "ece")]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from compiler.plan.plan import Plan, PlannedStage
-from compiler.results import compare, show
-from compiler.results.comparisons import matching, read_comparisons, show_tests
-from compiler.spec.errors import ProjectError
-from registry.sample import ABSTENTIONS, COMPARISONS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
-from runners.runtime.records import write_table
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.results import compare, show
+from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.sample import ABSTENTIONS, COMPARISONS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from qualm.runners.runtime.records import write_table
 
 
 def a_test(metric: str = "ece", difference: float | None = -0.1, p: float | None = 0.004, **more: Any) -> dict[str, Any]:

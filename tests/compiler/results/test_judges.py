@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.make import make_plan
-from compiler.plan.plan import Plan
-from compiler.resolve.resolve import resolve_file
-from compiler.spec.errors import SpecError
-from compiler.spec.language import RunWide
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\
@@ -63,9 +63,7 @@ def test_labels_without_a_judge(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "120", "QUALM_PROGRESS": "0"}
-    return subprocess.run(
-        [sys.executable, "-m", "compiler", "judges", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    return subprocess.run([sys.executable, "-m", "qualm", "judges", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 def test_the_command() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from compiler.results import scores, show
-from compiler.spec.errors import ProjectError
+from qualm.compiler.results import scores, show
+from qualm.compiler.spec.errors import ProjectError
 
 
 def row(metric: str, value: float | None = 0.5, model: str = "m", dataset: str = "d", **more: Any) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from compiler.project.checkout import Project
-from compiler.results.stats import print_statistics, read_statistics, show_statistics
-from compiler.spec.errors import ProjectError
-from registry.sample import SAMPLES
-from runners.data.statistics import COLUMNS, statistics
-from runners.runtime.records import write_table
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.stats import print_statistics, read_statistics, show_statistics
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.statistics import COLUMNS, statistics
+from qualm.runners.runtime.records import write_table
 
 
 def rows(category: str, split: str, n: int, answerable: bool, image: str) -> list[dict]:
@@ -92,7 +92,7 @@ class Plain(Project):
         super().__init__(root)
 
     def plan(self, spec: str | None = None):
-        from compiler.plan.make import make_plan
+        from qualm.compiler.plan.make import make_plan
 
         return make_plan(self.resolve(spec))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from compiler.running.follow import Follower, Tail
+from qualm.compiler.running.follow import Follower, Tail
 
 
 def shown(folder: Path, events: list[dict], words: str = "", quiet: bool = False) -> str:

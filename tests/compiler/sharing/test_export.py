@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from compiler.commands import main
-from compiler.project.checkout import Project
-from compiler.sharing.export import ExportRequest, export_results
-from compiler.spec.errors import ProjectError
-from registry.plugins.rule import ROOT
+from qualm.compiler.commands import main
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.sharing.export import ExportRequest, export_results
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.plugins.rule import ROOT
 from tests.exported import write
 
 SPEC = """\
@@ -115,7 +115,7 @@ def test_nothing_is_replaced_unless_asked(project, tmp_path):
 
 
 def test_a_failed_export_leaves_nothing(project, tmp_path, monkeypatch):
-    monkeypatch.setattr("runners.plugins.exports.hf._card", lambda *_: 1 / 0)
+    monkeypatch.setattr("qualm.runners.plugins.exports.hf._card", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run(project, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.project.checkout import Project
-from compiler.sharing.share import ShareRequest, share
-from compiler.spec.errors import ProjectError
-from registry.dvc.remote import RemoteStore
-from registry.dvc.state import file_md5, holds, object_path, read_lock, tree_md5
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.sharing.share import ShareRequest, share
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.dvc.remote import RemoteStore
+from qualm.registry.dvc.state import file_md5, holds, object_path, read_lock, tree_md5
 from tests.finished_project import SPEC, commit, finished_project, git, run, stored
 
 
@@ -94,7 +94,7 @@ def test_nothing_is_sent_while_something_is_not_committed(project: Project, told
 def test_one_spec_is_shared_although_another_is_out_of_date(project: Project, told) -> None:
     (project.root / "specs/other.yaml").write_text(SPEC.replace("name: mini", "name: other").replace("test: 6", "test: 7"))
     project.compile(["other"])
-    (project.root / "specs/other/dvc.lock").write_text("schema: '2.0'\nstages:\n  score:\n    cmd: python3 -m runners other/score\n")
+    (project.root / "specs/other/dvc.lock").write_text("schema: '2.0'\nstages:\n  score:\n    cmd: python3 -m qualm.runners other/score\n")
     commit(project.root)
     assert "out of date" in kinds(told(project, expect=False, dry=True))
     assert kinds(told(project, expect=True, spec="mini", dry=True)) == ["local remote"]
@@ -234,7 +234,7 @@ def test_a_damaged_object_is_not_sent_and_is_named(project: Project, told) -> No
 
 LIMITED = """
 import resource, sys
-from compiler.commands.main import main
+from qualm.compiler.commands.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
 sys.argv = ["qualm", "share", "--anyway"]
 main()

@@ -6,19 +6,19 @@ from typing import Annotated
 
 import pytest
 
-from compiler.schema.json_schema import _value
-from compiler.spec import validate
-from compiler.spec.plugin_ref import Ref, located
-from compiler.spec.references_in import chosen_kind, names_in, nested_plugins
-from compiler.spec.yaml_positions import parse
-from registry.plugins import rule
-from registry.plugins.rule import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
-from runners.runtime.parameters import to_lists, to_mappings
+from qualm.compiler.schema.json_schema import _value
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.plugin_ref import Ref, located
+from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_plugins
+from qualm.compiler.spec.yaml_positions import parse
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
+from qualm.runners.runtime.parameters import to_lists, to_mappings
 from tests.plugin_files import AddPlugin, made_up
 
 OUTER = '''
 from typing import Annotated
-from registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.rule import Chosen, Kind
 def outer(context, *, writer: Annotated[Chosen, Kind("generators")] = "plain",
           second: Annotated[Chosen, Kind("generators")] | None = None,
           many: list[Annotated[Chosen, Kind("generators")]] = [], times: int = 1):
@@ -30,7 +30,7 @@ def plain(context, *, tone: str = "dry", words: list[str] = []):
     return f"{context}: {tone}"
 '''
 MODEL = '''
-from registry.plugins.rule import Artifact, Chosen, DatasetName, Kind
+from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind
 def model(context, *, artifact: Artifact, examples: DatasetName | None = None, temperature: float = 1, dtype: str = "float32",
           helper: Annotated[Chosen, Kind("generators")] = "plain"):
     """Writes by a model."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.spec.errors import SpecError
-from compiler.spec.yaml_positions import MAX_BYTES, load, parse
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.yaml_positions import MAX_BYTES, load, parse
 
 
 def problems(text: str) -> list[str]:
@@ -104,8 +104,8 @@ BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*
 def test_an_alias_bomb_is_refused_within_a_second_and_200_mib(tmp_path: Path) -> None:
     (tmp_path / "bomb.yaml").write_text(BOMB)
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom compiler.spec.yaml_positions import load\n"
-        "from compiler.spec.errors import SpecError\n"
+        "import sys, time\nfrom pathlib import Path\nfrom qualm.compiler.spec.yaml_positions import load\n"
+        "from qualm.compiler.spec.errors import SpecError\n"
         "t = time.process_time()\n"
         "try: load(Path(sys.argv[1]))\n"
         "except SpecError as e: print(e)\n"

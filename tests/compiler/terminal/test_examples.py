@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from compiler.project.checkout import Project
-from compiler.terminal.examples import example, placeholders, text
-from compiler.terminal.listing import command
-from registry.entries.card import load_card
-from registry.plugins import rule
-from registry.plugins.contracts import CONTRACTS, EVERYWHERE
-from registry.plugins.declarations import DECLARATIONS, declared
-from registry.plugins.options import options
-from registry.plugins.rule import COMMANDS, KINDS, ROOT
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.terminal.examples import example, placeholders, text
+from qualm.compiler.terminal.listing import command
+from qualm.registry.entries.card import load_card
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.contracts import CONTRACTS, EVERYWHERE
+from qualm.registry.plugins.declarations import DECLARATIONS, declared
+from qualm.registry.plugins.options import options
+from qualm.registry.plugins.rule import COMMANDS, KINDS, ROOT
 from tests.compiler.command_line import qualm
 
 MINIMAL = """

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.terminal.listing import plugin_table, print_plugin
-from registry.plugins import rule
+from qualm.compiler.terminal.listing import plugin_table, print_plugin
+from qualm.registry.plugins import rule
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

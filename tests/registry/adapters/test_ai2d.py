@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.ai2d import ai2d
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.ai2d import ai2d
+from qualm.registry.sample import Image, Sample
 
 
 def question(name, right=1, **more):

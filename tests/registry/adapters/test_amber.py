@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.amber import META, amber
-from registry.entries.card import load_card
-from registry.sample import Image, Sample
-from registry.where.parse import parse
-from runners.data.selection import Selection
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.amber import META, amber
+from qualm.registry.entries.card import load_card
+from qualm.registry.sample import Image, Sample
+from qualm.registry.where.parse import parse
+from qualm.runners.data.selection import Selection
 from tests.scored import ref, scored
 from tests.yes_no_answers import amber_by_hand
 

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.certainly_uncertain import certainly_uncertain
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.certainly_uncertain import certainly_uncertain
+from qualm.registry.sample import Image, Sample
 
 
 def line(number=0, answerable=True, **changes):

@@ -3,9 +3,9 @@ from collections import Counter
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.clevr import CATEGORIES, clevr
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.clevr import CATEGORIES, clevr
+from qualm.registry.sample import Image, Sample
 from tests.clevr_folder import clevr_folder
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.clevr_hallucination import clevr_hallucination
-from registry.sample import Image, Sample
-from registry.scenes.render import png
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.clevr_hallucination import clevr_hallucination
+from qualm.registry.sample import Image, Sample
+from qualm.registry.scenes.render import png
 from tests.clevr_folder import clevr_folder
 from tests.scene_oracle import answer, fits
 

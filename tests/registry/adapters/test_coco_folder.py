@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.coco_folder import coco_folder
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.coco_folder import coco_folder
+from qualm.registry.sample import Image, Sample
 
 ANNOTATIONS = {
     "info": {"year": 2014},

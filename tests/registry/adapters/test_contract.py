@@ -1,9 +1,9 @@
 import pytest
 
-from compiler.spec.language import Dataset
-from registry.adapters import AdapterContext, AdapterError, cores, problem_of
-from registry.plugins.rule import get, load, meta_keys, names
-from registry.sample import Image, Sample
+from qualm.compiler.spec.language import Dataset
+from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from qualm.registry.plugins.rule import get, load, meta_keys, names
+from qualm.registry.sample import Image, Sample
 from tests.official_layouts import LAYOUTS
 
 

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.docci import docci
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.docci import docci
+from qualm.registry.sample import Image, Sample
 
 
 def line(split="train", number=0, **changes):

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.gqa import gqa
-from registry.sample import Image, Sample
-from runners.plugins.saliency.gqa import gqa as saliency
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.gqa import gqa
+from qualm.registry.sample import Image, Sample
+from qualm.runners.plugins.saliency.gqa import gqa as saliency
 from tests.targets import context as pair_context
 
 GRAPH = {

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.hallusionbench import META, hallusionbench
-from registry.entries.card import load_card
-from registry.sample import Image, Sample
-from registry.where.parse import parse
-from runners.data.selection import Selection
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.hallusionbench import META, hallusionbench
+from qualm.registry.entries.card import load_card
+from qualm.registry.sample import Image, Sample
+from qualm.registry.where.parse import parse
+from qualm.runners.data.selection import Selection
 from tests.asked_judge import prompt_of
 from tests.scored import asking, ref, scored
 from tests.small_server import serving

@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.hf_parquet import hf_parquet
-from registry.sample import IMAGE_STRUCT, Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.hf_parquet import hf_parquet
+from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
 
 
 def png(colour):
@@ -78,7 +78,7 @@ def test_pictures_that_are_none(source, cells, said):
 def test_files_that_are_none(source, monkeypatch):
     with pytest.raises(AdapterError, match="parquet: no column 'query'; there are: image, question, answers, label"):
         read(source, question="query")
-    monkeypatch.setattr("registry.adapters.hf_parquet.SPAN", 10)
+    monkeypatch.setattr("qualm.registry.adapters.hf_parquet.SPAN", 10)
     with pytest.raises(AdapterError, match=r"a row group of .* bytes"):
         read(source)
     (source / "data/test-00001-of-00002.parquet").write_bytes(b"PAR1 cut")

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.plugins.rule import load
-from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.data.rows import as_row
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.plugins.rule import load
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.data.rows import as_row
 from tests.hostile import changed, places
 from tests.official_layouts import LAYOUTS
 

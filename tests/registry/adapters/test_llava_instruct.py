@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.llava_instruct import llava_instruct
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.llava_instruct import llava_instruct
+from qualm.registry.sample import Image, Sample
 
 COCO = "coco/train2017/000000000042.jpg"
 

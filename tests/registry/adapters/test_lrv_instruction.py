@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.lrv_instruction import lrv_instruction
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.lrv_instruction import lrv_instruction
+from qualm.registry.sample import Image, Sample
 
 TEAPOT = {"image_id": "2392588", "question": "Is the teapot blue?", "answer": "There is no teapot.", "task": "negative"}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from registry.adapters import AdapterError
-from registry.adapters._mapped import Columns, parts, placed
-from registry.sample import Sample
+from qualm.registry.adapters import AdapterError
+from qualm.registry.adapters._mapped import Columns, parts, placed
+from qualm.registry.sample import Sample
 
 
 def made(row: dict[str, Any], **columns: Any) -> Sample:

@@ -5,9 +5,9 @@ import io
 import pytest
 from PIL import Image as Picture
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.mmbench import mmbench
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.mmbench import mmbench
+from qualm.registry.sample import Image, Sample
 
 COLUMNS = ["index", "question", "hint", "A", "B", "C", "D", "answer", "category", "image", "source", "l2-category", "comment", "split"]
 

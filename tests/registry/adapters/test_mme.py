@@ -1,8 +1,8 @@
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.mme import SUBTASKS, mme
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.mme import SUBTASKS, mme
+from qualm.registry.sample import Image, Sample
 from tests.scored import ref, scored
 
 ALL = [name for names in SUBTASKS.values() for name in names]

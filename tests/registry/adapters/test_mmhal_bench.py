@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.mmhal_bench import TYPES, mmhal_bench
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.mmhal_bench import TYPES, mmhal_bench
+from qualm.registry.sample import Image, Sample
 from tests.scored import asking, ref, scored
 from tests.small_server import serving
 

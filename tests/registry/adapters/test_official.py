@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters._official import read_image, read_list, read_records, read_rows, whole_picture
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters._official import read_image, read_list, read_records, read_rows, whole_picture
 
 
 def lenient(folder: Path) -> tuple[AdapterContext, list[str]]:

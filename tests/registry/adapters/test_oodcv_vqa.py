@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.oodcv_vqa import oodcv_vqa
-from registry.sample import Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.oodcv_vqa import oodcv_vqa
+from qualm.registry.sample import Sample
 
 
 def record(image="phase-1/images/a.jpg", **more):

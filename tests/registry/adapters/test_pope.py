@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.pope import pope
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.pope import pope
+from qualm.registry.sample import Image, Sample
 from tests.scored import ref, scored
 
 FIXTURES = Path(__file__).resolve().parents[3] / ".." / "shared" / "fixtures" / "pope"

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.scienceqa import scienceqa
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.scienceqa import scienceqa
+from qualm.registry.sample import Image, Sample
 
 
 def problem(split, image="image.png", hint="", **more):

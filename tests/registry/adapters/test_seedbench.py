@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.seedbench import DIMENSIONS, seedbench
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.seedbench import DIMENSIONS, seedbench
+from qualm.registry.sample import Image, Sample
 
 TYPES = {name: n for n, name in enumerate(DIMENSIONS, 1)} | {"Action Recognition": 10, "Action Prediction": 11}
 

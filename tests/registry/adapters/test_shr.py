@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.shr import shr
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.shr import shr
+from qualm.registry.sample import Image, Sample
 from tests.asked_judge import prompt_of
 from tests.scored import asking, ref, scored
 from tests.small_server import serving

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.synthetic_scenes import CHUNK, synthetic_scenes
-from registry.sample import Image, Sample
-from registry.scenes.render import png
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.synthetic_scenes import CHUNK, synthetic_scenes
+from qualm.registry.sample import Image, Sample
+from qualm.registry.scenes.render import png
 
 
 def make(folder, workers=1, seed=7, **arguments):

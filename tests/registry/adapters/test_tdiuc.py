@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.tdiuc import tdiuc
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.tdiuc import tdiuc
+from qualm.registry.sample import Image, Sample
 
 KINDS = {1: ("color", "red"), 2: ("absurd", "doesnotapply"), 3: ("counting", "2"), 4: ("absurd", "doesnotapply")}
 

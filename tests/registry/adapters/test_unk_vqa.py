@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.unk_vqa import unk_vqa
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.unk_vqa import unk_vqa
+from qualm.registry.sample import Image, Sample
 
 GENUINE = Path(__file__).parents[4] / "shared/fixtures/unk_vqa/annt_readme_sample.json"
 """The one record that UNK-VQA's README shows, mended so that it is JSON."""

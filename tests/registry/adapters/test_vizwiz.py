@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.vizwiz import vizwiz
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.vizwiz import vizwiz
+from qualm.registry.sample import Image, Sample
 
 WORDS = ["red"] * 7 + ["unanswerable", "Unsuitable image", "maroon"]
 

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.vizwiz_ans_difference import META, REASONS, vizwiz_ans_difference
-from registry.entries.card import load_card
-from registry.sample import Image, Sample
-from registry.where.evaluate import verdict
-from registry.where.parse import parse
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.vizwiz_ans_difference import META, REASONS, vizwiz_ans_difference
+from qualm.registry.entries.card import load_card
+from qualm.registry.sample import Image, Sample
+from qualm.registry.where.evaluate import verdict
+from qualm.registry.where.parse import parse
 
 NAME = "VizWiz_train_{:012d}.jpg"
 

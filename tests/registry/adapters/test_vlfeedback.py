@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.vlfeedback import vlfeedback
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.vlfeedback import vlfeedback
+from qualm.registry.sample import Image, Sample
 
 
 def completion(text, *ratings):

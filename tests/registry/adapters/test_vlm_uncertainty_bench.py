@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from registry.sample import Image
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
+from qualm.registry.sample import Image
 
 FIXTURES = Path(__file__).resolve().parents[4] / "shared" / "fixtures" / "vlm_uncertainty_bench"
 

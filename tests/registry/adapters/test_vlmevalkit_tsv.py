@@ -5,9 +5,9 @@ import io
 import pytest
 from PIL import Image as Picture
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.vlmevalkit_tsv import vlmevalkit_tsv
-from registry.sample import Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.vlmevalkit_tsv import vlmevalkit_tsv
+from qualm.registry.sample import Sample
 
 
 def cell(colour):

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.vq_focusambiguity import vq_focusambiguity
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.vq_focusambiguity import vq_focusambiguity
+from qualm.registry.sample import Image, Sample
 
 
 def record(number, **changes):

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from registry.adapters import AdapterContext, AdapterError
-from registry.adapters.vqav2 import vqav2
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters.vqav2 import vqav2
+from qualm.registry.sample import Image, Sample
 
 WORDS = ["down"] * 6 + ["at table", "skateboard", "down", "table"]
 

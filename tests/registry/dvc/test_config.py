@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.dvc.config import DvcStateError, cache_folder, local_remote
+from qualm.registry.dvc.config import DvcStateError, cache_folder, local_remote
 
 ROOT = Path(__file__).parents[3]
 

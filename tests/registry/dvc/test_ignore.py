@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.dvc.ignore import Ignore
-from registry.dvc.state import Checkout
+from qualm.registry.dvc.ignore import Ignore
+from qualm.registry.dvc.state import Checkout
 
 PATTERNS = [
     "*.pyc",

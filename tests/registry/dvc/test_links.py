@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from registry.dvc.links import lies_in
-from registry.entries.adding import add
-from registry.entries.card import load_card
-from registry.entries.entries import find, verify
-from registry.entries.layout import inspect
+from qualm.registry.dvc.links import lies_in
+from qualm.registry.entries.adding import add
+from qualm.registry.entries.card import load_card
+from qualm.registry.entries.entries import find, verify
+from qualm.registry.entries.layout import inspect
 
 
 @pytest.fixture

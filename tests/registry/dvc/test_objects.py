@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from registry.dvc.config import DvcStateError
-from registry.dvc.objects import ever_tracked, past, present, recorded, tracked_files
-from registry.dvc.state import EMPTY_FOLDER, object_path, tree_md5
+from qualm.registry.dvc.config import DvcStateError
+from qualm.registry.dvc.objects import ever_tracked, past, present, recorded, tracked_files
+from qualm.registry.dvc.state import EMPTY_FOLDER, object_path, tree_md5
 from tests.finished_project import commit, git, stored
 
 

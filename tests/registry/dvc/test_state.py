@@ -17,9 +17,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.dvc.config import DvcStateError
-from registry.dvc.ignore import Ignore
-from registry.dvc.state import EMPTY_FOLDER, Checkout, dir_md5, file_md5, holds, listing, object_path, read_lock, run_cache_key
+from qualm.registry.dvc.config import DvcStateError
+from qualm.registry.dvc.ignore import Ignore
+from qualm.registry.dvc.state import EMPTY_FOLDER, Checkout, dir_md5, file_md5, holds, listing, object_path, read_lock, run_cache_key
 
 STAGE = {
     "cmd": "python3 run.py",
@@ -248,5 +248,5 @@ def test_locks_that_dvc_writes_are_read_back(tmp_path_factory: pytest.TempPathFa
 
 
 def test_dvc_is_not_imported() -> None:
-    code = "import sys, registry.dvc.state; assert not {'dvc', 'ruamel', 'torch', 'pyarrow'} & {m.split('.')[0] for m in sys.modules}"
+    code = "import sys, qualm.registry.dvc.state; assert not {'dvc', 'ruamel', 'torch', 'pyarrow'} & {m.split('.')[0] for m in sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from dvc.utils.serialize import dump_yaml, load_yaml
 
-from registry.dvc.state import Checkout, read_yaml
-from registry.entries.adding import AddError, add, git_source
-from registry.entries.card import load_card
-from registry.entries.entries import entries, find, verify
+from qualm.registry.dvc.state import Checkout, read_yaml
+from qualm.registry.entries.adding import AddError, add, git_source
+from qualm.registry.entries.card import load_card
+from qualm.registry.entries.entries import entries, find, verify
 
 BENCH = load_card("vlm_uncertainty_bench")
 MODEL = load_card("scene-vlm-base")
@@ -153,8 +153,8 @@ def test_sources_that_are_none(repo: Path, outputs: Path, tmp_path: Path) -> Non
 
 
 def test_what_was_not_touched_is_not_read_again(repo: Path, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import registry.dvc.state as dvcstate
-    import registry.entries.adding as adding
+    import qualm.registry.dvc.state as dvcstate
+    import qualm.registry.entries.adding as adding
 
     time.sleep(0.1)  # beyond a tick of the clock of what the fixture has just written
     first = add(repo, "vub", str(outputs), BENCH)
@@ -273,7 +273,7 @@ def test_killed_at_any_moment(repo: Path, model: Callable[..., Path], after: flo
     old = add(repo, "m", str(model("a", 1)), MODEL).entry.md5
     new = model("b", 2)
     code = (
-        "import sys; from pathlib import Path; from registry.entries.adding import add; from registry.entries.card import load_card;"
+        "import sys; from pathlib import Path; from qualm.registry.entries.adding import add; from qualm.registry.entries.card import load_card;"
         "add(Path(sys.argv[1]), 'm', sys.argv[2], load_card('scene-vlm-base'))"
     )
     child = subprocess.Popen([sys.executable, "-c", code, str(repo), str(new)], start_new_session=True)

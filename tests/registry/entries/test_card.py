@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from registry.entries.card import Card, CardError, card_names, load_card
-from registry.plugins.rule import get
+from qualm.registry.entries.card import Card, CardError, card_names, load_card
+from qualm.registry.plugins.rule import get
 
 GOOD = {
     "name": "x",
@@ -113,6 +113,8 @@ def test_what_is_no_card(tmp_path: Path, text: str) -> None:
 
 
 def test_loading_a_card_is_light() -> None:
-    code = "import sys, registry.entries.card as c; c.load_card('scene-vlm-base'); print(sorted({m.split('.')[0] for m in sys.modules}))"
+    code = (
+        "import sys, qualm.registry.entries.card as c; c.load_card('scene-vlm-base'); print(sorted({m.split('.')[0] for m in sys.modules}))"
+    )
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert not [m for m in ("dvc", "torch", "pyarrow", "numpy", "rich") if f"'{m}'" in modules]

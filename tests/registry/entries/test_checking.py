@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from registry.adapters import AdapterContext, AdapterError, problem_of
-from registry.commands.cli import app
-from registry.entries.card import Card, CardError, load_card
-from registry.entries.checking import check_records
-from registry.sample import Image, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError, problem_of
+from qualm.registry.commands.cli import app
+from qualm.registry.entries.card import Card, CardError, load_card
+from qualm.registry.entries.checking import check_records
+from qualm.registry.sample import Image, Sample
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_pictures_that_come_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     def adapter(context: AdapterContext, **arguments: object) -> Iterator[Image | Sample]:
         yield from (Image("a", b""), Image("a", b""), Sample("s", "?", "a"))
 
-    monkeypatch.setattr("registry.entries.checking.load", lambda kind, name: adapter)
+    monkeypatch.setattr("qualm.registry.entries.checking.load", lambda kind, name: adapter)
     found = check_records(None, load_card("synthetic_scenes"), {})
     assert found.problems == ["image 'a' comes twice; image ids must be unique"] and found.splits.total() == 1
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from registry.commands.cli import app
-from registry.sample import IMAGES, SAMPLES
-from runners.runtime.records import write_table
+from qualm.registry.commands.cli import app
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.runtime.records import write_table
 from tests.clevr_folder import clevr_folder
 
 run = CliRunner()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.entries.adding import add
-from registry.entries.card import load_card
-from registry.entries.entries import EntryError, entries, find, verify
+from qualm.registry.entries.adding import add
+from qualm.registry.entries.card import load_card
+from qualm.registry.entries.entries import EntryError, entries, find, verify
 
 MODEL = load_card("scene-vlm-base")
 Run = Callable[..., str]

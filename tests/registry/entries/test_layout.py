@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from registry.entries.card import Card, load_card
-from registry.entries.layout import inspect, matches
+from qualm.registry.entries.card import Card, load_card
+from qualm.registry.entries.layout import inspect, matches
 
 CARD = {
     "name": "x",

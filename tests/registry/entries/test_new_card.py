@@ -15,14 +15,14 @@ import pytest
 from PIL import Image as Picture
 from typer.testing import CliRunner
 
-import registry.entries.card as cards
-import registry.entries.new_card_dialogue as asking
-from registry.commands.cli import app
-from registry.entries.card import load_card
-from registry.entries.infer_columns import NewCardError, Proposal, propose
-from registry.entries.layout import inspect
-from registry.entries.new_card import _helps, ask_mapping, render, try_out, write
-from registry.plugins.rule import get
+import qualm.registry.entries.card as cards
+import qualm.registry.entries.new_card_dialogue as asking
+from qualm.registry.commands.cli import app
+from qualm.registry.entries.card import load_card
+from qualm.registry.entries.infer_columns import NewCardError, Proposal, propose
+from qualm.registry.entries.layout import inspect
+from qualm.registry.entries.new_card import _helps, ask_mapping, render, try_out, write
+from qualm.registry.plugins.rule import get
 
 run = CliRunner()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import registry.formats.archives as archives
-from registry.formats.archives import ArchiveError, check_zip, is_archive, unpack
+import qualm.registry.formats.archives as archives
+from qualm.registry.formats.archives import ArchiveError, check_zip, is_archive, unpack
 
 
 def packed(path: Path, members: dict[str, bytes]) -> Path:

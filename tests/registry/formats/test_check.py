@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save
 
-from registry.formats.check import BadLinesError, FormatError, check_file
+from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 
 
 def parquet() -> bytes:

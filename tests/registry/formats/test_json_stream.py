@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import registry.formats.json_stream as json_stream
-from registry.formats.json_stream import JsonStreamError, count, members, values
+import qualm.registry.formats.json_stream as json_stream
+from qualm.registry.formats.json_stream import JsonStreamError, count, members, values
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

@@ -10,13 +10,13 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from registry.formats import pictures
-from registry.formats.pictures import Facts, HugePictureError, PictureError, decoded, facts
-from runners.data import perceptual_hashes
-from runners.data.dataset import Item
-from runners.data.reviews import curation
-from runners.reporting import shown
-from runners.training.small_vlm.pictures import decode
+from qualm.registry.formats import pictures
+from qualm.registry.formats.pictures import Facts, HugePictureError, PictureError, decoded, facts
+from qualm.runners.data import perceptual_hashes
+from qualm.runners.data.dataset import Item
+from qualm.runners.data.reviews import curation
+from qualm.runners.reporting import shown
+from qualm.runners.training.small_vlm.pictures import decode
 
 ROOT = Path(__file__).parents[3]
 ORIENTATION = 0x0112

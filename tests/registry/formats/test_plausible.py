@@ -4,9 +4,17 @@ import math
 
 import pytest
 
-from registry.formats.plausible import ImplausibleReason, at_least_zero, finite, likeliest, log_probabilities, probability, same_length
-from registry.recordings.impossible import CHECKS, without_impossible
-from registry.sample import GENERATIONS
+from qualm.registry.formats.plausible import (
+    ImplausibleReason,
+    at_least_zero,
+    finite,
+    likeliest,
+    log_probabilities,
+    probability,
+    same_length,
+)
+from qualm.registry.recordings.impossible import CHECKS, without_impossible
+from qualm.registry.sample import GENERATIONS
 
 NEVER = [None, "x", b"x", 5, {}, [None], ["1"], [True], [[1.0]], [math.nan], [math.inf], [-math.inf], [10**400], [10**100_000]]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.formats.textfiles import MAX_VALUES, NoFileError, TextFileError, is_file, parse_yaml, read_bytes, read_text, shortened
+from qualm.registry.formats.textfiles import MAX_VALUES, NoFileError, TextFileError, is_file, parse_yaml, read_bytes, read_text, shortened
 
 ROOT = Path(__file__).parents[3]
 
@@ -115,5 +115,5 @@ def test_nobody_else_reads_texts() -> None:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("read_text", "read_bytes"):
                     owner = node.func.value
                     assert isinstance(owner, ast.Name) and owner.id == "textfiles", (
-                        f"{name}:{node.lineno}: read it by registry.formats.textfiles"
+                        f"{name}:{node.lineno}: read it by qualm.registry.formats.textfiles"
                     )

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from registry.formats.unpickle import UnpickleError, read_pickle
+from qualm.registry.formats.unpickle import UnpickleError, read_pickle
 
 
 def written(tmp_path, value, protocol=4):

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.plugins import rule
-from registry.plugins.columns import columns, signals
-from registry.plugins.rule import PluginError
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.columns import columns, signals
+from qualm.registry.plugins.rule import PluginError
 from tests.plugin_files import made_up
 
 SOURCE = '''

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from registry.formats import textfiles
-from registry.plugins import rule
-from registry.plugins.column_names import ANSWERS, SCORED
-from registry.plugins.contracts import CONTRACTS, unknown_columns
-from registry.plugins.rule import KINDS, PluginError
-from registry.sample import GENERATIONS
+from qualm.registry.formats import textfiles
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import ANSWERS, SCORED
+from qualm.registry.plugins.contracts import CONTRACTS, unknown_columns
+from qualm.registry.plugins.rule import KINDS, PluginError
+from qualm.registry.sample import GENERATIONS
 from tests.plugin_files import made_up
 
 

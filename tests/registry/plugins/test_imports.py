@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler.plan.import_closure import closure as stage_closure
-from registry.plugins import rule
-from registry.plugins.imports import PACKAGES, absolute, closure, roots_of
-from registry.plugins.rule import ROOT
-from runners.runtime import code_digest
+from qualm.compiler.plan.import_closure import closure as stage_closure
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.imports import PACKAGES, absolute, closure, roots_of
+from qualm.registry.plugins.rule import ROOT
+from qualm.runners.runtime import code_digest
 
 HERE = "runners/plugins/models/m.py"
 
@@ -21,15 +21,15 @@ def write(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(text)
 
 
-def names(root: Path, module: str = "runners.plugins.models.m") -> set[str]:
+def names(root: Path, module: str = "qualm.runners.plugins.models.m") -> set[str]:
     return set(closure([module], dict.fromkeys(PACKAGES, root)))
 
 
 WAYS = {
-    "absolutely": "import runners.plugins.models.helper",
-    "under another name": "import runners.plugins.models.helper as h",
-    "from its package": "from runners.plugins.models import helper",
-    "a name in it": "from runners.plugins.models.helper import f",
+    "absolutely": "import qualm.runners.plugins.models.helper",
+    "under another name": "import qualm.runners.plugins.models.helper as h",
+    "from its package": "from qualm.runners.plugins.models import helper",
+    "a name in it": "from qualm.runners.plugins.models.helper import f",
     "relatively": "from .helper import f",
     "the package relatively": "from . import helper",
     "from the package above": "from ..models.helper import f",
@@ -40,9 +40,9 @@ WAYS = {
     "when something is missing": "try:\n    import fast\nexcept ImportError:\n    from .helper import f",
     "for some": "if x:\n    pass\nelse:\n    from . import helper",
     "at run time only": "if TYPE_CHECKING:\n    pass\nelse:\n    from . import helper",
-    "by a call": 'import importlib\ng = importlib.import_module("runners.plugins.models.helper")',
+    "by a call": 'import importlib\ng = importlib.import_module("qualm.runners.plugins.models.helper")',
     "by a relative call": 'from importlib import import_module\ng = import_module(".helper", __package__)',
-    "by the oldest call": 'g = __import__("runners.plugins.models.helper")',
+    "by the oldest call": 'g = __import__("qualm.runners.plugins.models.helper")',
 }
 
 
@@ -50,7 +50,9 @@ WAYS = {
 def test_a_helper_counts_however_it_is_imported(tmp_path: Path, way: str) -> None:
     write(tmp_path, {HERE: WAYS[way] + "\n", "runners/plugins/models/__init__.py": ""})
     write(tmp_path, {"runners/plugins/models/helper.py": "from . import deeper\n", "runners/plugins/models/deeper.py": ""})
-    assert {"runners.plugins.models.m", "runners.plugins.models.helper", "runners.plugins.models.deeper"} <= names(tmp_path)
+    assert {"qualm.runners.plugins.models.m", "qualm.runners.plugins.models.helper", "qualm.runners.plugins.models.deeper"} <= names(
+        tmp_path
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -58,14 +60,14 @@ def test_an_edit_of_a_helper_moves_the_engine(tmp_path: Path, monkeypatch: pytes
     """Else the answers of the code before it would be taken for its own."""
     monkeypatch.setattr(code_digest, "ROOT", tmp_path)
     write(tmp_path, {HERE: WAYS[way] + "\n", "runners/plugins/models/__init__.py": "", "runners/plugins/models/helper.py": "x = 1\n"})
-    before = code_digest.engine_digest("runners.plugins.models.m")
+    before = code_digest.engine_digest("qualm.runners.plugins.models.m")
     write(tmp_path, {"runners/plugins/models/helper.py": "x = 2\n"})
     code_digest.source_digest.cache_clear()
-    assert code_digest.engine_digest("runners.plugins.models.m") != before
+    assert code_digest.engine_digest("qualm.runners.plugins.models.m") != before
 
 
 def test_packages_run_first_and_win_over_modules(tmp_path: Path) -> None:
-    files = {HERE: "import runners.deep.x\n", "runners/__init__.py": "from . import early\n", "runners/early.py": ""}
+    files = {HERE: "import qualm.runners.deep.x\n", "runners/__init__.py": "from . import early\n", "runners/early.py": ""}
     write(
         tmp_path,
         {
@@ -76,42 +78,48 @@ def test_packages_run_first_and_win_over_modules(tmp_path: Path) -> None:
             "runners/deep.py": "",
         },
     )
-    found = closure(["runners.plugins.models.m"], dict.fromkeys(PACKAGES, tmp_path))
-    assert {"runners", "runners.early", "runners.deep", "runners.deep.x", "runners.deep.y"} <= set(found)
-    assert found["runners.deep"] == tmp_path / "runners/deep/__init__.py"
+    found = closure(["qualm.runners.plugins.models.m"], dict.fromkeys(PACKAGES, tmp_path))
+    assert {"runners", "qualm.runners.early", "qualm.runners.deep", "qualm.runners.deep.x", "qualm.runners.deep.y"} <= set(found)
+    assert found["qualm.runners.deep"] == tmp_path / "runners/deep/__init__.py"
 
 
 def test_what_only_type_checkers_read_and_what_only_executes_do_not_count(tmp_path: Path) -> None:
-    lines = "import typing\nif typing.TYPE_CHECKING:\n    from . import helper\nfrom runners.runtime.settings import S\nimport numpy\n"
+    lines = (
+        "import typing\nif typing.TYPE_CHECKING:\n    from . import helper\nfrom qualm.runners.runtime.settings import S\nimport numpy\n"
+    )
     write(
         tmp_path,
         {
             HERE: lines,
             "runners/plugins/models/helper.py": "",
-            "runners/runtime/settings.py": "import runners.late\n",
+            "runners/runtime/settings.py": "import qualm.runners.late\n",
             "runners/late.py": "",
         },
     )
-    assert names(tmp_path) == {"runners.plugins.models.m"}
+    assert names(tmp_path) == {"qualm.runners.plugins.models.m"}
 
 
 def test_assets_are_part_of_what_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_digest, "ROOT", tmp_path)
     write(tmp_path, {HERE: 'ASSETS = ["../../../specs/p.md"]\n', "specs/p.md": "Why?"})
-    assert names(tmp_path) == {"runners.plugins.models.m", "specs/p.md"}
-    before = code_digest.engine_digest("runners.plugins.models.m")
+    assert names(tmp_path) == {"qualm.runners.plugins.models.m", "specs/p.md"}
+    before = code_digest.engine_digest("qualm.runners.plugins.models.m")
     write(tmp_path, {"specs/p.md": "What?"})
     code_digest.source_digest.cache_clear()
-    assert code_digest.engine_digest("runners.plugins.models.m") != before
+    assert code_digest.engine_digest("qualm.runners.plugins.models.m") != before
 
 
 def test_another_package_counts_with_all_its_own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is being worked on keeps its version while its files change."""
-    files = {"__init__.py": "", "plugin.py": "from ._helper import f\nfrom registry import sample\nimport numpy\n", "_helper.py": "x = 1\n"}
+    files = {
+        "__init__.py": "",
+        "plugin.py": "from ._helper import f\nfrom qualm.registry import sample\nimport numpy\n",
+        "_helper.py": "x = 1\n",
+    }
     write(tmp_path / "elsewhere", {f"acme_vlms/{name}": text for name, text in files.items()})
     monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
     found = closure(["acme_vlms.plugin"], roots_of("acme_vlms.plugin", ROOT))
-    assert {"acme_vlms", "acme_vlms.plugin", "acme_vlms._helper", "registry.sample"} <= set(found)
+    assert {"acme_vlms", "acme_vlms.plugin", "acme_vlms._helper", "qualm.registry.sample"} <= set(found)
     assert not {name for name in found if name.partition(".")[0] not in ("acme_vlms", "registry")}
     assert "acme_vlms" not in sys.modules
     before = code_digest.engine_digest("acme_vlms.plugin")

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from annotated_types import Gt, Lt
 
-from registry.plugins import rule
-from registry.plugins.rule import KINDS, REQUIRED, Artifact, DatasetName, PluginError
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import KINDS, REQUIRED, Artifact, DatasetName, PluginError
 
 ROOT = Path(__file__).parents[3]
 
@@ -118,7 +118,7 @@ def test_an_installed_package_adds_a_plugin_by_entry_point(tmp_path: Path) -> No
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[qualm.metrics]\nbrier = my_package.brier\n")
-    script = "from registry.plugins import rule; p = rule.get('metrics', 'brier'); print(p.summary, [x.name for x in p.parameters])"
+    script = "from qualm.registry.plugins import rule; p = rule.get('metrics', 'brier'); print(p.summary, [x.name for x in p.parameters])"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"}, capture_output=True, text=True, check=False
     )

@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 from scipy.stats import chisquare
 
-from registry.formats.vub_layout import APPENDED
-from registry.preparations import PreparationContext, PreparationError
-from registry.preparations.six_options import six_options
-from registry.sample import Sample
+from qualm.registry.formats.vub_layout import APPENDED
+from qualm.registry.preparations import PreparationContext, PreparationError
+from qualm.registry.preparations.six_options import six_options
+from qualm.registry.sample import Sample
 
 
 def question(number, n=2, right=0, group="", choices=None):

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from registry.adapters import AdapterContext
-from registry.adapters.mmbench import mmbench
-from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from registry.formats.unpickle import read_pickle
-from registry.formats.vub_layout import APPENDED
-from registry.preparations import PreparationContext, PreparationError
-from registry.preparations.six_options_published import COUNTS, six_options_published
-from registry.sample import Sample
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.mmbench import mmbench
+from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
+from qualm.registry.formats.unpickle import read_pickle
+from qualm.registry.formats.vub_layout import APPENDED
+from qualm.registry.preparations import PreparationContext, PreparationError
+from qualm.registry.preparations.six_options_published import COUNTS, six_options_published
+from qualm.registry.sample import Sample
 
 FIXTURES = Path(__file__).resolve().parents[4] / "shared/fixtures/vlm_uncertainty_bench/output/Qwen-VL-Chat"
 released = pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"the authors' released outputs are not at {FIXTURES}")

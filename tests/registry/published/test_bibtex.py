@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.published.bibtex import BibtexError, parse
+from qualm.registry.published.bibtex import BibtexError, parse
 
 LINE = "@article{key, title={A title}, year=2020}"
 LINES = "@article{key,\n  title={A title},\n  year=2020\n}"

@@ -9,9 +9,9 @@ import torch
 import transformers
 from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
 
-from registry.published.models import TableError, published
-from registry.sample import GENERATIONS
-from runners.inference.hf.still_images import still_images_only
+from qualm.registry.published.models import TableError, published
+from qualm.registry.sample import GENERATIONS
+from qualm.runners.inference.hf.still_images import still_images_only
 from tests.tiny_gemmas import KOSMOS2_TEMPLATE, PALIGEMMA_TEMPLATE
 from tests.tiny_parts import bytes_tokenizer, words_tokenizer
 

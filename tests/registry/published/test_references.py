@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from registry.entries.card import card_names, load_card
-from registry.plugins import rule
-from registry.published.models import published
-from registry.published.references import FILE, CitationError, cited, entries_of, keys_of_entries, references
+from qualm.registry.entries.card import card_names, load_card
+from qualm.registry.plugins import rule
+from qualm.registry.published.models import published
+from qualm.registry.published.references import FILE, CitationError, cited, entries_of, keys_of_entries, references
 
 OURS = [rule.get(kind, name) for kind in rule.KINDS for name in rule.names(kind)]
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.formats.faults import Fault
-from registry.recordings.parts import RecordingFile
-from registry.recordings.record import How, Record
-from registry.recordings.signals import COLUMNS
-from registry.sample import GENERATIONS
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.parts import RecordingFile
+from qualm.registry.recordings.record import How, Record
+from qualm.registry.recordings.signals import COLUMNS
+from qualm.registry.sample import GENERATIONS
 from tests.hostile import changed, places
 from tests.recordings import inspect_header, inspect_sample, leh_choice, leh_open, lmms_row, vek_row
 

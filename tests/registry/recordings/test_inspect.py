@@ -6,11 +6,11 @@ import zipfile
 
 import pytest
 
-from registry.formats.faults import Fault
-from registry.recordings.archive import Archive, LogArchiveError
-from registry.recordings.inspect import names, read
-from registry.recordings.parts import find_parts
-from registry.recordings.record import How, RecordingError
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.archive import Archive, LogArchiveError
+from qualm.registry.recordings.inspect import names, read
+from qualm.registry.recordings.parts import find_parts
+from qualm.registry.recordings.record import How, RecordingError
 from tests.recordings import b64, inspect_eval, inspect_json, inspect_sample, png
 
 SAMPLES = [
@@ -83,7 +83,7 @@ def test_zstandard_members_are_read(tmp_path):
 
 
 def test_a_bomb_is_refused_and_the_rest_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("registry.recordings.inspect.Archive.read.__defaults__", (10_000,))
+    monkeypatch.setattr("qualm.registry.recordings.inspect.Archive.read.__defaults__", (10_000,))
     path = inspect_eval(tmp_path / "x.eval", SAMPLES[0])
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples/bomb_epoch_1.json", b" " * 10**6)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from registry.formats.faults import Fault
-from registry.recordings.lm_eval import names, read
-from registry.recordings.parts import find_parts
-from registry.recordings.record import How, Record
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.lm_eval import names, read
+from qualm.registry.recordings.parts import find_parts
+from qualm.registry.recordings.record import How, Record
 from tests.recordings import CAPITALS, leh, leh_choice, leh_open, lines
 
 
@@ -101,7 +101,7 @@ def test_rows_that_are_not_as_the_format_has_them(tmp_path, change, reason):
 
 
 def test_lines_that_are_no_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("registry.recordings.jsonl.MAX_LINE", 2000)
+    monkeypatch.setattr("qualm.registry.recordings.jsonl.MAX_LINE", 2000)
     long = leh_open(1, "x" * 5000, "a", "a")
     deep = "[" * 100_000
     path = leh(tmp_path, leh_open(0, "?", "a", "a"), "{", "", "[1]", long, deep[:1500], leh_open(2, "?", "a", "a"))

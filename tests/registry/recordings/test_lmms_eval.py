@@ -2,10 +2,10 @@
 
 import pytest
 
-from registry.formats.faults import Fault
-from registry.recordings.lmms_eval import names, read
-from registry.recordings.parts import find_parts
-from registry.recordings.record import How
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.lmms_eval import names, read
+from qualm.registry.recordings.parts import find_parts
+from qualm.registry.recordings.record import How
 from tests.recordings import leh, leh_open, lmms, lmms_row
 
 

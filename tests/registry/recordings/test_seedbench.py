@@ -6,15 +6,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from registry.formats.faults import Fault
-from registry.recordings.parts import find_parts
-from registry.recordings.record import How
-from registry.recordings.seedbench import names, read
-from registry.sample import SAMPLES
-from runners.contracts.models import ModelContext
-from runners.plugins.judges.first_character import first_character
-from runners.plugins.models.recorded import recorded
-from runners.runtime.settings import Settings
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.parts import find_parts
+from qualm.registry.recordings.record import How
+from qualm.registry.recordings.seedbench import names, read
+from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.plugins.judges.first_character import first_character
+from qualm.runners.plugins.models.recorded import recorded
+from qualm.runners.runtime.settings import Settings
 
 FIXTURE = Path(__file__).resolve().parents[4] / "shared/fixtures/seedbench/GPT-4V_SEED-Bench-1.head50.txt"
 LINE = '{"question_id": "101669", "prediction": "A", "gt_answer": "B"}'

@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-from registry.formats.faults import Fault
-from registry.recordings.record import How, RecordingError
-from registry.recordings.tables import excel_escape, excel_unescape
-from registry.recordings.vlmevalkit import input_tables, names, pictures, read
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.record import How, RecordingError
+from qualm.registry.recordings.tables import excel_escape, excel_unescape
+from qualm.registry.recordings.vlmevalkit import input_tables, names, pictures, read
 from tests.recordings import b64, png, tsv, vek_row, xlsx
 
 openpyxl = pytest.importorskip("openpyxl", reason="Excel tables are read by openpyxl, an extra")
@@ -62,7 +62,7 @@ def test_formulas_are_not_computed(tmp_path):
 
 
 def test_an_excel_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr("registry.recordings.tables.MAX_UNPACKED", 10**6)
+    monkeypatch.setattr("qualm.registry.recordings.tables.MAX_UNPACKED", 10**6)
     path = tmp_path / "m_d.xlsx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet1.xml", " " * 2 * 10**6)

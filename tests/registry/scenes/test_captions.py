@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from registry.scenes.captions import caption
-from registry.scenes.questions import words
-from registry.scenes.world import LEVELS, make_scene
+from qualm.registry.scenes.captions import caption
+from qualm.registry.scenes.questions import words
+from qualm.registry.scenes.world import LEVELS, make_scene
 
 
 @pytest.mark.parametrize("level", LEVELS)

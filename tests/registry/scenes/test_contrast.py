@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from registry.scenes.contrast import (
+from qualm.registry.scenes.contrast import (
     CATEGORIES,
     FACTS,
     FORMS,
@@ -22,7 +22,7 @@ from registry.scenes.contrast import (
     understand,
     word,
 )
-from registry.scenes.world import VALUES, make_scene, stream
+from qualm.registry.scenes.world import VALUES, make_scene, stream
 
 ASKED = [c for c in CATEGORIES if c != "extraneous"]
 SCENES = [make_scene(5, level, "train", i) for level, n in (("easy", 120), ("medium", 60), ("hard", 12)) for i in range(n)]

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from registry.scenes.files import ScenesFile, ScenesFileError, read_scenes_file
-from registry.scenes.world import make_scene
+from qualm.registry.scenes.files import ScenesFile, ScenesFileError, read_scenes_file
+from qualm.registry.scenes.world import make_scene
 
 
 def test_what_is_written_reads_back(tmp_path):

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, ask, ask_any
-from registry.scenes.world import make_scene, stream
+from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, ask, ask_any
+from qualm.registry.scenes.world import make_scene, stream
 from tests.scene_oracle import WORDS, answer, fits
 
 

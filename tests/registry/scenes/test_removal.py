@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from registry.scenes.questions import those
-from registry.scenes.removal import silhouette, traces, without
-from registry.scenes.render import render, silhouettes
-from registry.scenes.world import LEVELS, make_scene, relationships
+from qualm.registry.scenes.questions import those
+from qualm.registry.scenes.removal import silhouette, traces, without
+from qualm.registry.scenes.render import render, silhouettes
+from qualm.registry.scenes.world import LEVELS, make_scene, relationships
 
 
 def scenes(level, n=6):

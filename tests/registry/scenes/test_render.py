@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from registry.scenes.render import png, render
-from registry.scenes.world import COLORS, LEVELS, make_scene
+from qualm.registry.scenes.render import png, render
+from qualm.registry.scenes.world import COLORS, LEVELS, make_scene
 
 
 def only(scene, **changes):

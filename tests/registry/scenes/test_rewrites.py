@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from registry.scenes.questions import KINDS, OPTION_KINDS, ask, matches
-from registry.scenes.rewrites import REASONS, read, rewrite
-from registry.scenes.world import COLORS, MATERIALS, SHAPES, SIZES, make_scene
+from qualm.registry.scenes.questions import KINDS, OPTION_KINDS, ask, matches
+from qualm.registry.scenes.rewrites import REASONS, read, rewrite
+from qualm.registry.scenes.world import COLORS, MATERIALS, SHAPES, SIZES, make_scene
 
 SCENES = [make_scene(3, level, "test", i) for level in ("easy", "medium", "hard") for i in range(12)]
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.scenes.questions import KINDS, ask
-from registry.scenes.validity import InvalidQuestionError, check
-from registry.scenes.world import DIRECTIONS, make_scene, relationships, stream
+from qualm.registry.scenes.questions import KINDS, ask
+from qualm.registry.scenes.validity import InvalidQuestionError, check
+from qualm.registry.scenes.world import DIRECTIONS, make_scene, relationships, stream
 
 THINGS = [
     {"size": "large", "color": "red", "material": "metal", "shape": "cube", "3d_coords": [0.0, 0.0, 0.7]},

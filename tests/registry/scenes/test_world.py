@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.scenes.world import DIRECTIONS, LEVELS, RELATIONS, SIZES, VALUES, make_scene, relationships, visible_shares
+from qualm.registry.scenes.world import DIRECTIONS, LEVELS, RELATIONS, SIZES, VALUES, make_scene, relationships, visible_shares
 
 SCENES = st.builds(
     make_scene, st.integers(0, 2**31), st.sampled_from(sorted(LEVELS)), st.sampled_from(["train", "test"]), st.integers(0, 10**6)

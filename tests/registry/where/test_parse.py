@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from registry.sample import Sample
-from registry.where.evaluate import ValueOfFieldError, meta_keys, verdict
-from registry.where.parse import WhereError, parse
+from qualm.registry.sample import Sample
+from qualm.registry.where.evaluate import ValueOfFieldError, meta_keys, verdict
+from qualm.registry.where.parse import WhereError, parse
 
 META = ("LQI", "INV", "AMB", "kind", "l2-category")
 

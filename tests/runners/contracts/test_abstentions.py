@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.contracts.abstentions import Answers
+from qualm.runners.contracts.abstentions import Answers
 
 
 def answers(**changes):

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.contracts import estimators
-from runners.contracts.estimators import EstimatorContext, means, sums
+from qualm.runners.contracts import estimators
+from qualm.runners.contracts.estimators import EstimatorContext, means, sums
 
 
 @given(st.lists(st.lists(st.floats(-100, 0), max_size=5), max_size=6))

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.contracts import finetunes
-from runners.contracts.finetunes import FinetuneContext, FinetuneError
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
+from qualm.runners.contracts import finetunes
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
 
 
 def test_what_the_stage_was_not_given_is_refused_with_what_it_was():

@@ -1,4 +1,4 @@
-from runners.contracts.generators import Message, chat
+from qualm.runners.contracts.generators import Message, chat
 
 
 def test_one_question_is_a_conversation_of_one_turn():

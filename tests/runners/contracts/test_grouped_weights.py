@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.contracts.grouped_weights import Weights
+from qualm.runners.contracts.grouped_weights import Weights
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=12)
 

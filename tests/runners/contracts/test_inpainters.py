@@ -3,7 +3,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from runners.contracts.inpainters import Job, by_opencv
+from qualm.runners.contracts.inpainters import Job, by_opencv
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 24, 3), dtype=np.uint8)
 MASK = np.zeros((20, 24), bool)

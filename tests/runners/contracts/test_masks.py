@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.contracts.masks import box_of, dilated, fill, reach
+from qualm.runners.contracts.masks import box_of, dilated, fill, reach
 
 
 @pytest.mark.parametrize("kernel", [0, 1, 2, 3, 20, 21])

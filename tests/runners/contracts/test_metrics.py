@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from runners.contracts.metrics import mean, one_class, ratio, torchmetric, whole_groups
+from qualm.runners.contracts.metrics import mean, one_class, ratio, torchmetric, whole_groups
 
 
 def test_a_share_of_nothing_is_undefined():

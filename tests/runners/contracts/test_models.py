@@ -1,8 +1,8 @@
 import pytest
 
-from registry.sample import GENERATIONS
-from runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Part, as_kept, draw_of, draw_part, is_signal
-from runners.runtime.precision import kept, kept_share
+from qualm.registry.sample import GENERATIONS
+from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Part, as_kept, draw_of, draw_part, is_signal
+from qualm.runners.runtime.precision import kept, kept_share
 
 
 def test_every_part_fills_columns_that_generations_have():

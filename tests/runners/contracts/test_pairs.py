@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
+from qualm.runners.runtime.settings import Settings
 
 SOURCE = {"sample_id": "s", "image_id": "i", "group": None, "split": "val"}
 

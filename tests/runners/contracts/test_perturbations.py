@@ -1,5 +1,5 @@
-from runners.contracts.perturbations import PerturbContext, generator
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.perturbations import PerturbContext, generator
+from qualm.runners.runtime.settings import Settings
 
 
 def test_random_numbers_depend_on_seed_variant_and_sample_alone():

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from runners.contracts.returned import called, listed, numbers
-from runners.runtime.settings import Settings
-from runners.runtime.stage import StageError
-from runners.scoring.apply_judge import Answered, judge
-from runners.scoring.evaluate import read_metrics
+from qualm.registry.plugins import rule
+from qualm.runners.contracts.returned import called, listed, numbers
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.scoring.apply_judge import Answered, judge
+from qualm.runners.scoring.evaluate import read_metrics
 from tests.plugin_files import made_up
 
 PLUGIN = rule.get("metrics", "accuracy")

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.contracts.saliency import answer_of
+from qualm.runners.contracts.saliency import answer_of
 
 ROW = {"answerable": True, "references": [], "choices": [], "answer_index": None}
 

@@ -2,10 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from registry.sample import GENERATIONS, SAMPLES
-from runners.data.aligned import Samples, flat, greedy_by_variant, option_probabilities, read_samples
-from runners.runtime.records import write_table
-from runners.runtime.stage import StageError
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.data.aligned import Samples, flat, greedy_by_variant, option_probabilities, read_samples
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import StageError
 
 
 def samples(*rows):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
-from runners.data.calibration_split import calibration_rows
+from qualm.runners.data.calibration_split import calibration_rows
 
 
 @pytest.mark.parametrize("fraction, seed", [(0.5, 42), (0.3, 1)])

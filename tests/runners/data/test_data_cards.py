@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from registry.dvc.state import Checkout
-from registry.sample import SAMPLES
-from runners.data.data_cards import DataCard, parents, read_card, write_card
-from runners.runtime.records import write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
+from qualm.registry.dvc.state import Checkout
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.data_cards import DataCard, parents, read_card, write_card
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
 from tests.scenes_folder import ABOUT, scenes_folder
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from registry.plugins.rule import get, load, names
-from registry.sample import IMAGES, SAMPLES
-from runners.contracts.perturbations import generator
-from runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, decoded, read_variants
-from runners.runtime.records import write_table
-from runners.runtime.stage import StageError
+from qualm.registry.plugins.rule import get, load, names
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.contracts.perturbations import generator
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, decoded, read_variants
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import StageError
 from tests.hostile import READABLE, pictures
 
 
@@ -116,7 +116,7 @@ def test_chance_comes_from_seed_variant_and_sample_alone():
 
 
 def test_a_plugin_without_modality_is_refused(monkeypatch):
-    from runners.data import dataset as inputs
+    from qualm.runners.data import dataset as inputs
 
     monkeypatch.setattr(inputs, "get", lambda kind, name: SimpleNamespace(path="x.py", declares={}))
     with pytest.raises(StageError, match=r"x.py: MODALITY: expected one of image, text, cross, got None"):

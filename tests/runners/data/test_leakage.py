@@ -1,8 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from runners.data.leakage import SHOWN, check_splits, near_duplicates
-from runners.runtime.stage import StageError
+from qualm.runners.data.leakage import SHOWN, check_splits, near_duplicates
+from qualm.runners.runtime.stage import StageError
 
 
 def table(*rows):

@@ -4,9 +4,9 @@ import doctest
 
 import pytest
 
-from registry.formats import text_tables
-from runners.data import markdown
-from runners.data.markdown import code, fenced, inline
+from qualm.registry.formats import text_tables
+from qualm.runners.data import markdown
+from qualm.runners.data.markdown import code, fenced, inline
 
 
 def test_the_examples_hold() -> None:

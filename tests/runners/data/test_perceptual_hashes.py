@@ -6,7 +6,7 @@ import imagehash
 import numpy as np
 import PIL.Image
 
-from runners.data.perceptual_hashes import close_pairs, perceptual_hash
+from qualm.runners.data.perceptual_hashes import close_pairs, perceptual_hash
 
 
 def encoded(image: PIL.Image.Image, form: str = "PNG") -> bytes:

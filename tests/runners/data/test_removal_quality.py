@@ -5,10 +5,10 @@ import pytest
 import torch
 from torchmetrics.functional.image import structural_similarity_index_measure
 
-from registry.scenes.removal import silhouette, without
-from registry.scenes.render import render
-from runners.contracts.masks import dilated
-from runners.data.removal_quality import measure, ssim, summary
+from qualm.registry.scenes.removal import silhouette, without
+from qualm.registry.scenes.render import render
+from qualm.runners.contracts.masks import dilated
+from qualm.runners.data.removal_quality import measure, ssim, summary
 from tests.targets import scene_and_picture
 
 

@@ -5,10 +5,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.sample import SAMPLES, Sample
-from runners.data.rows import as_row, as_sample, choose, with_provenance
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
+from qualm.registry.sample import SAMPLES, Sample
+from qualm.runners.data.rows import as_row, as_sample, choose, with_provenance
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
 
 FULL = Sample(
     sample_id="s", question="Q?", image_id="i", references=("a", "b"), choices=("x", "y"), answer_index=1, category="c/d",

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from registry.sample import IMAGES, SAMPLES
-from registry.scenes.world import make_scene
-from runners.data.scene_graphs import SceneGraphError, read_scenes
-from runners.runtime.records import iterate, read_table
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.registry.scenes.world import make_scene
+from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
+from qualm.runners.runtime.records import iterate, read_table
 from tests.scenes_folder import scenes_folder
 
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from registry.sample import ASKED, UNCERTAIN, Sample
-from runners.data.selection import Selection
-from runners.runtime.stage import StageError
+from qualm.registry.sample import ASKED, UNCERTAIN, Sample
+from qualm.runners.data.selection import Selection
+from qualm.runners.runtime.stage import StageError
 
 
 def sample(number=1, **changes):

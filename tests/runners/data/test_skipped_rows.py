@@ -3,11 +3,11 @@
 import json
 from contextlib import chdir
 
-from registry.sample import GENERATIONS
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import read_stage
-from runners.stages import infer
+from qualm.registry.sample import GENERATIONS
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import read_stage
+from qualm.runners.stages import infer
 from tests.recordings import leh, leh_open
 from tests.tiny_project import write_dataset
 

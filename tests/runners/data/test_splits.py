@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from registry.sample import CONFORMAL_SETS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
-from runners.data.dataset import DatasetFolder
-from runners.data.splits import SplitRule, read_scored, rule
-from runners.reporting.load import read_results
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import calibrate, judge, score
-from runners.stages.score import make_slices
+from qualm.registry.sample import CONFORMAL_SETS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.splits import SplitRule, read_scored, rule
+from qualm.runners.reporting.load import read_results
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import calibrate, judge, score
+from qualm.runners.stages.score import make_slices
 
 MIXED = ["train", "val", "test", "test", None]
 

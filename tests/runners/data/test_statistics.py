@@ -1,6 +1,6 @@
 import polars as pl
 
-from runners.data.statistics import ALL, COLUMNS, statistics
+from qualm.runners.data.statistics import ALL, COLUMNS, statistics
 
 
 def samples(*rows):

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from runners.contracts.models import Decoding, Part
-from runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
-from runners.inference.requests import ModelInput, Place
-from runners.runtime.settings import Settings
-from runners.store.answers import Store, manner, part_key
+from qualm.runners.contracts.models import Decoding, Part
+from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
+from qualm.runners.inference.requests import ModelInput, Place
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.store.answers import Store, manner, part_key
 
 
 class Asker:

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from runners.inference import batch_size
-from runners.inference.batch_size import MOST, grow
-from runners.inference.hf.model import HfVlm
-from runners.runtime.settings import BATCH, Settings
+from qualm.runners.inference import batch_size
+from qualm.runners.inference.batch_size import MOST, grow
+from qualm.runners.inference.hf.model import HfVlm
+from qualm.runners.runtime.settings import BATCH, Settings
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import CLEAN, NEEDS, Project
 

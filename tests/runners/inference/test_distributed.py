@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from runners.inference.distributed import ALONE, DEVICE_MAP, FSDP, REPLICAS, TENSOR_PARALLEL, manner, place
-from runners.runtime.settings import Settings, is_first
-from runners.runtime.stage import StageError, read_stage
-from runners.stages import infer
+from qualm.runners.inference.distributed import ALONE, DEVICE_MAP, FSDP, REPLICAS, TENSOR_PARALLEL, manner, place
+from qualm.runners.runtime.settings import Settings, is_first
+from qualm.runners.runtime.stage import StageError, read_stage
+from qualm.runners.stages import infer
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import CLEAN, Project
 

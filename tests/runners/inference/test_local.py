@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from runners.inference.hf.model import HfVlm
-from runners.inference.local import out_of_memory
-from runners.runtime.stage import StageError
+from qualm.runners.inference.hf.model import HfVlm
+from qualm.runners.inference.local import out_of_memory
+from qualm.runners.runtime.stage import StageError
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import CLEAN, NEEDS, NOISE, Project
 

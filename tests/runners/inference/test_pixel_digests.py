@@ -8,16 +8,16 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from registry.sample import IMAGES
-from runners.data.dataset import Variant
-from runners.inference import pixel_digests as module
-from runners.inference.pixel_digests import ROOT, PixelDigestCache, Sight
-from runners.runtime.code_digest import imported_versions
-from runners.runtime.records import read_table, write_table
+from qualm.registry.sample import IMAGES
+from qualm.runners.data.dataset import Variant
+from qualm.runners.inference import pixel_digests as module
+from qualm.runners.inference.pixel_digests import ROOT, PixelDigestCache, Sight
+from qualm.runners.runtime.code_digest import imported_versions
+from qualm.runners.runtime.records import read_table, write_table
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import BLUR, CLEAN, NOISE, Project
 
-BLUR_CODE = "runners.plugins.perturbations.blur"
+BLUR_CODE = "qualm.runners.plugins.perturbations.blur"
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def key(seed=7, number=1, encoded=b"x" * 32, sample="s", question="q", folder=Pa
 def test_a_key_holds_all_that_pixels_depend_on(tmp_path, monkeypatch):
     with chdir(tmp_path):
         others = [{"seed": 8}, {"encoded": b"y" * 32}, {"sample": "t"}, {"args": {"radius": 3.0}}, {"name": "other"},
-                  {"module": "runners.plugins.perturbations.gaussian_noise"}, {"modality": "cross"}, {"number": 0}]  # fmt: skip
+                  {"module": "qualm.runners.plugins.perturbations.gaussian_noise"}, {"modality": "cross"}, {"number": 0}]  # fmt: skip
         assert len({key(), *(key(**o) for o in others)}) == 1 + len(others)
         assert key() == key(question="r")  # which an image variant does not read
         assert key(modality="cross") != key(modality="cross", question="r")
@@ -100,7 +100,7 @@ def test_a_key_holds_all_that_pixels_depend_on(tmp_path, monkeypatch):
 
 
 def test_versions_of_what_a_perturbation_imports():
-    assert "pillow" in imported_versions(BLUR_CODE) and "numpy" in imported_versions("runners.plugins.perturbations.gaussian_noise")
+    assert "pillow" in imported_versions(BLUR_CODE) and "numpy" in imported_versions("qualm.runners.plugins.perturbations.gaussian_noise")
 
 
 def test_sights_come_back_and_files_stay_few(tmp_path):
@@ -118,12 +118,12 @@ def test_sights_come_back_and_files_stay_few(tmp_path):
 
 def test_text_and_cross_variants_need_no_second_look(project, monkeypatch):
     """A question that was changed by what is in the picture is remembered; one that was changed by itself is changed again."""
-    from runners.contracts.models import ModelContext
-    from runners.data.dataset import DatasetFolder
-    from runners.inference.requests import Asker
-    from runners.plugins.models.hf_vlm import hf_vlm
-    from runners.runtime.settings import Settings
-    from runners.runtime.stage import read_stage
+    from qualm.runners.contracts.models import ModelContext
+    from qualm.runners.data.dataset import DatasetFolder
+    from qualm.runners.inference.requests import Asker
+    from qualm.runners.plugins.models.hf_vlm import hf_vlm
+    from qualm.runners.runtime.settings import Settings
+    from qualm.runners.runtime.stage import read_stage
 
     calls = []
 

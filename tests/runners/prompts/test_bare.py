@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.contracts.generators import Unusable
-from runners.plugins.pairs._two_pictures import read_asked
-from runners.plugins.pairs._written import read_pair
-from runners.plugins.perturbations._rewriting import read_question, read_variants
-from runners.plugins.saliency.question_llm import read_name
-from runners.prompts.bare import bare, is_doubtful, labels_in, lines, unfenced
-from runners.prompts.templates import read_prompt
+from qualm.runners.contracts.generators import Unusable
+from qualm.runners.plugins.pairs._two_pictures import read_asked
+from qualm.runners.plugins.pairs._written import read_pair
+from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
+from qualm.runners.plugins.saliency.question_llm import read_name
+from qualm.runners.prompts.bare import bare, is_doubtful, labels_in, lines, unfenced
+from qualm.runners.prompts.templates import read_prompt
 
 ASKED = "How many chairs stand around the table?"
 NEW = "How many chairs agree around the table?"

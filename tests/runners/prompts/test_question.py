@@ -1,6 +1,6 @@
 import pytest
 
-from runners.prompts.question import INSTRUCTION, messages, p_true_sampling, render_question
+from qualm.runners.prompts.question import INSTRUCTION, messages, p_true_sampling, render_question
 
 
 def test_open_question_is_left_alone():

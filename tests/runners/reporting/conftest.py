@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 from PIL import Image, ImageDraw
 
-from registry.sample import CONFORMAL_THRESHOLDS, GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
-from runners.runtime.records import write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
+from qualm.registry.sample import CONFORMAL_THRESHOLDS, GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES, UNCERTAINTIES
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
 
 COLOURS = ("red", "green", "blue", "gray", "purple", "cyan")
 PROVENANCE = {"stage": "small/score", "seed": 7, "libraries": {"python": "3.11.9", "torch": "2.13.0"}}

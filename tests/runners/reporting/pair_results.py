@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from compiler.plan.plan import PlannedStage
-from compiler.project.checkout import Project
-from registry.sample import GENERATIONS, SAMPLES
-from runners.data.reviews.curation import Decision, write_decisions
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
-from runners.tools.review.pool import read_pool
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.project.checkout import Project
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.data.reviews.curation import Decision, write_decisions
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.tools.review.pool import read_pool
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\
@@ -104,7 +104,7 @@ def build(root: Path, spec: str = SPEC, reviewers: tuple[str, ...] = ("ann", "bo
             elif planned.kind == "report":
                 return made
             elif planned.kind != "finetune":
-                importlib.import_module(f"runners.stages.{planned.kind}").run(made)
+                importlib.import_module(f"qualm.runners.stages.{planned.kind}").run(made)
     raise AssertionError("the plan has no report")
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from registry.sample import CLEAN, JUDGEMENTS
-from runners.data.aligned import read_samples
-from runners.reporting.charts import figures
-from runners.reporting.load import read_results
-from runners.reporting.sections.answers import read_judgements
-from runners.runtime.records import write_table
-from runners.scoring.cells import Tables, read_cells
+from qualm.registry.sample import CLEAN, JUDGEMENTS
+from qualm.runners.data.aligned import read_samples
+from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections.answers import read_judgements
+from qualm.runners.runtime.records import write_table
+from qualm.runners.scoring.cells import Tables, read_cells
 
 
 def test_answers_are_those_that_were_scored(fabricate: Callable[..., Any]) -> None:

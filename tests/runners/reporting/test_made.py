@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from runners.reporting.load import read_results
-from runners.reporting.made import facts_of, model_row
-from runners.runtime.stamp import picture, read_stamp, told, write_stamp
-from runners.stages.report import render
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.made import facts_of, model_row
+from qualm.runners.runtime.stamp import picture, read_stamp, told, write_stamp
+from qualm.runners.stages.report import render
 from tests.chromium import Chromium
 from tests.finished_project import git
 

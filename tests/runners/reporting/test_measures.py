@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from compiler.results.show import show_scores
-from registry.plugins import rule
-from runners.reporting.load import read_results
-from runners.reporting.sections import leaderboard
+from qualm.compiler.results.show import show_scores
+from qualm.registry.plugins import rule
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections import leaderboard
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "runners" / "reporting" / "templates"
 VALUES = (0.125, 0.9996, 0.0, -0.25, -0.0001, 2.5, 1510.75)

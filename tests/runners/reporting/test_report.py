@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from registry.sample import IMAGES
-from runners.runtime.records import write_table
-from runners.runtime.stage import StageError
-from runners.stages import report
+from qualm.registry.sample import IMAGES
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.stages import report
 
 SECTIONS = ["leaderboard", "calibration", "uncertainty", "breakdown", "examples", "reading"]
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from runners.reporting import text
-from runners.reporting.text import Label, read_label
+from qualm.runners.reporting import text
+from qualm.runners.reporting.text import Label, read_label
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import importlib.metadata
 
 import pytest
 
-from runners.runtime import code_digest
+from qualm.runners.runtime import code_digest
 
 
 @pytest.fixture
@@ -13,13 +13,13 @@ def house(tmp_path, monkeypatch):
     for name, text in {
         "runners/__init__.py": "",
         "runners/plugins/models/__init__.py": "X = 1\n",
-        "runners/plugins/models/m.py": "from typing import TYPE_CHECKING\nfrom runners import helper\n"
-        "if TYPE_CHECKING:\n    import registry.kinds\n\n"
-        'def m():\n    """Help."""\n    from registry.lazy import f\n    return helper.g(f)  # a comment\n',
+        "runners/plugins/models/m.py": "from typing import TYPE_CHECKING\nfrom qualm.runners import helper\n"
+        "if TYPE_CHECKING:\n    import qualm.registry.kinds\n\n"
+        'def m():\n    """Help."""\n    from qualm.registry.lazy import f\n    return helper.g(f)  # a comment\n',
         "runners/helper.py": "def g(f):\n    return f()\n",
         "runners/unrelated.py": "y = 1\n",
         "registry/__init__.py": "",
-        "registry/lazy.py": "import runners.plugins.models.m\ndef f():\n    return 1\n",
+        "registry/lazy.py": "import qualm.runners.plugins.models.m\ndef f():\n    return 1\n",
         "registry/kinds.py": "",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def house(tmp_path, monkeypatch):
 
 def digest():
     code_digest.source_digest.cache_clear()
-    return code_digest.engine_digest("runners.plugins.models.m")
+    return code_digest.engine_digest("qualm.runners.plugins.models.m")
 
 
 def edit(path, old, new):
@@ -39,8 +39,15 @@ def edit(path, old, new):
 
 
 def test_closure_is_what_runs(house):
-    found = code_digest.closure("runners.plugins.models.m")
-    assert set(found) == {"runners", "runners.plugins.models", "runners.plugins.models.m", "runners.helper", "registry", "registry.lazy"}
+    found = code_digest.closure("qualm.runners.plugins.models.m")
+    assert set(found) == {
+        "runners",
+        "qualm.runners.plugins.models",
+        "qualm.runners.plugins.models.m",
+        "qualm.runners.helper",
+        "registry",
+        "qualm.registry.lazy",
+    }
 
 
 @pytest.mark.parametrize(
@@ -89,32 +96,32 @@ def test_a_foreign_plugin_stands_for_itself_and_its_distribution(monkeypatch):
 
 
 def test_the_engine_of_hf_vlm_is_small():
-    assert set(code_digest.closure("runners.plugins.models.hf_vlm")) == {
-        "runners.contracts",
-        "runners.contracts.models",
-        "runners.inference",
-        "runners.inference.hf",
-        "runners.inference.hf.model",
-        "runners.plugins",
-        "runners.prompts",
-        "runners.runtime",
+    assert set(code_digest.closure("qualm.runners.plugins.models.hf_vlm")) == {
+        "qualm.runners.contracts",
+        "qualm.runners.contracts.models",
+        "qualm.runners.inference",
+        "qualm.runners.inference.hf",
+        "qualm.runners.inference.hf.model",
+        "qualm.runners.plugins",
+        "qualm.runners.prompts",
+        "qualm.runners.runtime",
         "registry",
         "runners",
-        "runners.plugins.models",
-        "runners.inference.hf.adapters",
-        "runners.inference.hf.double",
-        "runners.inference.hf.folder",
-        "runners.inference.hf.layout",
-        "runners.inference.hf.one_pass",
-        "runners.inference.hf.own_answer",
-        "runners.inference.hf.quantized",
-        "runners.inference.hf.rows",
-        "runners.inference.hf.sampling",
-        "runners.inference.hf.still_images",
-        "runners.inference.hf.weights",
-        "runners.plugins.models.hf_vlm",
-        "runners.runtime.precision",
-        "runners.prompts.question",
+        "qualm.runners.plugins.models",
+        "qualm.runners.inference.hf.adapters",
+        "qualm.runners.inference.hf.double",
+        "qualm.runners.inference.hf.folder",
+        "qualm.runners.inference.hf.layout",
+        "qualm.runners.inference.hf.one_pass",
+        "qualm.runners.inference.hf.own_answer",
+        "qualm.runners.inference.hf.quantized",
+        "qualm.runners.inference.hf.rows",
+        "qualm.runners.inference.hf.sampling",
+        "qualm.runners.inference.hf.still_images",
+        "qualm.runners.inference.hf.weights",
+        "qualm.runners.plugins.models.hf_vlm",
+        "qualm.runners.runtime.precision",
+        "qualm.runners.prompts.question",
     }
 
 
@@ -136,12 +143,16 @@ def test_one_file_alone(house):
 def test_a_module_that_asks_others_names_what_shapes_its_answers(house):
     """Neither our libraries nor how a server is reached: both would be paid for again."""
     listed = house / "runners" / "plugins" / "models" / "m.py"
-    edit(listed, "from runners import helper\n", 'from runners import helper\nENGINE = ["runners.plugins.models.m", "runners.unrelated"]\n')
+    edit(
+        listed,
+        "from qualm.runners import helper\n",
+        'from qualm.runners import helper\nENGINE = ["qualm.runners.plugins.models.m", "qualm.runners.unrelated"]\n',
+    )
     before = digest()
     edit(house / "runners" / "helper.py", "f()", "f() + 1")
     assert digest() == before
     edit(house / "runners" / "unrelated.py", "1", "2")
     assert digest() != before
-    edit(listed, '"runners.unrelated"', '"runners.nowhere"')
+    edit(listed, '"qualm.runners.unrelated"', '"qualm.runners.nowhere"')
     with pytest.raises(ModuleNotFoundError, match=r"runners\.nowhere"):
         digest()

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 RUNNER = """
 import os, sys, time
 from pathlib import Path
-from runners.runtime.die_with_parent import die_with_parent
+from qualm.runners.runtime.die_with_parent import die_with_parent
 die_with_parent()
 if sys.argv[2:] == ["fork"]:
     child = os.fork()

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from registry.sample import CORRELATIONS, GENERATIONS, SCORES
-from runners.contracts.models import Part, as_kept
-from runners.runtime.precision import FINEST, kept, kept_share, result, significant
-from runners.runtime.records import read_table, write_csv, write_table
+from qualm.registry.sample import CORRELATIONS, GENERATIONS, SCORES
+from qualm.runners.contracts.models import Part, as_kept
+from qualm.runners.runtime.precision import FINEST, kept, kept_share, result, significant
+from qualm.runners.runtime.records import read_table, write_csv, write_table
 
 NOISE = 1e-13
 """Relative; of a network in double precision it is a tenth of that."""

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from runners.runtime.prefetch import ahead
+from qualm.runners.runtime.prefetch import ahead
 
 
 def test_ahead_keeps_order_and_bounds_what_waits():

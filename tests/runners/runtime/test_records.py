@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from registry.sample import IMAGES, SCORES
-from runners.runtime.records import RecordError, ShardWriter, iterate, read_provenance, read_table, write_table
+from qualm.registry.sample import IMAGES, SCORES
+from qualm.runners.runtime.records import RecordError, ShardWriter, iterate, read_provenance, read_table, write_table
 
 ROW = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": "accuracy", "value": 0.5, "n": 10, "n_unscored": 0}
 

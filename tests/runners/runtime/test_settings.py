@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.runtime.settings import Settings, SettingsError, read_settings
+from qualm.runners.runtime.settings import Settings, SettingsError, read_settings
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError, only_writer, read_stage
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError, only_writer, read_stage
 from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -96,7 +96,7 @@ def test_remains_of_a_killed_publication_are_cleared(stage):
 
 
 def runner(*arguments, cwd):
-    command = [sys.executable, "-m", "runners", *arguments]
+    command = [sys.executable, "-m", "qualm.runners", *arguments]
     return subprocess.run(command, cwd=cwd, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
 
 

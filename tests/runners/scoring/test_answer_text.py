@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.scoring.answer_text import in_digits, normalise, word_set
+from qualm.runners.scoring.answer_text import in_digits, normalise, word_set
 
 
 @pytest.mark.parametrize(

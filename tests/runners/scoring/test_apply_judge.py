@@ -2,11 +2,11 @@ from collections import Counter
 
 import pyarrow as pa
 
-from registry.sample import GENERATIONS, SAMPLES
-from runners.data.aligned import Samples
-from runners.runtime.settings import Settings
-from runners.scoring.apply_judge import Answered, judge
-from runners.stages.judge import _answers
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.scoring.apply_judge import Answered, judge
+from qualm.runners.stages.judge import _answers
 
 PEOPLE = ("unanswerable",) * 7 + ("soup",) * 3
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.scoring.binning import bin_of, members
+from qualm.runners.scoring.binning import bin_of, members
 
 EDGES = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 CONVENTIONS = ("torchmetrics", "guo", "lm_polygraph", "netcal")

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.contracts.grouped_weights import Weights
-from runners.scoring.bootstrap import Bootstrap, Recorder, Replay
+from qualm.runners.contracts.grouped_weights import Weights
+from qualm.runners.scoring.bootstrap import Bootstrap, Recorder, Replay
 
 GROUP = np.array([0, 0, 1, 2, 2, 2])
 
@@ -49,7 +49,7 @@ def test_draws_follow_from_the_names_alone(monkeypatch):
     first = np.concatenate([np.asarray(b) for b in Bootstrap(group, 30, 1, "a", "b").blocks()])
     same = Bootstrap(group, 30, 1, "a", "b")
     same.keep = False
-    monkeypatch.setattr("runners.scoring.bootstrap.BLOCK", 100)
+    monkeypatch.setattr("qualm.runners.scoring.bootstrap.BLOCK", 100)
     assert (first == np.concatenate([np.asarray(b) for b in same.blocks()])).all()
     assert (first == np.concatenate([np.asarray(b) for b in same.blocks()])).all()
     for other in (Bootstrap(group, 30, 2, "a", "b"), Bootstrap(group, 30, 1, "ab", "")):

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from registry.sample import SAMPLES
-from runners.data.aligned import Samples
-from runners.scoring.cells import NO_REFERENCE, Cell, Setting
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.cells import NO_REFERENCE, Cell, Setting
 
 OF_THE_REFERENCE = ["correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "rated_by_", "rated_by_vqa", "marked_by_pope/said"]
 OF_THE_ANSWER = ["confidence", "pred_is_idk", "predicted", "n_options", "fold", "clean_correct"]

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import train_test_split
 
-from runners.data.calibration_split import calibration_rows
-from runners.plugins.conformal.aps import aps
-from runners.plugins.conformal.lac import lac
-from runners.scoring.conformal_sets import prediction_sets, threshold
+from qualm.runners.data.calibration_split import calibration_rows
+from qualm.runners.plugins.conformal.aps import aps
+from qualm.runners.plugins.conformal.lac import lac
+from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
 
 CALIBRATION = np.array(
     [

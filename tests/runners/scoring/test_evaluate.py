@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from runners.runtime.stage import StageError
-from runners.scoring.evaluate import Measured, intervals, read_metrics
+from qualm.registry.plugins import rule
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.scoring.evaluate import Measured, intervals, read_metrics
 
 
 def measured(value, resampled):

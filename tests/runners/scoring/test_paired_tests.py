@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from registry.sample import COMPARISONS, SAMPLES
-from runners.data.aligned import Samples
-from runners.runtime.records import read_table
-from runners.scoring import paired_tests
-from runners.scoring.bootstrap import Bootstrap
-from runners.scoring.cells import Cell
-from runners.scoring.evaluate import evaluate, intervals, read_metrics
-from runners.scoring.paired_tests import adjusted, compare, pairs_of
-from runners.stages import score
-from runners.stages.score import Slice, make_slices
+from qualm.registry.sample import COMPARISONS, SAMPLES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.runtime.records import read_table
+from qualm.runners.scoring import paired_tests
+from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import evaluate, intervals, read_metrics
+from qualm.runners.scoring.paired_tests import adjusted, compare, pairs_of
+from qualm.runners.stages import score
+from qualm.runners.stages.score import Slice, make_slices
 
 
 def ref(plugin, label=None, **args):
@@ -164,8 +164,8 @@ def test_doubled_weights_leave_the_slice_alone():
 
 
 def test_the_score_stage_writes_them(tmp_path, monkeypatch):
-    from runners.runtime.settings import Settings
-    from runners.runtime.stage import Stage
+    from qualm.runners.runtime.settings import Settings
+    from qualm.runners.runtime.stage import Stage
 
     monkeypatch.chdir(tmp_path)
     a, b = cell("m", [0.0, 1] * 30), cell("n", [1.0, 1] * 30)

@@ -5,13 +5,13 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binomtest, pointbiserialr
 
-from registry.plugins import rule
-from registry.sample import SAMPLES
-from runners.data.aligned import Samples
-from runners.scoring.cells import Cell
-from runners.scoring.evaluate import read_metrics
-from runners.scoring.perturbation_tests import effects, independence, with_a_test
-from runners.stages.score import make_slices
+from qualm.registry.plugins import rule
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import read_metrics
+from qualm.runners.scoring.perturbation_tests import effects, independence, with_a_test
+from qualm.runners.stages.score import make_slices
 
 HCC = {"only_clean_correct": False, "right_from": 0.5}
 METRICS = [

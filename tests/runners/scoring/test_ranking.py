@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.contracts.grouped_weights import Weights
-from runners.scoring.ranking import tie_sums
+from qualm.runners.contracts.grouped_weights import Weights
+from qualm.runners.scoring.ranking import tie_sums
 
 SCORE = np.array([3.0, 1.0, 3.0, -2.0])
 COLUMNS = [np.array([1.0, 10.0, 100.0, 1000.0]), np.array([1.0, 1.0, 1.0, 1.0])]

@@ -1,4 +1,4 @@
-from runners.scoring.score_warnings import notes, warnings
+from qualm.runners.scoring.score_warnings import notes, warnings
 
 
 def row(**changes):

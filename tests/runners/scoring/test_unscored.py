@@ -2,9 +2,9 @@
 
 import pytest
 
-from registry.sample import Sample
-from runners.scoring import unscored
-from runners.scoring.score_warnings import notes, warnings
+from qualm.registry.sample import Sample
+from qualm.runners.scoring import unscored
+from qualm.runners.scoring.score_warnings import notes, warnings
 from tests.scored import ref, scored
 
 METRICS = [ref("accuracy"), ref("idk_rate"), ref("ece")]

@@ -6,9 +6,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from runners.servers.client import Client, Failed, ServerError, _seconds
-from runners.servers.config import Price, Server
-from runners.servers.protocol import Nonsense, bounds, used
+from qualm.runners.servers.client import Client, Failed, ServerError, _seconds
+from qualm.runners.servers.config import Price, Server
+from qualm.runners.servers.protocol import Nonsense, bounds, used
 from tests.small_server import completion, serving
 
 

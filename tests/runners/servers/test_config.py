@@ -2,8 +2,8 @@
 
 import pytest
 
-from runners.runtime.settings import Settings, SettingsError, read_settings
-from runners.servers.config import Price, Server
+from qualm.runners.runtime.settings import Settings, SettingsError, read_settings
+from qualm.runners.servers.config import Price, Server
 
 API = "https://api.openai.com/v1"
 TOML = f"""

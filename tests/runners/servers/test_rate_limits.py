@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from runners.servers.config import Price
-from runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
+from qualm.runners.servers.config import Price
+from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from tests.waiting import PATIENCE
 
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from runners.servers.redact import redacted, reveals
+from qualm.runners.servers.redact import redacted, reveals
 
 KEY = "sk-very/secret+0123456789"
 

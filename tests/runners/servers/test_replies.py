@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from runners.servers.protocol import Impossible, Nonsense, NoReply
-from runners.servers.replies import check, longest, parsed
+from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply
+from qualm.runners.servers.replies import check, longest, parsed
 from tests.toy_server import Toy
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "What?"}], "max_tokens": 4, "logprobs": True, "top_logprobs": 5}

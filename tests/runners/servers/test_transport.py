@@ -11,10 +11,10 @@ import zlib
 
 import pytest
 
-from runners.servers.client import Client, Failed, Rejected, ServerError, Stopped
-from runners.servers.config import Price, Server, server
-from runners.servers.protocol import Impossible
-from runners.servers.transport import environment_proxy, read_body
+from qualm.runners.servers.client import Client, Failed, Rejected, ServerError, Stopped
+from qualm.runners.servers.config import Price, Server, server
+from qualm.runners.servers.protocol import Impossible
+from qualm.runners.servers.transport import environment_proxy, read_body
 from tests.small_server import completion, serving
 
 KEY = "sk-very-secret-0123456789"

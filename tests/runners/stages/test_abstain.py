@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from registry.sample import ABSTENTION_RULES, ABSTENTIONS, GENERATIONS, SAMPLES, SCORES
-from runners.data.aligned import read_samples
-from runners.data.calibration_split import calibration_rows
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import abstain, judge, score
+from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, GENERATIONS, SAMPLES, SCORES
+from qualm.runners.data.aligned import read_samples
+from qualm.runners.data.calibration_split import calibration_rows
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import abstain, judge, score
 
 N = 240
 VARIANTS = ("clean", "blur@radius=2.0")

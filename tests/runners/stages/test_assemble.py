@@ -11,13 +11,13 @@ import PIL.Image
 import pyarrow.parquet as pq
 import pytest
 
-from registry.sample import IMAGES, SAMPLES
-from runners.data.dataset import DatasetFolder
-from runners.data.reviews.curation import Decision, content_of, pixels_of, write_decisions
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import assemble
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.reviews.curation import Decision, content_of, pixels_of, write_decisions
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import assemble
 from tests.scenes_folder import write_card_of
 
 K, E = "epistemic/knowledge", "epistemic/extraneous"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from registry.sample import CONFORMAL_SETS, CONFORMAL_THRESHOLDS, GENERATIONS, SAMPLES
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
-from runners.stages import calibrate
+from qualm.registry.sample import CONFORMAL_SETS, CONFORMAL_THRESHOLDS, GENERATIONS, SAMPLES
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.stages import calibrate
 
 USUAL = [3.375, 1.5, 1.25, 0.0]
 """Its two likeliest options have .88244042 together."""
@@ -55,7 +55,7 @@ def odd(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     import numpy as np
 
-    from runners.data.calibration_split import calibration_rows
+    from qualm.runners.data.calibration_split import calibration_rows
 
     return int(np.flatnonzero(~calibration_rows(np.arange(N), 0.5, 42, "rows"))[0])
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from registry.sample import IMAGES, SAMPLES
-from runners.data.dataset import DatasetFolder
-from runners.data.reviews.curation import Decision, write_decisions
-from runners.data.splits import SplitRule
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import curate
-from runners.tools.review.pool import read_whole
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.reviews.curation import Decision, write_decisions
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import curate
+from qualm.runners.tools.review.pool import read_whole
 from tests.scenes_folder import write_card_of
 from tests.tiny_questions import SUBSETS, rows, write_questions
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import runners.stages.data as data
-from registry.adapters import AdapterError
-from registry.formats.vub_layout import APPENDED
-from registry.plugins import rule
-from registry.preparations import PreparationError
-from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.runtime.records import read_provenance, read_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
+import qualm.runners.stages.data as data
+from qualm.registry.adapters import AdapterError
+from qualm.registry.formats.vub_layout import APPENDED
+from qualm.registry.plugins import rule
+from qualm.registry.preparations import PreparationError
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.runtime.records import read_provenance, read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
 from tests.scenes_folder import ABOUT
 
 ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "questions": 3, "kinds": None}

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from registry.sample import GENERATIONS, SAMPLES, UNCERTAINTIES
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import estimate
+from qualm.registry.sample import GENERATIONS, SAMPLES, UNCERTAINTIES
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import estimate
 from tests.plugin_files import made_up
 from tests.tiny_nli import nli_model
 
@@ -144,7 +144,7 @@ def test_the_question_is_the_samples_own(world, tmp_path):
     source = '''
     """Tells what it is handed."""
     import numpy as np
-    from registry.plugins.columns import columns
+    from qualm.registry.plugins.columns import columns
     NEEDS = {"token_logprobs": "token_logprobs", "asked": "question", "other": {"mode": {"loud": "text"}}}
     def handed(token_logprobs, asked, other, *, mode: str = "quiet"):
         """Number of the sample in its question."""

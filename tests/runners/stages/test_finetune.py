@@ -6,10 +6,10 @@ import lightning as L
 import pytest
 import torch
 
-import runners.stages.finetune as finetune
-from runners.contracts.finetunes import FinetuneError, Recipe
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
+import qualm.runners.stages.finetune as finetune
+from qualm.runners.contracts.finetunes import FinetuneError, Recipe
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
 
 
 class Line(L.LightningModule):

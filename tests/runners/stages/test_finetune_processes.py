@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from runners.runtime import checkpoints
-from runners.runtime.stage import StageError
+from qualm.runners.runtime import checkpoints
+from qualm.runners.runtime.stage import StageError
 from tests.forks import forks
 from tests.tiny_models import tiny_llava
 from tests.tiny_tuning import LORA, SFT, Tuning
@@ -109,7 +109,7 @@ def test_under_torchrun_the_base_model_is_asked_once(tmp_path, model):
         each.stage("rtune", args)
     usual.run()
     two = forks().start(
-        "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29571", "-m", "runners", "t/tuned",
+        "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29571", "-m", "qualm.runners", "t/tuned",
         folder=project.folder, environment=project.environment(QUALM_DEVICES="2"),
     )  # fmt: skip
     assert finish(two).count("28 answers computed") == 1

@@ -5,9 +5,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from registry.sample import GENERATIONS, IMAGES, SAMPLES
-from runners.runtime.records import read_table, write_table
-from runners.runtime.stage import StageError
+from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.stage import StageError
 from tests.tiny_models import tiny_llava
 from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project, provenance
 
@@ -245,7 +245,7 @@ def test_needs_that_the_model_does_not_give_are_refused(project):
 
 
 def test_a_perturbation_that_is_not_repeatable_is_refused(project, monkeypatch):
-    from runners.plugins.perturbations import gaussian_noise as module
+    from qualm.runners.plugins.perturbations import gaussian_noise as module
 
     plain = module.gaussian_noise
     calls = iter(range(10**6))
@@ -264,7 +264,7 @@ def test_a_perturbation_that_fails_names_the_sample(project):
 def test_a_recording_is_looked_up(project, monkeypatch):
     import pyarrow as pa
 
-    from runners.stages import infer
+    from qualm.runners.stages import infer
 
     class Recording:
         def lookup(self, dataset, samples):

@@ -24,7 +24,7 @@ SIZE, BATCH = 48, 2
 DVC = """
 stages:
   infer:
-    cmd: python3 -m runners t/infer
+    cmd: python3 -m qualm.runners t/infer
     deps: [results/t/data/open/samples.parquet, specs/t/stages/infer.json]
     outs: [results/t/generations/base/open.parquet, results/t/generations/base/mc.parquet]
 """
@@ -149,7 +149,7 @@ def test_two_runs_at_once_never_both_write(tmp_path, model, undisturbed):
 
 def test_compacted_between_and_beside(tmp_path, model, undisturbed, zygote):
     """`qualm cache gc` while a run computes, and before it goes on."""
-    from runners.store.maintenance import collect
+    from qualm.runners.store.maintenance import collect
 
     project = make(tmp_path, model)
     run = begin(project, zygote)
@@ -177,7 +177,7 @@ def test_killed_under_dvc(tmp_path, model, undisturbed, shell, victims):
     subprocess.run(["dvc", "init", "--no-scm", "-q"], cwd=tmp_path, env=forked, check=True)
     first = subprocess.Popen(["dvc", "repro", "-q"], cwd=tmp_path, env=own)
     wait_until(lambda: len(project.segments()) > 10 or first.poll() is not None, "ten segments", every=0.002)
-    (runner,) = children(first.pid, "-m", "runners")
+    (runner,) = children(first.pid, "-m", "qualm.runners")
     if victims == "both":
         runner.kill()
     os.kill(first.pid, signal.SIGKILL)  # not waited for: it stays a zombie, as under a parent that does not look

@@ -42,7 +42,7 @@ def start(project, **settings):
     """A process from nothing, that is the parent of those it starts, so that it can be seen who dies with whom."""
     environment = {**project.environment(BATCH), **settings}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-m", "runners", "t/infer"], cwd=project.folder, env=environment, **pipes)
+    return subprocess.Popen([sys.executable, "-m", "qualm.runners", "t/infer"], cwd=project.folder, env=environment, **pipes)
 
 
 def fork(project, *launcher, **settings):

@@ -6,13 +6,13 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from registry.plugins.rule import load
-from registry.sample import IMAGES, SAMPLES
-from runners.contracts.perturbations import generator
-from runners.data.data_cards import read_card
-from runners.data.dataset import DatasetFolder, read_variants
-from runners.runtime.records import iterate, read_table, write_table
-from runners.runtime.stage import StageError
+from qualm.registry.plugins.rule import load
+from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.contracts.perturbations import generator
+from qualm.runners.data.data_cards import read_card
+from qualm.runners.data.dataset import DatasetFolder, read_variants
+from qualm.runners.runtime.records import iterate, read_table, write_table
+from qualm.runners.runtime.stage import StageError
 from tests.hostile import questions
 from tests.plugin_files import made_up
 from tests.scenes_folder import scenes_folder

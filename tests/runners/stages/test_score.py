@@ -11,7 +11,7 @@ from scipy.stats import false_discovery_control
 from sklearn.metrics import accuracy_score, roc_auc_score
 from torchmetrics.classification import BinaryCalibrationError
 
-from registry.sample import (
+from qualm.registry.sample import (
     ATTRIBUTIONS,
     CONFORMAL_SETS,
     CONFORMAL_THRESHOLDS,
@@ -22,12 +22,12 @@ from registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.scoring import paired_tests
-from runners.stages import calibrate, estimate, judge, score
-from runners.studies import perturbation
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring import paired_tests
+from qualm.runners.stages import calibrate, estimate, judge, score
+from qualm.runners.studies import perturbation
 
 N = 120
 GAP = 5

@@ -13,10 +13,10 @@ import PIL.Image
 import pyarrow as pa
 import pytest
 
-from runners.contracts.models import Part
-from runners.store.answers import SCHEMA, LostError, Store, base_key, manner, part_key, pixel_digest, sound
-from runners.store.maintenance import collect
-from runners.store.segments import HEAD, MAGIC, Segments
+from qualm.runners.contracts.models import Part
+from qualm.runners.store.answers import SCHEMA, LostError, Store, base_key, manner, part_key, pixel_digest, sound
+from qualm.runners.store.maintenance import collect
+from qualm.runners.store.segments import HEAD, MAGIC, Segments
 
 ROOT = Path(__file__).resolve().parents[3]
 BASE = {"model": "m", "engine": "e", "prompt": "p", "pixels": "x", "question": "q"}
@@ -151,8 +151,8 @@ def test_remains_of_killed_writers_are_not_read(tmp_path):
 WRITER = """
 import sys
 from pathlib import Path
-from runners.contracts.models import Part
-from runners.store.answers import Store, base_key
+from qualm.runners.contracts.models import Part
+from qualm.runners.store.answers import Store, base_key
 store = Store(Path(sys.argv[1]), "m", "e")
 for i in range(20):
     store.put([base_key("m", "e", f"{sys.argv[2]} {i}", None, "")], ["answer"], [Part(f"{sys.argv[2]} {i}")])
@@ -179,8 +179,8 @@ def test_answers_are_mapped_and_not_held_in_memory(tmp_path):
     code = """
 import resource, sys
 from pathlib import Path
-from runners.contracts.models import Part
-from runners.store.answers import Store
+from qualm.runners.contracts.models import Part
+from qualm.runners.store.answers import Store
 import pyarrow as pa
 root = Path(sys.argv[1])
 if sys.argv[2] == "write":

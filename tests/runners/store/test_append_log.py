@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.store.append_log import Lines
+from qualm.runners.store.append_log import Lines
 
 
 def bodies(folder, parse=bytes):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.runtime.stage import StageError
-from runners.store.blobs import BlobCache
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.store.blobs import BlobCache
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -65,7 +65,7 @@ def test_a_full_disk_is_a_clear_error_and_takes_nothing_away(tmp_path):
 
 def test_a_killed_writer_leaves_whole_results_only(tmp_path):
     code = (
-        "import itertools; from runners.store.blobs import Kept; from pathlib import Path\n"
+        "import itertools; from qualm.runners.store.blobs import Kept; from pathlib import Path\n"
         f"kept = Kept('masks', root=Path({str(tmp_path)!r}))\n"
         "for i in itertools.count(): kept.put(kept.key(i), str(i).encode() * 50_000)"
     )

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.store.inferences import Inferences
+from qualm.runners.store.inferences import Inferences
 
 
 def key(n):

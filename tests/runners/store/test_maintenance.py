@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from runners.contracts.models import Part
-from runners.store import maintenance
-from runners.store.answers import Store
-from runners.store.maintenance import BUSY, DAY, collect, holdings, tidy
-from runners.store.segments import STALE_SECONDS
+from qualm.runners.contracts.models import Part
+from qualm.runners.store import maintenance
+from qualm.runners.store.answers import Store
+from qualm.runners.store.maintenance import BUSY, DAY, collect, holdings, tidy
+from qualm.runners.store.segments import STALE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -174,7 +174,7 @@ def test_a_run_goes_on_after_its_store_was_removed(tmp_path):
 KILLED = """
 import os, sys
 from pathlib import Path
-from runners.store import segments, maintenance as upkeep
+from qualm.runners.store import segments, maintenance as upkeep
 left = int(sys.argv[2])
 def counted(real):
     def step(*arguments, **more):
@@ -218,8 +218,8 @@ def test_killed_at_every_step(tmp_path):
 RUN = """
 import sys
 from pathlib import Path
-from runners.contracts.models import Part
-from runners.store.answers import Store
+from qualm.runners.contracts.models import Part
+from qualm.runners.store.answers import Store
 store = Store(Path(sys.argv[1]), "m", "e")
 for i in range(160):
     store.put([i.to_bytes(32, "big")], ["answer"], [Part(f"text {i}")])
@@ -229,9 +229,7 @@ for i in range(160):
 
 
 def test_beside_a_running_writer_and_another_merger_killed_at_random(tmp_path):
-    merge = (
-        f"from pathlib import Path; from runners.store.maintenance import collect\nwhile True: collect(Path({str(tmp_path)!r}), grace=0.1)"
-    )
+    merge = f"from pathlib import Path; from qualm.runners.store.maintenance import collect\nwhile True: collect(Path({str(tmp_path)!r}), grace=0.1)"
     run = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], cwd=ROOT)
     merger = subprocess.Popen([sys.executable, "-c", merge], cwd=ROOT)
     rng = random.Random(3)

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from runners.contracts.generators import Message, Reply, Request
-from runners.store.append_log import Lines
-from runners.store.replies import Replies, request_key
+from qualm.runners.contracts.generators import Message, Reply, Request
+from qualm.runners.store.append_log import Lines
+from qualm.runners.store.replies import Replies, request_key
 
 PLAIN = {"messages": (Message("user", "Hi", (b"png",)),), "max_new_tokens": 8, "temperature": 0.0, "seed": 0}
 

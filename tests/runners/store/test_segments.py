@@ -5,7 +5,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from runners.store.segments import HEAD, MAGIC, Segments, leftovers, moment
+from qualm.runners.store.segments import HEAD, MAGIC, Segments, leftovers, moment
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

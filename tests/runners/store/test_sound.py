@@ -3,8 +3,8 @@ import math
 import pyarrow as pa
 import pytest
 
-from runners.store.answers import SCHEMA
-from runners.store.sound import LARGEST_ENTROPY, LEAST_LOGPROB, impossible, undefined_where_impossible, without_impossible
+from qualm.runners.store.answers import SCHEMA
+from qualm.runners.store.sound import LARGEST_ENTROPY, LEAST_LOGPROB, impossible, undefined_where_impossible, without_impossible
 
 
 def parts(*rows):

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 from scipy.stats import zscore
 
-from registry.sample import SAMPLES
-from runners.data.aligned import Samples
-from runners.studies.attribution import accuracy, blamed, by_modality, labels, standardised
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.studies.attribution import accuracy, blamed, by_modality, labels, standardised
 
 MODALITY = {"blur": "image", "noise": "image", "typos": "text", "clip": "cross"}
 

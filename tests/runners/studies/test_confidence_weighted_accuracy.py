@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from runners.studies.confidence_weighted_accuracy import FIELDS, STUDIED, correlations, points, write_points
+from qualm.runners.studies.confidence_weighted_accuracy import FIELDS, STUDIED, correlations, points, write_points
 
 PLUGINS = {"cwa": STUDIED, "lave_idk_accuracy": "lave_idk_accuracy", "ece@bins=10": "ece", "f1_idk": "f1_idk"}
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from registry.sample import GENERATIONS, SAMPLES
-from runners.contracts.judges import Judgement
-from runners.runtime.records import write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.scoring.apply_judge import Answered
-from runners.stages import judge
-from runners.studies.judge_reliability import LabelError, Labelled, all_judges, read_labels, reliability
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.apply_judge import Answered
+from qualm.runners.stages import judge
+from qualm.runners.studies.judge_reliability import LabelError, Labelled, all_judges, read_labels, reliability
 from tests.small_server import serving
 
 REFUSALS = Path(__file__).parents[2] / "data" / "refusals.csv"

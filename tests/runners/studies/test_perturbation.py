@@ -8,12 +8,12 @@ import pytest
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SAMPLES, SCORES
-from runners.data.aligned import Samples
-from runners.scoring.cells import Cell
-from runners.scoring.evaluate import evaluate, intervals, read_metrics
-from runners.stages.score import make_slices
-from runners.studies.perturbation import FIELDS, Study
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SAMPLES, SCORES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import evaluate, intervals, read_metrics
+from qualm.runners.stages.score import make_slices
+from qualm.runners.studies.perturbation import FIELDS, Study
 
 N = 120
 VARIANTS = [

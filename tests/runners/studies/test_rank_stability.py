@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from runners.studies.rank_stability import stability, tau_b
+from qualm.runners.studies.rank_stability import stability, tau_b
 
 
 def test_tau_b_is_scipys_with_ties_too():

@@ -1,4 +1,4 @@
-from runners.studies.sweeps import sweeps
+from qualm.runners.studies.sweeps import sweeps
 
 
 def variant(plugin, modality="image", **args):

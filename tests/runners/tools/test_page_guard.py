@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from compiler.people.serving import open_browser
-from runners.tools.page_guard import LONGEST_BODY
-from runners.tools.pages import Running
-from runners.tools.review import page
-from runners.tools.review.journal import Journal
-from runners.tools.review.pool import read_pool
-from runners.tools.review.session import Session
+from qualm.compiler.people.serving import open_browser
+from qualm.runners.tools.page_guard import LONGEST_BODY
+from qualm.runners.tools.pages import Running
+from qualm.runners.tools.review import page
+from qualm.runners.tools.review.journal import Journal
+from qualm.runners.tools.review.pool import read_pool
+from qualm.runners.tools.review.session import Session
 from tests.chromium import Chromium
 from tests.tiny_pairs import write_pairs
 from tests.waiting import wait_until

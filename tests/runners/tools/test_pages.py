@@ -5,8 +5,8 @@ import io
 import PIL.Image
 import pytest
 
-from runners.reporting.shown import decoded
-from runners.tools.pages import PageError, data_uri, picture, serve, trouble
+from qualm.runners.reporting.shown import decoded
+from qualm.runners.tools.pages import PageError, data_uri, picture, serve, trouble
 from tests.tiny_pairs import png
 
 

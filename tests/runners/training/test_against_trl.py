@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from runners.contracts.finetunes import FinetuneContext
-from runners.contracts.models import ModelContext
-from runners.plugins.finetunes.dpo import dpo
-from runners.plugins.finetunes.sft import sft
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.training.batching import IGNORE
+from qualm.runners.contracts.finetunes import FinetuneContext
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.plugins.finetunes.dpo import dpo
+from qualm.runners.plugins.finetunes.sft import sft
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.training.batching import IGNORE
 from tests.tiny_models import tiny_llava
 from tests.tiny_tuning import LORA, write_pairs
 

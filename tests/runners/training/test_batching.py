@@ -2,8 +2,8 @@
 
 import torch
 
-from runners.training.batching import IGNORE, pack, pad
-from runners.training.encoding import Coded
+from qualm.runners.training.batching import IGNORE, pack, pad
+from qualm.runners.training.encoding import Coded
 
 IMAGE, FILL = 9, 0
 

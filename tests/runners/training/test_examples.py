@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from runners.training.examples import Row, preferences
+from qualm.runners.training.examples import Row, preferences
 
 
 def row(name, target, pair=None, rejected=None, choices=()):

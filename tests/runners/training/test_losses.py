@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from runners.training.losses import dpo_loss
+from qualm.runners.training.losses import dpo_loss
 
 
 def loss(now, before, beta=0.1, smoothing=0.0):

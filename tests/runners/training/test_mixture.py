@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from runners.training.mixture import Mixture
+from qualm.runners.training.mixture import Mixture
 
 
 def drawn(mixture, width):

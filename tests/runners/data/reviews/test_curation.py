@@ -10,9 +10,18 @@ import PIL.Image
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from registry.sample import IMAGES
-from runners.data.reviews.curation import CurationError, Decision, content_of, curate, pixels_of, read_decisions, settle, write_decisions
-from runners.runtime.records import write_table
+from qualm.registry.sample import IMAGES
+from qualm.runners.data.reviews.curation import (
+    CurationError,
+    Decision,
+    content_of,
+    curate,
+    pixels_of,
+    read_decisions,
+    settle,
+    write_decisions,
+)
+from qualm.runners.runtime.records import write_table
 
 
 def png(colour: str, compress_level: int = 6) -> bytes:

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from runners.contracts.models import Decoding, ModelContext, Request
-from runners.inference.hf.double import computing
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.prompts.question import messages
+from qualm.runners.contracts.models import Decoding, ModelContext, Request
+from qualm.runners.inference.hf.double import computing
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.question import messages
 from tests.plain_vlm import picture
 from tests.tiny_models import FAMILIES, TEMPLATES
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from runners.contracts.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
-from runners.inference.hf.rows import divergences
-from runners.inference.hf.sampling import uniforms
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.prompts.question import CONFIDENCE, VERIFY, messages
+from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
+from qualm.runners.inference.hf.rows import divergences
+from qualm.runners.inference.hf.sampling import uniforms
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.question import CONFIDENCE, VERIFY, messages
 from tests.plain_vlm import Plain, picture, turn
 from tests.tiny_models import FAMILIES, TEMPLATES
 

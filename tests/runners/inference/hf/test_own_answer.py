@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from runners.contracts.models import ModelContext, ModelError
-from runners.inference.hf.own_answer import spellings, true_share, yes_share
-from runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.inference.hf.own_answer import spellings, true_share, yes_share
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.tiny_models import tiny_qwen2_vl
 
 

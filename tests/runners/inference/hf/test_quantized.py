@@ -5,13 +5,13 @@ import importlib.util
 import pytest
 import torch
 
-from runners.contracts.models import Decoding, ModelContext, ModelError
-from runners.inference.hf.quantized import PACKAGES, arguments, verify
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.tools.doctor.cases import scene_cases
-from runners.tools.doctor.examine import checks
-from runners.tools.doctor.patient import Patient, attempt
-from runners.tools.doctor.visit import Wish, visit
+from qualm.runners.contracts.models import Decoding, ModelContext, ModelError
+from qualm.runners.inference.hf.quantized import PACKAGES, arguments, verify
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.tools.doctor.cases import scene_cases
+from qualm.runners.tools.doctor.examine import checks
+from qualm.runners.tools.doctor.patient import Patient, attempt
+from qualm.runners.tools.doctor.visit import Wish, visit
 from tests.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 
 
@@ -92,7 +92,7 @@ def test_bits_are_part_of_what_a_model_is(tmp_path):
 @pytest.mark.parametrize("form", ["int8", "nf4"])
 def test_a_package_that_is_absent_is_named(form, monkeypatch):
     there = importlib.util.find_spec
-    monkeypatch.setattr("runners.inference.hf.quantized.find_spec", lambda name: None if name == PACKAGES[form] else there(name))
+    monkeypatch.setattr("qualm.runners.inference.hf.quantized.find_spec", lambda name: None if name == PACKAGES[form] else there(name))
     with pytest.raises(ModelError, match=f"model 'm': quantization {form} needs {PACKAGES[form]}; `pip install {PACKAGES[form]}`"):
         arguments("model 'm'", form, "bfloat16")
 

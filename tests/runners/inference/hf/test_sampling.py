@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from runners.inference.hf.sampling import Chooser, drawn, uniforms
+from qualm.runners.inference.hf.sampling import Chooser, drawn, uniforms
 
 
 def test_numbers_do_not_depend_on_how_many_are_wanted():

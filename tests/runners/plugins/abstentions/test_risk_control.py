@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.contracts.abstentions import Answers
-from runners.plugins.abstentions.risk_control import risk_control
+from qualm.runners.contracts.abstentions import Answers
+from qualm.runners.plugins.abstentions.risk_control import risk_control
 
 
 def draw(rng, n, per_group=1):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.contracts.abstentions import Answers
-from runners.plugins.abstentions.thresholding import PAPER, thresholding
+from qualm.runners.contracts.abstentions import Answers
+from qualm.runners.plugins.abstentions.thresholding import PAPER, thresholding
 
 P, LAVE, GT = np.array([0.95, 0.92, 0.60, 0.30, 0.85]), np.array([1, 0, 0.5, 0, 1]), np.array([0.0, 1, 0, 1, 0])
 

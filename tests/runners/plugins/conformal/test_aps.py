@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.conformal.aps import aps
+from qualm.runners.plugins.conformal.aps import aps
 
 
 def test_ties_together_get_the_larger_sum():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from registry.plugins import rule
+from qualm.registry.plugins import rule
 
 
 @pytest.fixture(params=rule.names("conformal"))

@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.conformal.lac import lac
+from qualm.runners.plugins.conformal.lac import lac
 
 
 def test_one_minus_probability():

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from runners.plugins.conformal._network import ascending
-from runners.plugins.conformal.aps import aps
+from qualm.runners.plugins.conformal._network import ascending
+from qualm.runners.plugins.conformal.aps import aps
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 6, 8, 9, 17, 64])
@@ -52,9 +52,9 @@ def test_a_row_does_not_depend_on_how_wide_others_are():
 
 SCORES = """
 import hashlib, itertools, numpy as np, pyarrow as pa
-from registry.sample import GENERATIONS, SAMPLES
-from runners.plugins.conformal.aps import aps
-from runners.data.aligned import Samples, option_probabilities
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.plugins.conformal.aps import aps
+from qualm.runners.data.aligned import Samples, option_probabilities
 logits = np.array(list(itertools.product([0.0, 0.5, 1.25], repeat=6)))
 ids = [str(i) for i in range(len(logits))]
 samples = pa.Table.from_pylist([{"sample_id": i, "choices": list("ABCDEF"), "answer_index": 0} for i in ids], schema=SAMPLES)

@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from registry.plugins.column_names import CONTEXT, DRAWN, QUESTION
-from registry.plugins.columns import columns
-from registry.sample import GENERATIONS
-from runners.contracts.estimators import EstimatorContext
-from runners.runtime.settings import Settings
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.column_names import CONTEXT, DRAWN, QUESTION
+from qualm.registry.plugins.columns import columns
+from qualm.registry.sample import GENERATIONS
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.runtime.settings import Settings
 
 RNG = np.random.default_rng(0)
 LENGTHS = [3, 1, 0, 7, 2]

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from runners.contracts.estimators import EstimatorContext
-from runners.plugins.estimators.deg_mat import deg_mat, degree
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.plugins.estimators.deg_mat import deg_mat, degree
+from qualm.runners.runtime.settings import Settings
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 

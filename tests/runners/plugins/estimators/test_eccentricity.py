@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from runners.contracts.estimators import EstimatorContext
-from runners.plugins.estimators.eccentricity import eccentricity, spread
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.plugins.estimators.eccentricity import eccentricity, spread
+from qualm.runners.runtime.settings import Settings
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 

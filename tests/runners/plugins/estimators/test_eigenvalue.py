@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import laplacian
 
-from runners.contracts.estimators import EstimatorContext
-from runners.plugins.estimators.eigenvalue import eigenvalue, groups
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.plugins.estimators.eigenvalue import eigenvalue, groups
+from qualm.runners.runtime.settings import Settings
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 

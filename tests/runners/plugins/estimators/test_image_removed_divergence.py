@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.estimators.image_removed_divergence import image_removed_divergence
+from qualm.runners.plugins.estimators.image_removed_divergence import image_removed_divergence
 
 
 def test_worked_example_and_edges():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.estimators.lexical_similarity import lexical_similarity
+from qualm.runners.plugins.estimators.lexical_similarity import lexical_similarity
 
 REFERENCE = ["a red car", "a red car", "the red cars", "a blue truck"]
 

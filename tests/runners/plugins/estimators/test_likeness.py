@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.inference.nli import probabilities
-from runners.plugins.estimators._likeness import inferred, jaccard, likeness, places, spectrum
+from qualm.runners.inference.nli import probabilities
+from qualm.runners.plugins.estimators._likeness import inferred, jaccard, likeness, places, spectrum
 
 
 class Nli:

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from runners.contracts.estimators import EstimatorContext
-from runners.plugins.estimators.luq import luq, sentences
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.plugins.estimators.luq import luq, sentences
+from qualm.runners.runtime.settings import Settings
 from tests.tiny_nli import Told
 
 CONTEXT = EstimatorContext(Settings(progress=False))

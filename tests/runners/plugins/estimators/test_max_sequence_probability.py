@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.estimators.max_sequence_probability import max_sequence_probability
+from qualm.runners.plugins.estimators.max_sequence_probability import max_sequence_probability
 
 
 def test_worked_example():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import entropy
 
-from runners.plugins.estimators.mean_token_entropy import mean_token_entropy
+from qualm.runners.plugins.estimators.mean_token_entropy import mean_token_entropy
 
 
 def test_worked_example():

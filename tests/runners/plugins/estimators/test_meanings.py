@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL
-from runners.plugins.estimators._meanings import clusters
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL
+from qualm.runners.plugins.estimators._meanings import clusters
 
 
 class Nli:

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from runners.contracts.estimators import EstimatorContext
-from runners.plugins.estimators.number_of_semantic_sets import _components, number_of_semantic_sets
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.plugins.estimators.number_of_semantic_sets import _components, number_of_semantic_sets
+from qualm.runners.runtime.settings import Settings
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 TEXTS = [["red", "Red.", "blue", "red"], ["2", "two", "a two"], ["no", "yes", "", " "], ["red"], []]

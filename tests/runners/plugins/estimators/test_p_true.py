@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.estimators.p_true import p_true
+from qualm.runners.plugins.estimators.p_true import p_true
 
 
 def test_worked_example_and_edges():

@@ -1,8 +1,8 @@
 import numpy as np
 
-from registry.plugins.columns import columns, signals
-from registry.plugins.rule import get
-from runners.plugins.estimators.p_true_sampling import p_true_sampling
+from qualm.registry.plugins.columns import columns, signals
+from qualm.registry.plugins.rule import get
+from qualm.runners.plugins.estimators.p_true_sampling import p_true_sampling
 
 
 def test_worked_example_and_edges():

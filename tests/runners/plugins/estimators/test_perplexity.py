@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.estimators.perplexity import perplexity
+from qualm.runners.plugins.estimators.perplexity import perplexity
 
 ROW = np.log([0.9, 0.5, 0.8])
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from registry.plugins.columns import columns
-from runners.plugins.estimators.pointwise_mutual_information import pointwise_mutual_information
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.columns import columns
+from qualm.runners.plugins.estimators.pointwise_mutual_information import pointwise_mutual_information
 
 
 def test_worked_examples():

@@ -3,12 +3,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from registry.plugins.columns import columns, signals
-from runners.contracts.estimators import EstimatorContext
-from runners.plugins.estimators._meanings import clusters
-from runners.plugins.estimators.semantic_entropy import entropy, semantic_entropy
-from runners.runtime.settings import Settings
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.columns import columns, signals
+from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.plugins.estimators._meanings import clusters
+from qualm.runners.plugins.estimators.semantic_entropy import entropy, semantic_entropy
+from qualm.runners.runtime.settings import Settings
 from tests.tiny_nli import Told
 
 CONTEXT = EstimatorContext(Settings(progress=False))
@@ -96,8 +96,8 @@ def test_looser_meaning():
 
 
 def test_empty_answers_are_one_meaning_of_their_own():
-    from runners.contracts.nli import NliContext
-    from runners.inference.nli import open_nli
+    from qualm.runners.contracts.nli import NliContext
+    from qualm.runners.inference.nli import open_nli
 
     nli = open_nli("lexical", NliContext(Settings(progress=False)))
     for questions in (None, ["What color is it?"]):

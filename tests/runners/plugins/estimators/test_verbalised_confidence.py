@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.estimators.verbalised_confidence import verbalised_confidence
+from qualm.runners.plugins.estimators.verbalised_confidence import verbalised_confidence
 
 
 @pytest.mark.parametrize(

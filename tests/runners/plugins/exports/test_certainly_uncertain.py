@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from registry.adapters import AdapterContext
-from registry.adapters.certainly_uncertain import certainly_uncertain as read_back
-from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.data.rows import as_row
-from runners.plugins.exports import About, ExportContext, ExportError
-from runners.plugins.exports.certainly_uncertain import certainly_uncertain
-from runners.runtime.records import iterate, read_table, write_table
-from runners.runtime.settings import Settings
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.certainly_uncertain import certainly_uncertain as read_back
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.data.rows import as_row
+from qualm.runners.plugins.exports import About, ExportContext, ExportError
+from qualm.runners.plugins.exports.certainly_uncertain import certainly_uncertain
+from qualm.runners.runtime.records import iterate, read_table, write_table
+from qualm.runners.runtime.settings import Settings
 from tests.tiny_pairs import write_pairs
 
 ODD = "scenes/übung 1?.png"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from registry.adapters import AdapterContext
-from registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from registry.plugins.rule import load
-from registry.sample import GENERATIONS, SAMPLES
-from runners.contracts.models import ModelContext
-from runners.data.rows import as_row
-from runners.plugins.models.recorded import recorded
-from runners.runtime.records import read_table, write_table
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
+from qualm.registry.plugins.rule import load
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.data.rows import as_row
+from qualm.runners.plugins.models.recorded import recorded
+from qualm.runners.runtime.records import read_table, write_table
 from tests.exported import bits, context, generations, read_back
 
 FIXTURE = Path(__file__).resolve().parents[5] / "shared" / "fixtures" / "vlm_uncertainty_bench"

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from registry.sample import GENERATIONS, SAMPLES
-from runners.data.dataset import DatasetFolder, read_variants
-from runners.plugins.exports import About
-from runners.plugins.exports.hf import hf
-from runners.runtime.records import read_table
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.data.dataset import DatasetFolder, read_variants
+from qualm.runners.plugins.exports import About
+from qualm.runners.plugins.exports.hf import hf
+from qualm.runners.runtime.records import read_table
 from tests.exported import BLUR, bits, context, generations, ran, same_bytes, write
 from tests.recordings import png
 
@@ -46,8 +46,8 @@ def test_files_and_card(ran, tmp_path):
 
 
 def test_shards(ran, tmp_path, monkeypatch):
-    monkeypatch.setattr("runners.plugins.exports.hf.SHARD_BYTES", 1)
-    monkeypatch.setattr("runners.plugins.exports.hf.BLOCK", 5)
+    monkeypatch.setattr("qualm.runners.plugins.exports.hf.SHARD_BYTES", 1)
+    monkeypatch.setattr("qualm.runners.plugins.exports.hf.BLOCK", 5)
     hf(context(ran, tmp_path))
     assert len(list((tmp_path / "data").glob("d-*-of-00004.parquet"))) == 4
     assert card(tmp_path)[1].count("| questions, with pictures where there are any | 16 |") == 1

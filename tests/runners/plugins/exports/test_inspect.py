@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-from registry.adapters import AdapterContext
-from registry.adapters.recorded_samples import recorded_samples
-from registry.sample import Image
-from runners.plugins.exports.inspect import inspect
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.recorded_samples import recorded_samples
+from qualm.registry.sample import Image
+from qualm.runners.plugins.exports.inspect import inspect
 from tests.exported import bits, context, generations, ran, read_back, same_bytes
 from tests.recordings import png
 

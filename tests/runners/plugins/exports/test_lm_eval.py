@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from runners.plugins.exports.lm_eval import lm_eval
+from qualm.runners.plugins.exports.lm_eval import lm_eval
 from tests.exported import bits, context, generations, ran, read_back, same_bytes, write
 
 __all__ = ["ran"]
@@ -92,10 +92,10 @@ def test_the_way_back_is_exact(out, ran):
 
 
 def read_back_part(out, ran, task):
-    from registry.sample import SAMPLES
-    from runners.contracts.models import ModelContext
-    from runners.plugins.models.recorded import recorded
-    from runners.runtime.records import read_table
+    from qualm.registry.sample import SAMPLES
+    from qualm.runners.contracts.models import ModelContext
+    from qualm.runners.plugins.models.recorded import recorded
+    from qualm.runners.runtime.records import read_table
 
     model = recorded(ModelContext("m", folder=out), source="x", tasks={"d": task})
     rows = model.lookup("d", read_table(ran / "data/samples.parquet", SAMPLES)).to_pylist()

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from runners.plugins.exports.lmms_eval import lmms_eval
+from qualm.runners.plugins.exports.lmms_eval import lmms_eval
 from tests.exported import bits, context, generations, ran, read_back, same_bytes, write
 
 __all__ = ["ran"]

@@ -5,17 +5,17 @@ import zipfile
 
 import pytest
 
-from registry.adapters import AdapterContext
-from registry.adapters.recorded_samples import recorded_samples
-from registry.plugins.rule import load
-from registry.sample import GENERATIONS, IMAGES, SAMPLES, Image
-from runners.contracts.models import ModelContext
-from runners.data.dataset import Variant
-from runners.data.rows import as_row
-from runners.plugins.exports import NO_PROMPT, ExportContext, Part
-from runners.plugins.models.recorded import recorded
-from runners.prompts.question import INSTRUCTION
-from runners.runtime.records import read_table, write_table
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.recorded_samples import recorded_samples
+from qualm.registry.plugins.rule import load
+from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES, Image
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.data.dataset import Variant
+from qualm.runners.data.rows import as_row
+from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, Part
+from qualm.runners.plugins.models.recorded import recorded
+from qualm.runners.prompts.question import INSTRUCTION
+from qualm.runners.runtime.records import read_table, write_table
 from tests.exported import MADE
 from tests.recordings import inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from registry.adapters import AdapterContext
-from registry.adapters.recorded_samples import recorded_samples
-from registry.adapters.vlmevalkit_tsv import vlmevalkit_tsv
-from registry.sample import GENERATIONS, SAMPLES, Image, Sample
-from runners.plugins.exports import ExportError
-from runners.plugins.exports.vlmevalkit import vlmevalkit
-from runners.runtime.records import read_table, write_table
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.recorded_samples import recorded_samples
+from qualm.registry.adapters.vlmevalkit_tsv import vlmevalkit_tsv
+from qualm.registry.sample import GENERATIONS, SAMPLES, Image, Sample
+from qualm.runners.plugins.exports import ExportError
+from qualm.runners.plugins.exports.vlmevalkit import vlmevalkit
+from qualm.runners.runtime.records import read_table, write_table
 from tests.exported import OPTIONS, bits, context, generations, ran, read_back, same_bytes, write
 from tests.recordings import png
 

@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 
-from registry.sample import SAMPLES
-from runners.contracts.finetunes import FinetuneContext, FinetuneError
-from runners.contracts.models import ModelContext, Request
-from runners.data.dataset import DatasetFolder
-from runners.plugins.finetunes.dpo import dpo
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.prompts.question import messages
-from runners.runtime.records import read_table, write_table
+from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
+from qualm.runners.contracts.models import ModelContext, Request
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.plugins.finetunes.dpo import dpo
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.question import messages
+from qualm.runners.runtime.records import read_table, write_table
 from tests.tiny_models import FAMILIES
 from tests.tiny_tuning import FULL, LORA, Tuning, bare_stage, write_pairs
 

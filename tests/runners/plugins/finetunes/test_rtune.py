@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from registry.sample import SAMPLES
-from runners.contracts.finetunes import FinetuneContext, FinetuneError
-from runners.contracts.models import ModelContext
-from runners.data.dataset import DatasetFolder, Variant
-from runners.data.splits import SplitRule
-from runners.inference.run import answer_tables
-from runners.plugins.finetunes.rtune import REFUSALS, refusal, rtune
-from runners.plugins.judges.rules import rules
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.runtime.code_digest import engine_digest
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.store.answers import Store
-from runners.training.examples import read_rows
-from runners.training.opinions import entropy, sampled
+from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.data.dataset import DatasetFolder, Variant
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.inference.run import answer_tables
+from qualm.runners.plugins.finetunes.rtune import REFUSALS, refusal, rtune
+from qualm.runners.plugins.judges.rules import rules
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.store.answers import Store
+from qualm.runners.training.examples import read_rows
+from qualm.runners.training.opinions import entropy, sampled
 from tests.small_server import serving
 from tests.tiny_models import tiny_llava
 from tests.tiny_tuning import BASE, LORA, REFUSAL, Tuning, bare_stage
@@ -74,7 +74,7 @@ def test_unknown_replaces_what_the_base_model_gets_wrong(project):
 
     with chdir(project.folder):
         model = recipe.share.encoder.model
-        assert len(Store(Path(Settings().store), model.digest, engine_digest("runners.plugins.models.hf_vlm"))) == 28
+        assert len(Store(Path(Settings().store), model.digest, engine_digest("qualm.runners.plugins.models.hf_vlm"))) == 28
     for row, example in by_row.items():
         if not table[row]["answerable"]:
             assert example.answer == REFUSAL
@@ -91,7 +91,7 @@ def test_what_is_wrong_is_the_judge_s_word(project):
         data = DatasetFolder("pairs", Path("results/t/data/pairs"), SplitRule(("train",)))
         model = hf_vlm(ModelContext("base", Path("registry/data/tiny")))
         stage = bare_stage()
-        (table,) = answer_tables(model, "runners.plugins.models.hf_vlm", [data], [Variant("clean")], frozenset({"text"}), stage)
+        (table,) = answer_tables(model, "qualm.runners.plugins.models.hf_vlm", [data], [Variant("clean")], frozenset({"text"}), stage)
     assert stage.counters["answers computed"] == 0  # the recipe's answers were kept
     said = table["text"].to_pylist()
     for example in examples(recipe):
@@ -192,7 +192,7 @@ def test_answers_are_verified_only_where_the_base_model_was_right(project, monke
     rows = [row for row in read_rows(training_rows(project), lambda **_: None) if row.pair_id]
     right = sorted({row.pair_id for row in rows if row.answerable})[:3]
     known = {("pairs", row.sample_id): row.answerable and row.pair_id in right for row in rows}
-    monkeypatch.setattr("runners.plugins.finetunes.rtune._by_judge", lambda *_: known)
+    monkeypatch.setattr("qualm.runners.plugins.finetunes.rtune._by_judge", lambda *_: known)
     recipe, _ = make(project, verify=0.5)
     asked = recipe.share.mixture.pools["verify"]
     assert len(asked) == 4 * len(right)
@@ -201,6 +201,6 @@ def test_answers_are_verified_only_where_the_base_model_was_right(project, monke
 
 def test_nothing_to_verify_is_an_error(project, monkeypatch):
     rows = read_rows(training_rows(project), lambda **_: None)
-    monkeypatch.setattr("runners.plugins.finetunes.rtune._by_judge", lambda *_: {("pairs", row.sample_id): False for row in rows})
+    monkeypatch.setattr("qualm.runners.plugins.finetunes.rtune._by_judge", lambda *_: {("pairs", row.sample_id): False for row in rows})
     with pytest.raises(FinetuneError, match="verify: expected contrastive pairs with two different answers in pairs, found none"):
         make(project, verify=0.5)

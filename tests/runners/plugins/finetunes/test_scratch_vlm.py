@@ -3,13 +3,13 @@ import pytest
 import torch
 from PIL import Image
 
-import runners.stages.data as data
-from runners.contracts.finetunes import FinetuneContext, FinetuneError
-from runners.plugins.finetunes.scratch_vlm import scratch_vlm
-from runners.prompts.question import messages
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
-from runners.training.small_vlm.pictures import normalise
+import qualm.runners.stages.data as data
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
+from qualm.runners.plugins.finetunes.scratch_vlm import scratch_vlm
+from qualm.runners.prompts.question import messages
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.training.small_vlm.pictures import normalise
 from tests.scenes_folder import ABOUT
 
 TINY = {

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from runners.contracts.finetunes import FinetuneContext, FinetuneError
-from runners.contracts.models import ModelContext, Request
-from runners.data.dataset import DatasetFolder
-from runners.plugins.finetunes.sft import sft
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.prompts.question import LETTERS, messages
-from runners.runtime.stage import StageError
-from runners.training.batching import IGNORE
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
+from qualm.runners.contracts.models import ModelContext, Request
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.plugins.finetunes.sft import sft
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.question import LETTERS, messages
+from qualm.runners.runtime.stage import StageError
+from qualm.runners.training.batching import IGNORE
 from tests.tiny_models import FAMILIES
 from tests.tiny_tuning import BASE, FULL, REFUSAL, SFT, Tuning, bare_stage, write_pairs
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from registry.plugins import rule
-from runners.contracts.generators import GeneratorError, Message, Reply, Request, chat
-from runners.inference.generator import Generator
-from runners.runtime.settings import Settings
-from runners.store.append_log import Lines
-from runners.store.replies import Replies, request_key
+from qualm.registry.plugins import rule
+from qualm.runners.contracts.generators import GeneratorError, Message, Reply, Request, chat
+from qualm.runners.inference.generator import Generator
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.store.append_log import Lines
+from qualm.runners.store.replies import Replies, request_key
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -174,7 +174,7 @@ WRITER = """
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from runners.store.replies import Replies, Reply
+from qualm.runners.store.replies import Replies, Reply
 replies = Replies(Path(sys.argv[1]), "g")
 start = int(sys.argv[2])
 for i in range(start, start + 60):

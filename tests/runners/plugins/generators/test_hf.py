@@ -6,9 +6,9 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from runners.contracts.generators import GeneratorError, Message, chat
-from runners.inference.generator import open_generator
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.generators import GeneratorError, Message, chat
+from qualm.runners.inference.generator import open_generator
+from qualm.runners.runtime.settings import Settings
 from tests.tiny_models import FAMILIES, tiny_llava, tiny_llm
 
 SETTINGS = Settings(device="cpu", batch_size=4, progress=False)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.contracts.generators import GeneratorError, Message, chat
-from runners.inference.generator import open_generator
-from runners.runtime.settings import Settings, SettingsError
-from runners.servers.config import Price
+from qualm.runners.contracts.generators import GeneratorError, Message, chat
+from qualm.runners.inference.generator import open_generator
+from qualm.runners.runtime.settings import Settings, SettingsError
+from qualm.runners.servers.config import Price
 from tests.small_server import NONSENSE, completion, serving
 from tests.tiny_models import tiny_llm
 from tests.transformers_serve import transformers_serve
@@ -188,8 +188,8 @@ def test_a_server_that_wants_no_key(tmp_path):
 def test_a_kill_costs_what_was_on_its_way(tmp_path):
     """kill -9 in the middle: the next run asks only for the rest."""
     code = (
-        "import sys; from pathlib import Path; from runners.contracts.generators import chat\n"
-        "from runners.inference.generator import open_generator; from runners.runtime.settings import Settings\n"
+        "import sys; from pathlib import Path; from qualm.runners.contracts.generators import chat\n"
+        "from qualm.runners.inference.generator import open_generator; from qualm.runners.runtime.settings import Settings\n"
         "chosen = {'plugin': 'openai', 'args': {'model': 'm', 'base_url': sys.argv[1]}}\n"
         "settings = Settings(progress=False, servers={'default': {'concurrency': 1}})\n"
         "open_generator(chosen, settings, Path(sys.argv[2])).complete([chat(f'question {i}') for i in range(400)], max_new_tokens=4)"

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from registry.scenes.contrast import CATEGORIES, REFUSALS, prove
-from registry.scenes.world import make_scene
-from runners.contracts.generators import Composer, GeneratorError
-from runners.inference.generator import open_engine, open_generator
-from runners.runtime.settings import Settings
+from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, prove
+from qualm.registry.scenes.world import make_scene
+from qualm.runners.contracts.generators import Composer, GeneratorError
+from qualm.runners.inference.generator import open_engine, open_generator
+from qualm.runners.runtime.settings import Settings
 
 SETTINGS = Settings(progress=False)
 

@@ -4,9 +4,9 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from registry.plugins.rule import get, load, names
-from registry.scenes.removal import silhouette
-from runners.contracts.masks import dilated
+from qualm.registry.plugins.rule import get, load, names
+from qualm.registry.scenes.removal import silhouette
+from qualm.runners.contracts.masks import dilated
 from tests.targets import context, hole, job, scene_and_picture
 
 FREE = [name for name in names("inpainters") if name != "lama"]

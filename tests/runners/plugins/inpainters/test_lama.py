@@ -7,8 +7,8 @@ import PIL.Image
 import pytest
 import torch
 
-from runners.contracts.pairs import PairError
-from runners.plugins.inpainters.lama import _Lama, lama, padded
+from qualm.runners.contracts.pairs import PairError
+from qualm.runners.plugins.inpainters.lama import _Lama, lama, padded
 from tests.targets import context, hole, job, noise
 
 

@@ -1,8 +1,8 @@
 import cv2
 import numpy as np
 
-from runners.plugins.inpainters.navier_stokes import navier_stokes
-from runners.plugins.inpainters.telea import telea
+from qualm.runners.plugins.inpainters.navier_stokes import navier_stokes
+from qualm.runners.plugins.inpainters.telea import telea
 from tests.targets import context, hole, job, noise
 
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from registry.scenes.removal import without
-from registry.scenes.render import render
-from runners.contracts.pairs import PairError
-from runners.plugins.inpainters.rerender import rerender
+from qualm.registry.scenes.removal import without
+from qualm.registry.scenes.render import render
+from qualm.runners.contracts.pairs import PairError
+from qualm.runners.plugins.inpainters.rerender import rerender
 from tests.targets import context, hole, job, noise, scene_and_picture
 
 

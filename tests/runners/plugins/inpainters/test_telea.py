@@ -1,7 +1,7 @@
 import cv2
 import numpy as np
 
-from runners.plugins.inpainters.telea import telea
+from qualm.runners.plugins.inpainters.telea import telea
 from tests.targets import context, hole, job, noise
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.amber import amber
+from qualm.runners.plugins.judges.amber import amber
 
 
 @pytest.mark.parametrize(

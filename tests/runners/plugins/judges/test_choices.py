@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.plugins.judges._choices import Reading, read
-from runners.plugins.judges.rules import rules
+from qualm.runners.plugins.judges._choices import Reading, read
+from qualm.runners.plugins.judges.rules import rules
 
 LABELLED = list(csv.DictReader((Path(__file__).parents[3] / "data" / "choices.csv").open(encoding="utf-8")))
 CUP = ["tea", "juice", "milk", "coffee"]

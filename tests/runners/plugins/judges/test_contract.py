@@ -2,8 +2,8 @@
 
 import pytest
 
-from registry.plugins import rule
-from runners.contracts.judges import Judgement
+from qualm.registry.plugins import rule
+from qualm.runners.contracts.judges import Judgement
 
 
 @pytest.fixture(params=["rules"])

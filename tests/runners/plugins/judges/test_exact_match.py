@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.exact_match import exact_match
+from qualm.runners.plugins.judges.exact_match import exact_match
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.final_answer import final_answer
+from qualm.runners.plugins.judges.final_answer import final_answer
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges.first_character import first_character
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges.first_character import first_character
 
 FIXTURE = Path(__file__).resolve().parents[5] / "shared/fixtures/seedbench/GPT-4V_SEED-Bench-1.head50.txt"
 OPTIONS = ["One", "Two", "Three", "Four"]

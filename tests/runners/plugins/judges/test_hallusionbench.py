@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.contracts.judges import JudgeError
+from qualm.runners.contracts.judges import JudgeError
 from tests.asked_judge import ask, prompt_of
 from tests.small_server import serving
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from registry.plugins import rule
-from registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
-from runners.contracts.judges import JudgeContext, JudgeError
-from runners.plugins.judges.lave import YES_OR_NO, kept_references, read_rating
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import judge
+from qualm.registry.plugins import rule
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
+from qualm.runners.contracts.judges import JudgeContext, JudgeError
+from qualm.runners.plugins.judges.lave import YES_OR_NO, kept_references, read_rating
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import judge
 from tests.small_server import IMPATIENT, NONSENSE, serving
 from tests.tiny_models import tiny_llm
 from tests.waiting import PATIENCE
@@ -238,7 +238,7 @@ def test_a_killed_stage_goes_on(tmp_path):
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps({"kind": "judge", "params": one.params, "inputs": one.inputs, "outputs": one.outputs, "seed": 0}))
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "QUALM_PROGRESS": "0"}
-        command = [sys.executable, "-m", "runners", "s/judge"]
+        command = [sys.executable, "-m", "qualm.runners", "s/judge"]
         first = subprocess.Popen(command, env=environment)
         while len(server.bodies) < 3 and first.poll() is None:
             time.sleep(0.005)

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.mme import mme
+from qualm.runners.plugins.judges.mme import mme
 
 
 @pytest.mark.parametrize(

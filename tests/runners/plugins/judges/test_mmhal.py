@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.mmhal import points
+from qualm.runners.plugins.judges.mmhal import points
 from tests.asked_judge import ask, prompt_of
 from tests.small_server import serving
 

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.oodcv_vqa import oodcv_vqa
+from qualm.runners.plugins.judges.oodcv_vqa import oodcv_vqa
 
 
 def rating(reference, prediction):

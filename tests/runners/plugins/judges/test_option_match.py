@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from runners.contracts.judges import JudgeContext, Judgement
-from runners.plugins.judges.option_match import named, option_match
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.judges import JudgeContext, Judgement
+from qualm.runners.plugins.judges.option_match import named, option_match
+from qualm.runners.runtime.settings import Settings
 
 OPTIONS = ["a red cube", "a blue ball", "two cats", "Bill Gates"]
 

@@ -1,8 +1,8 @@
 import pytest
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._choices import Reading
-from runners.plugins.judges._options import judged
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._choices import Reading
+from qualm.runners.plugins.judges._options import judged
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.plugins.judges.pope import pope
+from qualm.runners.plugins.judges.pope import pope
 
 FIXTURES = Path(__file__).resolve().parents[4] / ".." / "shared" / "fixtures" / "pope"
 

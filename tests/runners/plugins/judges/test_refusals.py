@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges._refusals import is_refusal
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges._reply import LONGEST, cleaned, letter, marked, words
+from qualm.runners.plugins.judges._reply import LONGEST, cleaned, letter, marked, words
 
 
 @pytest.mark.parametrize(

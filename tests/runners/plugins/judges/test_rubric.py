@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from runners.contracts.judges import JudgeContext, JudgeError
-from runners.plugins.judges._rubric import replies
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.judges import JudgeContext, JudgeError
+from qualm.runners.plugins.judges._rubric import replies
+from qualm.runners.runtime.settings import Settings
 from tests.small_server import IMPATIENT, serving
 
 

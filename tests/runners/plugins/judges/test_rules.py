@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from registry.scenes.contrast import CATEGORIES, contrast, refusals
-from registry.scenes.world import make_scene
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.judges.rules import normalise, rules
+from qualm.registry.scenes.contrast import CATEGORIES, contrast, refusals
+from qualm.registry.scenes.world import make_scene
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.judges.rules import normalise, rules
 
 
 @pytest.mark.parametrize(

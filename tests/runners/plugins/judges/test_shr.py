@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.shr import sentences, verdicts
+from qualm.runners.plugins.judges.shr import sentences, verdicts
 from tests.asked_judge import ask, prompt_of
 from tests.small_server import serving
 

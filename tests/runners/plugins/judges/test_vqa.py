@@ -1,6 +1,6 @@
 import pytest
 
-from runners.plugins.judges.vqa import accuracy, normalise, vqa
+from qualm.runners.plugins.judges.vqa import accuracy, normalise, vqa
 
 
 @pytest.mark.parametrize(("same", "expected"), [(0, 0), (1, 0.3), (2, 0.6), (3, 0.9), (4, 1), (7, 1), (10, 1)])

@@ -1,7 +1,7 @@
 import pytest
 
-from runners.contracts.judges import Judgement
-from runners.plugins.judges._yes_no import judged, said
+from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._yes_no import judged, said
 
 
 @pytest.mark.parametrize(

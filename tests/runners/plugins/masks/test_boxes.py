@@ -1,7 +1,7 @@
 import numpy as np
 
-from registry.scenes.removal import silhouette
-from runners.plugins.masks.boxes import boxes
+from qualm.registry.scenes.removal import silhouette
+from qualm.runners.plugins.masks.boxes import boxes
 from tests.targets import context, noise, scene_and_picture, wanted
 
 

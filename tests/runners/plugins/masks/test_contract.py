@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-import runners.contracts.masks
-from registry.plugins.rule import get, names
-from runners.contracts.masks import box_of, dilated, fill, reach
+import qualm.runners.contracts.masks
+from qualm.registry.plugins.rule import get, names
+from qualm.runners.contracts.masks import box_of, dilated, fill, reach
 
 
 def point(at=30, size=61):
@@ -24,7 +24,7 @@ def span(mask):
 
 
 def test_examples_in_the_docs_hold():
-    assert doctest.testmod(runners.contracts.masks).failed == 0
+    assert doctest.testmod(qualm.runners.contracts.masks).failed == 0
 
 
 @pytest.mark.parametrize(("kernel", "low", "high"), [(20, 21, 40), (21, 20, 40), (2, 30, 31), (3, 29, 31), (1, 30, 30), (0, 30, 30)])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from runners.contracts.pairs import PairError
-from runners.contracts.saliency import Thing
-from runners.plugins.masks.grounded_sam import _GroundedSam, grounded_sam, query
+from qualm.runners.contracts.pairs import PairError
+from qualm.runners.contracts.saliency import Thing
+from qualm.runners.plugins.masks.grounded_sam import _GroundedSam, grounded_sam, query
 from tests.targets import context, noise, wanted
 from tests.tiny_masks import tiny_detector, tiny_segmenter
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from registry.scenes.removal import silhouette, without
-from registry.scenes.render import render
-from runners.contracts.pairs import PairError
-from runners.plugins.masks.scene_graph import scene_graph
+from qualm.registry.scenes.removal import silhouette, without
+from qualm.registry.scenes.render import render
+from qualm.runners.contracts.pairs import PairError
+from qualm.runners.plugins.masks.scene_graph import scene_graph
 from tests.targets import context, noise, scene_and_picture, wanted
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.accuracy import accuracy
+from qualm.runners.plugins.metrics.accuracy import accuracy
 
 
 def test_mean_over_test_rows_for_every_resample():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from runners.plugins.metrics.answerability_average_precision import answerability_average_precision, why_undefined
+from qualm.runners.plugins.metrics.answerability_average_precision import answerability_average_precision, why_undefined
 
 
 @pytest.mark.parametrize("levels", [4, 1000])

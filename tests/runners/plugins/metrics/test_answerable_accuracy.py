@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.answerable_accuracy import answerable_accuracy
+from qualm.runners.plugins.metrics.answerable_accuracy import answerable_accuracy
 
 
 def test_over_answerable_questions_alone():

@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.auarc import auarc
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.auarc import auarc
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 U = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
 ACC = np.array([1.0, 1, 0, 1, 0])

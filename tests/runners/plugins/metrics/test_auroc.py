@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from runners.plugins.metrics.auroc import auroc
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.auroc import auroc
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 
 def test_large_values_are_not_squashed_into_ties():

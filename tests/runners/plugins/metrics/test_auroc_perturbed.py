@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from runners.plugins.metrics.auroc_perturbed import auroc_perturbed
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.auroc_perturbed import auroc_perturbed
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 
 def test_every_resample_against_scikit_learn():

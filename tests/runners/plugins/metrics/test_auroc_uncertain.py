@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from runners.plugins.metrics.auroc_uncertain import auroc_uncertain
+from qualm.runners.plugins.metrics.auroc_uncertain import auroc_uncertain
 
 
 def test_against_scikit_learn():

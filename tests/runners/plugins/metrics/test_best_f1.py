@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_recall_curve
 
-from runners.plugins.metrics.best_f1 import best_f1, why_undefined
-from runners.plugins.metrics.best_f1_floor import best_f1_floor
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.best_f1 import best_f1, why_undefined
+from qualm.runners.plugins.metrics.best_f1_floor import best_f1_floor
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 
 def test_worked_example():

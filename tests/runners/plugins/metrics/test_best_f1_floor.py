@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.best_f1_floor import best_f1_floor
+from qualm.runners.plugins.metrics.best_f1_floor import best_f1_floor
 
 
 @pytest.mark.parametrize(("positive", "negative", "value"), [(150, 150, 2 / 3), (60, 80, 0.6)])

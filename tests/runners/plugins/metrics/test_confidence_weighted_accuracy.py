@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.confidence_weighted_accuracy import confidence_weighted_accuracy as cwa
+from qualm.runners.plugins.metrics.confidence_weighted_accuracy import confidence_weighted_accuracy as cwa
 
 LAVE = np.array([1, 0.5, 0, 1, 0])
 P = np.array([0.9, 0.8, 0.7, 0.4, 0.2])

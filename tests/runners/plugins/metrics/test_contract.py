@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from registry.plugins.columns import columns as columns_of
-from runners.contracts.metrics import torchmetric
-from runners.scoring.bootstrap import Bootstrap
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.columns import columns as columns_of
+from qualm.runners.contracts.metrics import torchmetric
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 N = 50
 ARGS = {"option_rate": {"option": "E"}}

@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.coverage import coverage
+from qualm.runners.plugins.metrics.coverage import coverage
 
 
 def test_share_of_covered_test_rows():

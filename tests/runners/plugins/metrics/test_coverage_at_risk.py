@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.coverage_at_risk import coverage_at_risk
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.coverage_at_risk import coverage_at_risk
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 CONFIDENCE, SCORE = np.array([0.9, 0.8, 0.7, 0.6, 0.5]), np.array([1.0, 1, 0, 1, 0])
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.ece import ece
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.ece import ece
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 CONFIDENCE = np.array([0.95, 0.90, 0.80, 0.65, 0.60, 0.55, 0.30, 1.0])
 CORRECT = np.array([1.0, 1, 0, 1, 0, 1, 0, 1])

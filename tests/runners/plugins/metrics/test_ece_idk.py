@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.ece import ece
-from runners.plugins.metrics.ece_idk import ece_idk
+from qualm.runners.plugins.metrics.ece import ece
+from qualm.runners.plugins.metrics.ece_idk import ece_idk
 
 CONFIDENCE, CORRECT = np.array([0.9, 0.6, 0.8, 0.3]), np.array([0.0, 1, 1, 0])
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.effective_reliability import effective_reliability
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.effective_reliability import effective_reliability
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 ACC, CONFIDENCE = np.array([1, 0.6, 0, 0.3, 0]), np.array([0.9, 0.8, 0.7, 0.6, 0.5])
 NEVER, ONE = np.zeros(5), np.ones((1, 5))

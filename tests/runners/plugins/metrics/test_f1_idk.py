@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from runners.plugins.metrics.f1_idk import f1_idk
+from qualm.runners.plugins.metrics.f1_idk import f1_idk
 
 
 def test_worked_example():

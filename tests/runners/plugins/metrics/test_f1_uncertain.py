@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from runners.plugins.metrics.f1_uncertain import f1_uncertain, why_undefined
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.f1_uncertain import f1_uncertain, why_undefined
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 
 def test_every_resample_against_scikit_learn():

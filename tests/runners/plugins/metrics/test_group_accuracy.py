@@ -2,13 +2,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from registry.sample import SAMPLES
-from runners.data.aligned import Samples
-from runners.plugins.metrics.group_accuracy import group_accuracy
-from runners.scoring.cells import Cell
-from runners.scoring.evaluate import evaluate, read_metrics
-from runners.scoring.paired_tests import compare
-from runners.stages.score import make_slices
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.aligned import Samples
+from qualm.runners.plugins.metrics.group_accuracy import group_accuracy
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.evaluate import evaluate, read_metrics
+from qualm.runners.scoring.paired_tests import compare
+from qualm.runners.stages.score import make_slices
 
 FIGURES = ["f1", "f1", "f2", "f2", "f3", None, "f4", "f4"]
 

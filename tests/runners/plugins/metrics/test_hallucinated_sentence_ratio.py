@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.hallucinated_sentence_ratio import hallucinated_sentence_ratio
+from qualm.runners.plugins.metrics.hallucinated_sentence_ratio import hallucinated_sentence_ratio
 
 
 def test_over_all_sentences_together():

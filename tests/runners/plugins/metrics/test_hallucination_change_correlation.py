@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.stats import pointbiserialr
 
-from runners.plugins.metrics.hallucination_change_correlation import hallucination_change_correlation as hcc
-from runners.plugins.metrics.hallucination_change_correlation import why_undefined
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.hallucination_change_correlation import hallucination_change_correlation as hcc
+from qualm.runners.plugins.metrics.hallucination_change_correlation import why_undefined
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 DELTA = np.array([0.3, 0, 0.4, -0.1, 0.5, 0.05])
 WRONG = 1 - np.array([1.0, 0, 1, 0, 1, 0])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.hallucination_rate import hallucination_rate
+from qualm.runners.plugins.metrics.hallucination_rate import hallucination_rate
 
 ONE = np.ones((1, 6))
 CLEAN = np.array([1.0, 1, 1, 1, 0, 0.5])

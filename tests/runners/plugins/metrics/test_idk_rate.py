@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.idk_rate import idk_rate
+from qualm.runners.plugins.metrics.idk_rate import idk_rate
 
 
 def test_share_of_refusals():

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from runners.plugins.metrics.lave_idk_accuracy import lave_idk_accuracy
+from qualm.registry.plugins import rule
+from qualm.runners.plugins.metrics.lave_idk_accuracy import lave_idk_accuracy
 
 
 def test_both_one_or_neither_declines():

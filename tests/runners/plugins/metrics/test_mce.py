@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.mce import mce
+from qualm.runners.plugins.metrics.mce import mce
 
 CONFIDENCE = np.array([0.95, 0.90, 0.80, 0.65, 0.60, 0.55, 0.30, 1.0])
 CORRECT = np.array([1.0, 1, 0, 1, 0, 1, 0, 1])

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import hmean
 
-from runners.plugins.metrics.mean_per_type import mean_per_type
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.mean_per_type import mean_per_type
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 CORRECT = np.array([1.0, 1, 1, 0, 1, 0, 0.5, 0.5])
 KIND = np.array([0.0, 0, 0, 0, 1, 1, 2, 2])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.mean_uncertainty import mean_uncertainty, why_undefined
+from qualm.runners.plugins.metrics.mean_uncertainty import mean_uncertainty, why_undefined
 
 
 def test_the_mean_of_each_resample():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.mme_score import mme_score
+from qualm.runners.plugins.metrics.mme_score import mme_score
 
 
 def by_hand(right, pictures, subtasks):

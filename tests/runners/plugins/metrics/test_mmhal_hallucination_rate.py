@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.mmhal_hallucination_rate import mmhal_hallucination_rate
+from qualm.runners.plugins.metrics.mmhal_hallucination_rate import mmhal_hallucination_rate
 
 
 def test_below_three_is_a_hallucination():

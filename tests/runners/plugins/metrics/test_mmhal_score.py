@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.mmhal_score import mmhal_score
+from qualm.runners.plugins.metrics.mmhal_score import mmhal_score
 
 
 def test_mean_of_the_points():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import hmean
 
-from runners.plugins.metrics.normalised_mean_per_type import normalised_mean_per_type
+from qualm.runners.plugins.metrics.normalised_mean_per_type import normalised_mean_per_type
 
 CORRECT = np.array([1.0, 1, 1, 0, 1, 0])
 KIND = np.array([0.0, 0, 0, 0, 1, 1])

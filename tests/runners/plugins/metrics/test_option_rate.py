@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.option_rate import option_rate
+from qualm.runners.plugins.metrics.option_rate import option_rate
 
 PREDICTED = np.array([4.0, 0, 4, 5, 1])
 OPTIONS = np.array([6.0, 6, 6, 6, 2])

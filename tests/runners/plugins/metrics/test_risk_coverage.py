@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import auc
 
-from runners.plugins.metrics.risk_coverage import risk_coverage
-from runners.scoring.bootstrap import Bootstrap
+from qualm.runners.plugins.metrics.risk_coverage import risk_coverage
+from qualm.runners.scoring.bootstrap import Bootstrap
 
 CONFIDENCE, SCORE = np.array([0.9, 0.8, 0.7, 0.6, 0.5]), np.array([1.0, 1, 0, 1, 0])
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.set_size import set_size
+from qualm.runners.plugins.metrics.set_size import set_size
 
 
 def test_mean_size_over_test_rows():

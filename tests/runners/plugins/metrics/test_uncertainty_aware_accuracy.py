@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.uncertainty_aware_accuracy import uncertainty_aware_accuracy
+from qualm.runners.plugins.metrics.uncertainty_aware_accuracy import uncertainty_aware_accuracy
 
 ONE = np.ones((1, 3))
 RIGHT = np.array([1.0, 0, 0])

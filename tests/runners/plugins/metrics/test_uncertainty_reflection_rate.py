@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.uncertainty_reflection_rate import uncertainty_reflection_rate
+from qualm.runners.plugins.metrics.uncertainty_reflection_rate import uncertainty_reflection_rate
 
 CLEAN = np.array([0.2, 0.5, 0.3, 0.9, 0.4, 0.6])
 PERTURBED = np.array([0.5, 0.5, 0.7, 0.8, 0.9, 0.65])

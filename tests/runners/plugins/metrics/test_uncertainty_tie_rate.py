@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from runners.plugins.metrics.uncertainty_reflection_rate import uncertainty_reflection_rate
-from runners.plugins.metrics.uncertainty_tie_rate import uncertainty_tie_rate
+from qualm.runners.plugins.metrics.uncertainty_reflection_rate import uncertainty_reflection_rate
+from qualm.runners.plugins.metrics.uncertainty_tie_rate import uncertainty_tie_rate
 
 
 def test_worked_example():

@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.vqa_accuracy import vqa_accuracy
+from qualm.runners.plugins.metrics.vqa_accuracy import vqa_accuracy
 
 
 def test_mean_of_the_judges_ratings():

@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics._yes_no import counts, rounded, share
+from qualm.runners.plugins.metrics._yes_no import counts, rounded, share
 
 SAID, TRUTH = np.array([1.0, 1.0, 0.0, -1.0]), np.array([1.0, 0.0, 0.0, 1.0])
 WEIGHTS = np.array([[1.0, 1, 1, 1], [2.0, 0, 3, 5]])

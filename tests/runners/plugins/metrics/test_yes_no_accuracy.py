@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.yes_no_accuracy import yes_no_accuracy
+from qualm.runners.plugins.metrics.yes_no_accuracy import yes_no_accuracy
 from tests.yes_no_answers import amber_by_hand, answers, columns
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from runners.plugins.metrics.yes_no_f1 import yes_no_f1
+from qualm.runners.plugins.metrics.yes_no_f1 import yes_no_f1
 from tests.yes_no_answers import METRICS, amber_by_hand, answers, columns
 
 
@@ -36,7 +36,7 @@ def test_the_divisors_of_the_released_file():
     if not METRICS.is_file():
         pytest.skip("no ../shared/fixtures/amber here")
     given = dict(line.split("=") for line in METRICS.read_text().split())
-    from runners.plugins.metrics._yes_no import AMBER_COUNT
+    from qualm.runners.plugins.metrics._yes_no import AMBER_COUNT
 
     assert {v for k, v in given.items() if k.endswith("_num")} == {str(AMBER_COUNT)}
     assert {v for k, v in given.items() if k.endswith("_score")} == {"0"}

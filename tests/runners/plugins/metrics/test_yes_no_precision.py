@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_score
 
-from runners.plugins.metrics.yes_no_precision import yes_no_precision
+from qualm.runners.plugins.metrics.yes_no_precision import yes_no_precision
 from tests.yes_no_answers import amber_by_hand, answers, columns
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import recall_score
 
-from runners.plugins.metrics.yes_no_recall import yes_no_recall
+from qualm.runners.plugins.metrics.yes_no_recall import yes_no_recall
 from tests.yes_no_answers import amber_by_hand, answers, columns
 
 

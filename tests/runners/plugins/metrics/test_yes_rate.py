@@ -1,6 +1,6 @@
 import numpy as np
 
-from runners.plugins.metrics.yes_rate import yes_rate
+from qualm.runners.plugins.metrics.yes_rate import yes_rate
 
 
 def test_of_what_is_said():

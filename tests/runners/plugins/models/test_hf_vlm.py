@@ -7,9 +7,9 @@ import shutil
 import pytest
 import torch
 
-from runners.contracts.models import Decoding, Model, ModelContext, ModelError, Request
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.prompts.question import messages
+from qualm.runners.contracts.models import Decoding, Model, ModelContext, ModelError, Request
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.prompts.question import messages
 from tests.plain_vlm import Plain, picture
 from tests.tiny_models import FAMILIES
 

@@ -12,12 +12,12 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from runners.contracts.models import ModelContext, ModelError
-from runners.plugins.models._completions import is_scaled, option_logits, within, yes_share
-from runners.plugins.models.openai import openai
-from runners.prompts.question import messages, p_true, render_question, verbalisation, verification
-from runners.runtime.settings import Settings
-from runners.runtime.stage import StageError
+from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.plugins.models._completions import is_scaled, option_logits, within, yes_share
+from qualm.runners.plugins.models.openai import openai
+from qualm.runners.prompts.question import messages, p_true, render_question, verbalisation, verification
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import StageError
 from tests.hostile_replies import draw
 from tests.small_server import IMPATIENT, NONSENSE, completion
 from tests.tiny_models import tiny_llava
@@ -56,8 +56,8 @@ class Served(Project):
     def run(self, **settings):
         from contextlib import chdir
 
-        from runners.runtime.stage import read_stage
-        from runners.stages import infer
+        from qualm.runners.runtime.stage import read_stage
+        from qualm.runners.stages import infer
 
         with chdir(self.folder):
             stage = read_stage("t/infer", Settings(**{"progress": False, "workers": 2, "servers": self.servers, **settings}))
@@ -399,7 +399,7 @@ def test_a_server_that_fails_stops_the_run_and_nothing_is_lost(project, trouble)
 
 
 def test_spending_stops_below_the_cap(project):
-    from runners.servers.config import Price
+    from qualm.runners.servers.config import Price
 
     with toy_serving() as server:
         project.url = server.url

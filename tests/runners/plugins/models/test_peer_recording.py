@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from registry.sample import GENERATIONS, SAMPLES
-from runners.contracts.models import ModelContext, ModelError, Recording
-from runners.plugins.models.recorded import recorded
+from qualm.registry.sample import GENERATIONS, SAMPLES
+from qualm.runners.contracts.models import ModelContext, ModelError, Recording
+from qualm.runners.plugins.models.recorded import recorded
 from tests.recordings import CAPITALS, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
 
 

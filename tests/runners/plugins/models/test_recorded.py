@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from registry.sample import SAMPLES
-from runners.contracts.models import ModelContext, ModelError, Recording
-from runners.plugins.models.recorded import recorded
+from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.models import ModelContext, ModelError, Recording
+from qualm.runners.plugins.models.recorded import recorded
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 import pytest
 
-from registry.adapters import AdapterContext
-from registry.adapters.recorded_samples import recorded_samples
-from registry.sample import SAMPLES, Image
-from runners.contracts.models import ModelContext
-from runners.plugins.models.recorded import recorded
-from runners.runtime.records import read_table
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.recorded_samples import recorded_samples
+from qualm.registry.sample import SAMPLES, Image
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.plugins.models.recorded import recorded
+from qualm.runners.runtime.records import read_table
 from tests.recordings import b64, inspect_eval, inspect_sample, leh, leh_open, lmms, lmms_row, png, tsv, vek_row
 from tests.scored import ref, scored
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from registry.plugins import rule
-from runners.contracts.nli import NliContext, NliError
-from runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL, Nli, open_nli, pair_key, probabilities
-from runners.runtime.settings import Settings
-from runners.store.inferences import Inferences
+from qualm.registry.plugins import rule
+from qualm.runners.contracts.nli import NliContext, NliError
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL, Nli, open_nli, pair_key, probabilities
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.store.inferences import Inferences
 
 TEXTS = ["red", "a red cube", "Yes.", "нет", "红色", "", " ", "it's two\ncubes", "\ud800"]
 

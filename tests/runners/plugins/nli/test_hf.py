@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runners.contracts.nli import NliContext, NliError
-from runners.inference.nli import open_nli
-from runners.plugins.nli.hf import class_order
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.nli import NliContext, NliError
+from qualm.runners.inference.nli import open_nli
+from qualm.runners.plugins.nli.hf import class_order
+from qualm.runners.runtime.settings import Settings
 from tests.tiny_nli import LABELS, nli_model
 from tests.waiting import wait_until
 

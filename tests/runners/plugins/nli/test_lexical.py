@@ -1,8 +1,8 @@
 import pytest
 
-from runners.contracts.nli import NliContext
-from runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL
-from runners.plugins.nli.lexical import lexical, words_of
+from qualm.runners.contracts.nli import NliContext
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL
+from qualm.runners.plugins.nli.lexical import lexical, words_of
 
 NAMES = {ENTAILMENT: "follows", NEUTRAL: "neutral", CONTRADICTION: "contradicts"}
 

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from registry.plugins.rule import load
-from registry.sample import SAMPLES
-from registry.scenes.contrast import CATEGORIES, REFUSALS, prove
-from runners.contracts.generators import Unusable
-from runners.contracts.pairs import PairContext, PairError
-from runners.data.scene_graphs import read_scenes
-from runners.plugins.judges._refusals import is_refusal
-from runners.plugins.pairs._written import gives_away, read_pair, sections
-from runners.prompts.templates import PromptError, fill, with_sections
-from runners.runtime.records import read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import pair
+from qualm.registry.plugins.rule import load
+from qualm.registry.sample import SAMPLES
+from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, prove
+from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.data.scene_graphs import read_scenes
+from qualm.runners.plugins.judges._refusals import is_refusal
+from qualm.runners.plugins.pairs._written import gives_away, read_pair, sections
+from qualm.runners.prompts.templates import PromptError, fill, with_sections
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import pair
 from tests.scenes_folder import scenes_folder
 from tests.small_server import IMPATIENT, serving
 from tests.tiny_models import tiny_llm

@@ -7,17 +7,17 @@ import numpy as np
 import PIL.Image
 import pytest
 
-import runners.stages.pair as pair
-from registry.sample import IMAGES, SAMPLES, Image, Sample
-from registry.scenes.contrast import possible_answers, understand
-from registry.scenes.removal import without
-from registry.scenes.render import render
-from runners.contracts.pairs import PairContext, PairError
-from runners.data.scene_graphs import read_scenes
-from runners.plugins.pairs.inpainted import IDK, inpainted
-from runners.runtime.records import iterate, read_table, write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage
+import qualm.runners.stages.pair as pair
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.registry.scenes.contrast import possible_answers, understand
+from qualm.registry.scenes.removal import without
+from qualm.registry.scenes.render import render
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.data.scene_graphs import read_scenes
+from qualm.runners.plugins.pairs.inpainted import IDK, inpainted
+from qualm.runners.runtime.records import iterate, read_table, write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
 from tests.scenes_folder import scenes_folder
 
 SCENES = {"dataset": "scenes", "saliency": "scene_graph", "mask": "scene_graph", "dilate": 5}
@@ -107,7 +107,7 @@ def test_controls_show_both_members_painted_and_stay_answerable(folder):
 
 
 def test_the_control_leaves_the_things_own_pixels_alone(folder):
-    from registry.scenes.removal import silhouette
+    from qualm.registry.scenes.removal import silhouette
 
     _, samples, images = make(folder, control=True)
     pictures = {r["image_id"]: decoded(r["image"]["bytes"]) for r in iterate(folder / "images", IMAGES)}

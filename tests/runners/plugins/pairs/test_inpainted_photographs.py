@@ -9,11 +9,11 @@ import PIL.Image
 import pytest
 import torch
 
-from registry.sample import IMAGES, SAMPLES, Image, Sample
-from runners.contracts.pairs import PairContext
-from runners.plugins.pairs.inpainted import inpainted
-from runners.runtime.records import write_table
-from runners.runtime.settings import Settings
+from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.contracts.pairs import PairContext
+from qualm.runners.plugins.pairs.inpainted import inpainted
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import Settings
 from tests.small_server import serving
 from tests.targets import noise
 from tests.tiny_masks import tiny_detector, tiny_segmenter

@@ -7,15 +7,15 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from registry.sample import Sample
-from registry.scenes.contrast import possible_answers, understand
-from registry.scenes.removal import without
-from runners.contracts.generators import Unusable
-from runners.contracts.pairs import PairContext, PairError
-from runners.data.scene_graphs import read_scenes
-from runners.plugins.pairs._two_pictures import Asked, read_asked
-from runners.plugins.pairs.inpainted import inpainted
-from runners.runtime.settings import Settings
+from qualm.registry.sample import Sample
+from qualm.registry.scenes.contrast import possible_answers, understand
+from qualm.registry.scenes.removal import without
+from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.data.scene_graphs import read_scenes
+from qualm.runners.plugins.pairs._two_pictures import Asked, read_asked
+from qualm.runners.plugins.pairs.inpainted import inpainted
+from qualm.runners.runtime.settings import Settings
 from tests.scenes_folder import scenes_folder
 from tests.small_server import IMPATIENT, serving
 from tests.tiny_models import tiny_llava
@@ -52,7 +52,7 @@ def pictures_of(body):
 
 def test_both_pictures_are_shown_and_only_what_can_be_proved_is_kept(folder):
     scenes = read_scenes(folder)
-    from registry.scenes.render import render
+    from qualm.registry.scenes.render import render
 
     known = {render(s).tobytes(): s for s in scenes.values()}
 

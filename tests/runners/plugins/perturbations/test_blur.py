@@ -5,7 +5,7 @@ import pytest
 from PIL import ImageFilter
 from scipy.ndimage import gaussian_filter
 
-from runners.plugins.perturbations.blur import blur
+from qualm.runners.plugins.perturbations.blur import blur
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
-from runners.plugins.perturbations.bright import bright
+from qualm.runners.plugins.perturbations.bright import bright
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
 
 

@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 from scipy.ndimage import uniform_filter
 
-from runners.contracts.perturbations import PerturbContext, PerturbError
-from runners.plugins.perturbations.clip_mask import Clip, clip_mask, mask
-from runners.runtime.settings import Settings
+from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
+from qualm.runners.plugins.perturbations.clip_mask import Clip, clip_mask, mask
+from qualm.runners.runtime.settings import Settings
 from tests.hostile import questions
 from tests.perturbation_checks import picture, rng
 from tests.tiny_clip import GRID, HEADS, PATCH, SIDE, WIDTH, tiny_clip
@@ -42,7 +42,7 @@ def weights(folder):
 
 def attention_by_hand(folder, image, layer):
     """The class token's attention to the patches, in NumPy from the weights alone; also the last states before the final norm."""
-    from runners.training.small_vlm.pictures import MEAN, STD
+    from qualm.runners.training.small_vlm.pictures import MEAN, STD
 
     w = weights(folder)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.perturbations.contrast import contrast
+from qualm.runners.plugins.perturbations.contrast import contrast
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runners.plugins.perturbations.dropwords import dropwords
+from qualm.runners.plugins.perturbations.dropwords import dropwords
 from tests.perturbation_checks import rng
 
 

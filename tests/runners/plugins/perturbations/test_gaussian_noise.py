@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 from scipy.stats import chi2, norm
 
-from runners.contracts.perturbations import generator
-from runners.plugins.perturbations._levels import normal_quantiles
-from runners.plugins.perturbations.gaussian_noise import gaussian_noise
+from qualm.runners.contracts.perturbations import generator
+from qualm.runners.plugins.perturbations._levels import normal_quantiles
+from qualm.runners.plugins.perturbations.gaussian_noise import gaussian_noise
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one
 
 

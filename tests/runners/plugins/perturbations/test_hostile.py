@@ -3,8 +3,8 @@
 import pytest
 from PIL import Image
 
-from registry.plugins.rule import get, load, names
-from runners.contracts.perturbations import generator
+from qualm.registry.plugins.rule import get, load, names
+from qualm.runners.contracts.perturbations import generator
 from tests.hostile import questions
 from tests.rewriting import perturbed
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from runners.plugins.perturbations.jpeg import jpeg
+from qualm.runners.plugins.perturbations.jpeg import jpeg
 from tests.perturbation_checks import keeps_the_contract, one, picture, rng
 
 

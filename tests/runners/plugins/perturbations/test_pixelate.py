@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from runners.plugins.perturbations.pixelate import pixelate
+from qualm.runners.plugins.perturbations.pixelate import pixelate
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from registry.scenes.rewrites import REASONS, Rewrite
-from runners.contracts.generators import Unusable
-from runners.plugins.perturbations._rewriting import read_question, read_variants
+from qualm.registry.scenes.rewrites import REASONS, Rewrite
+from qualm.runners.contracts.generators import Unusable
+from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
 from tests.hostile import questions
 
 ASKED = "What color is the dog?"

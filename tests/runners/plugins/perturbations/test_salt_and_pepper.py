@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from runners.plugins.perturbations.salt_and_pepper import salt_and_pepper
+from qualm.runners.plugins.perturbations.salt_and_pepper import salt_and_pepper
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runners.plugins.perturbations.saturation import saturation
+from qualm.runners.plugins.perturbations.saturation import saturation
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 

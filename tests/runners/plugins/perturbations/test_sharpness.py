@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import convolve
 
-from runners.plugins.perturbations.sharpness import sharpness
+from qualm.runners.plugins.perturbations.sharpness import sharpness
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 KERNEL = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runners.plugins.perturbations.shuffle import _split, shuffle
+from qualm.runners.plugins.perturbations.shuffle import _split, shuffle
 from tests.perturbation_checks import rng
 
 

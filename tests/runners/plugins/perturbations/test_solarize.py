@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import ImageOps
 
-from runners.plugins.perturbations.solarize import solarize
+from qualm.runners.plugins.perturbations.solarize import solarize
 from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runners.plugins.perturbations.typos import NEIGHBOURS, typos
+from qualm.runners.plugins.perturbations.typos import NEIGHBOURS, typos
 from tests.perturbation_checks import rng
 
 QUESTION = "What color is the large metal cube?"

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from runners.contracts.masks import Wanted
-from runners.contracts.pairs import PairError
-from runners.plugins.masks.boxes import boxes
-from runners.plugins.saliency.gqa import gqa
+from qualm.runners.contracts.masks import Wanted
+from qualm.runners.contracts.pairs import PairError
+from qualm.runners.plugins.masks.boxes import boxes
+from qualm.runners.plugins.saliency.gqa import gqa
 from tests.targets import context, noise
 
 OBJECTS = {

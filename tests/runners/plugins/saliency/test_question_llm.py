@@ -4,10 +4,10 @@ import doctest
 
 import pytest
 
-import runners.plugins.saliency.question_llm as module
-from runners.contracts.generators import Unusable
-from runners.contracts.pairs import PairError
-from runners.plugins.saliency.question_llm import question_llm, read_name
+import qualm.runners.plugins.saliency.question_llm as module
+from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.pairs import PairError
+from qualm.runners.plugins.saliency.question_llm import question_llm, read_name
 from tests.small_server import IMPATIENT, serving
 from tests.targets import context
 from tests.tiny_models import tiny_llm

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from registry.sample import SAMPLES
-from registry.scenes.contrast import possible_answers, understand
-from registry.scenes.questions import matches
-from runners.contracts.pairs import PairError
-from runners.contracts.saliency import answer_of
-from runners.plugins.saliency.scene_graph import scene_graph
-from runners.runtime.records import read_table
+from qualm.registry.sample import SAMPLES
+from qualm.registry.scenes.contrast import possible_answers, understand
+from qualm.registry.scenes.questions import matches
+from qualm.runners.contracts.pairs import PairError
+from qualm.runners.contracts.saliency import answer_of
+from qualm.runners.plugins.saliency.scene_graph import scene_graph
+from qualm.runners.runtime.records import read_table
 from tests.scenes_folder import scenes_folder
 from tests.targets import context
 

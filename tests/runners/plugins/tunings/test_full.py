@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from runners.contracts.models import ModelContext
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.plugins.tunings.full import full
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.plugins.tunings.full import full
 from tests.tiny_models import tiny_llava
 
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from runners.contracts.finetunes import FinetuneError
-from runners.contracts.models import ModelContext
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.plugins.tunings.lora import lora
+from qualm.runners.contracts.finetunes import FinetuneError
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.plugins.tunings.lora import lora
 from tests.tiny_models import tiny_llava
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from runners.reporting.charts import charts
-from runners.reporting.charts.svg import tidy
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.svg import tidy
 
 ROWS = [{"bin_low": i / 10, "bin_high": (i + 1) / 10, "accuracy": i / 10, "confidence": i / 10 + 0.05, "n": i} for i in range(10)]
 

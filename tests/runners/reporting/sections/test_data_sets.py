@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from runners.reporting.sections.data_sets import data_sets
+from qualm.runners.reporting.sections.data_sets import data_sets
 
 
 def share(name: str, **counts: int) -> dict[str, Any]:

@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 from PIL import Image, ImageFilter
 
-from registry.sample import GENERATIONS, IMAGES, SAMPLES
-from runners.contracts.perturbations import generator
-from runners.plugins.perturbations.typos import typos
-from runners.reporting.load import read_results
-from runners.reporting.sections import gallery as module
-from runners.reporting.sections.gallery import Gallery, gallery
-from runners.runtime.records import read_table, write_table
+from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
+from qualm.runners.contracts.perturbations import generator
+from qualm.runners.plugins.perturbations.typos import typos
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections import gallery as module
+from qualm.runners.reporting.sections.gallery import Gallery, gallery
+from qualm.runners.runtime.records import read_table, write_table
 
 BLUR = [{"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image", "args": {"radius": r}} for r in (2.0, 10.0)]
 TYPOS = {"variant": "typos@p=0.5", "plugin": "typos", "modality": "text", "args": {"p": 0.5}}

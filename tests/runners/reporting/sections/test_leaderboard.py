@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runners.reporting.load import read_results
-from runners.reporting.sections import leaderboard
-from runners.reporting.text import Label
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections import leaderboard
+from qualm.runners.reporting.text import Label
 
 
 def ranks(fabric: Any, rows: dict[str, tuple[float | None, float | None, float | None]], better: bool | None) -> dict[str, str]:

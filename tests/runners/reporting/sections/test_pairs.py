@@ -14,14 +14,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from registry.sample import COMPARISONS, SAMPLES, SCORES
-from runners.reporting.charts.marks import verdict
-from runners.reporting.load import Results, read_results
-from runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
-from runners.runtime.records import read_table, write_table
-from runners.runtime.stage import Stage
-from runners.runtime.stamp import write_stamp
-from runners.stages import report
+from qualm.registry.sample import COMPARISONS, SAMPLES, SCORES
+from qualm.runners.reporting.charts.marks import verdict
+from qualm.runners.reporting.load import Results, read_results
+from qualm.runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.runtime.stamp import write_stamp
+from qualm.runners.stages import report
 from tests.chromium import Chromium
 from tests.runners.reporting.pair_results import build
 from tests.runners.reporting.test_report import Page, safe

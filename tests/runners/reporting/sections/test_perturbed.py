@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, RANK_STABILITY, SCORES
-from runners.reporting.charts.heat import grouped, shade
-from runners.reporting.load import read_results
-from runners.reporting.sections.perturbed import perturbed
-from runners.runtime.records import write_table
-from runners.stages import report
-from runners.studies.perturbation import FIELDS
+from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, RANK_STABILITY, SCORES
+from qualm.runners.reporting.charts.heat import grouped, shade
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections.perturbed import perturbed
+from qualm.runners.runtime.records import write_table
+from qualm.runners.stages import report
+from qualm.runners.studies.perturbation import FIELDS
 from tests.chromium import Chromium
 
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -287,7 +287,7 @@ def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate:
 
 
 def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runners.reporting.sections.perturbed.MOST", 1)
+    monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MOST", 1)
     fabric = fabricate()
     found = perturbed(read_results(study(fabric)))
     assert found is not None and len(found["modalities"]) == 1
@@ -301,7 +301,7 @@ def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: p
     assert f"The first 1 of 2 grids are shown here. All of them are in {where}.".encode() in report.render(
         read_results(fabric.stage(variants=VARIANTS))
     )
-    monkeypatch.setattr("runners.reporting.charts.figures.MOST_ROWS", 2)
+    monkeypatch.setattr("qualm.runners.reporting.charts.figures.MOST_ROWS", 2)
     page = report.render(read_results(fabric.stage(variants=VARIANTS))).decode()
     assert "rows are shown; all are in" in page
 

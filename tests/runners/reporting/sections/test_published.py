@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from runners.reporting.load import read_results
-from runners.reporting.sections import published
-from runners.runtime.precision import result
-from runners.runtime.stage import StageError
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections import published
+from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.stage import StageError
 
 SETTINGS = ("published", "published_standard_quantile", "ours")
 FIXTURE = Path(__file__).parents[4].parent / "shared" / "fixtures" / "vlm_uncertainty_bench" / "tables"

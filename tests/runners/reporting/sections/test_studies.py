@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runners.reporting.load import read_results
-from runners.reporting.sections import studies
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections import studies
 
 SHARES = ("ours", "share@fraction=0.1", "share@fraction=0.3", "share@fraction=0.5")
 MODELS = ("a", "b", "c", "d")

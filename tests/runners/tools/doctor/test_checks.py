@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from runners.contracts.models import ModelContext
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.tools.doctor.cases import SHAPES, scene_cases
-from runners.tools.doctor.examine import checks, examine
-from runners.tools.doctor.patient import TOLERANCE, Patient, attempt, judge
-from runners.tools.doctor.visit import Wish, visit
+from qualm.runners.contracts.models import ModelContext
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.tools.doctor.cases import SHAPES, scene_cases
+from qualm.runners.tools.doctor.examine import checks, examine
+from qualm.runners.tools.doctor.patient import TOLERANCE, Patient, attempt, judge
+from qualm.runners.tools.doctor.visit import Wish, visit
 from tests.tiny_models import FAMILIES
 
 CASES = scene_cases()

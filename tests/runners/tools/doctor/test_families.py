@@ -6,11 +6,11 @@ What a check found is held to a second plain forward pass, written apart from th
 import pytest
 import torch
 
-from runners.contracts.models import ANSWER, Decoding, ModelContext
-from runners.plugins.models.hf_vlm import hf_vlm
-from runners.tools.doctor.cases import scene_cases
-from runners.tools.doctor.examine import checks
-from runners.tools.doctor.patient import Patient, attempt
+from qualm.runners.contracts.models import ANSWER, Decoding, ModelContext
+from qualm.runners.plugins.models.hf_vlm import hf_vlm
+from qualm.runners.tools.doctor.cases import scene_cases
+from qualm.runners.tools.doctor.examine import checks
+from qualm.runners.tools.doctor.patient import Patient, attempt
 from tests.plain_vlm import Plain
 from tests.tiny_models import FAMILIES, TEMPLATES
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.tools.review.pool import Pool, read_pool
+from qualm.runners.tools.review.pool import Pool, read_pool
 from tests.tiny_pairs import write_pairs
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from registry.entries.adding import AddError
-from registry.entries.entries import find
-from runners.data.reviews.curation import Decision, read_decisions
-from runners.tools.review.journal import Journal, JournalError, place, publish, published
+from qualm.registry.entries.adding import AddError
+from qualm.registry.entries.entries import find
+from qualm.runners.data.reviews.curation import Decision, read_decisions
+from qualm.runners.tools.review.journal import Journal, JournalError, place, publish, published
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -52,7 +52,7 @@ def test_a_line_that_a_kill_left_half_written_is_cut_off(tmp_path: Path) -> None
 
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from runners.tools.review.journal import Journal\n"
+        "import sys; from pathlib import Path; from qualm.runners.tools.review.journal import Journal\n"
         "j = Journal(Path(sys.argv[1]), 'reviews', 'ann')\n"
         "for i in range(10**6):\n    j.record(f's{i}', 'c', 'valid'); print(i, flush=True)\n"
     )

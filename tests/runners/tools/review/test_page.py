@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from registry.sample import IMAGES
-from runners.data.splits import SplitRule
-from runners.runtime.records import write_table
-from runners.tools.review import page
-from runners.tools.review.journal import Journal
-from runners.tools.review.pool import read_pool, read_whole
-from runners.tools.review.session import Session
+from qualm.registry.sample import IMAGES
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.runtime.records import write_table
+from qualm.runners.tools.review import page
+from qualm.runners.tools.review.journal import Journal
+from qualm.runners.tools.review.pool import read_pool, read_whole
+from qualm.runners.tools.review.session import Session
 from tests.chromium import Chromium
 from tests.tiny_pairs import write_pairs
 from tests.tiny_questions import SUBSETS, write_questions

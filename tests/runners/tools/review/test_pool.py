@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from registry.sample import SAMPLES
-from runners.data.splits import SplitRule
-from runners.runtime.records import read_table, write_table
-from runners.tools.review.pool import Pool, PoolError, read_pool, read_whole
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.tools.review.pool import Pool, PoolError, read_pool, read_whole
 from tests.tiny_pairs import write_pairs
 from tests.tiny_questions import SUBSETS, write_questions
 

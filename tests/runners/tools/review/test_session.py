@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runners.data.splits import SplitRule
-from runners.tools.review.journal import Journal
-from runners.tools.review.pool import Pool, read_whole
-from runners.tools.review.session import Session
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.tools.review.journal import Journal
+from qualm.runners.tools.review.pool import Pool, read_whole
+from qualm.runners.tools.review.session import Session
 from tests.tiny_questions import SUBSETS, write_questions
 
 
@@ -72,7 +72,7 @@ def test_a_wrong_subset_is_an_answer_only_where_there_are_subsets(pool: Pool, tm
 def test_pictures_are_looked_at_only_where_something_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photos = read_whole("photos", write_questions(tmp_path / "photos"), SplitRule(), SUBSETS)
     seen: list[str] = []
-    monkeypatch.setattr("runners.tools.review.pool.content_of", lambda row, *_: seen.append(row["sample_id"]) or row["sample_id"])
+    monkeypatch.setattr("qualm.runners.tools.review.pool.content_of", lambda row, *_: seen.append(row["sample_id"]) or row["sample_id"])
     session = Session(photos, Journal(tmp_path, "photos", "ann"))
     assert session.counts == {"left": 10} and seen == []
     session.decide("valid")

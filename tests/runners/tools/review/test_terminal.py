@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runners.tools.review import terminal
-from runners.tools.review.journal import Journal
-from runners.tools.review.pool import Pool, read_pool
-from runners.tools.review.session import Session
+from qualm.runners.tools.review import terminal
+from qualm.runners.tools.review.journal import Journal
+from qualm.runners.tools.review.pool import Pool, read_pool
+from qualm.runners.tools.review.session import Session
 from tests.pseudo_terminal import Terminal
 from tests.tiny_pairs import write_pairs
 from tests.waiting import PATIENCE
@@ -24,10 +24,10 @@ HOSTILE = "[red]What[/] \x1b]0;evil\x07\x1b[2J \u202eis it?"
 CODE = """
 import sys
 from pathlib import Path
-from runners.tools.review import terminal
-from runners.tools.review.journal import Journal
-from runners.tools.review.pool import read_pool
-from runners.tools.review.session import Session
+from qualm.runners.tools.review import terminal
+from qualm.runners.tools.review.journal import Journal
+from qualm.runners.tools.review.pool import read_pool
+from qualm.runners.tools.review.session import Session
 root = Path(sys.argv[1])
 pool = read_pool([root / "results/s/pairs/ours/inpainted"], [root / "results/s/data/scenes"])
 terminal.run(Session(pool, Journal(root, "reviews", "ann")))

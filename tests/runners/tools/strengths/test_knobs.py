@@ -2,8 +2,8 @@
 
 import pytest
 
-from registry.plugins.rule import get
-from runners.tools.strengths.knobs import candidates, numeric, range_of, written
+from qualm.registry.plugins.rule import get
+from qualm.runners.tools.strengths.knobs import candidates, numeric, range_of, written
 
 
 def knob(name, parameter=None, **args):

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from registry.plugins.rule import get
-from registry.sample import SAMPLES
-from runners.data.dataset import DatasetFolder
-from runners.plugins.perturbations.clip_mask import Clip, mask
-from runners.runtime.records import read_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.stages import perturb
-from runners.tools.strengths.bench import Bench, Subject, open_dataset
-from runners.tools.strengths.knobs import numeric
-from runners.tools.strengths.live import VARIANTS, Workshop
+from qualm.registry.plugins.rule import get
+from qualm.registry.sample import SAMPLES
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.plugins.perturbations.clip_mask import Clip, mask
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import perturb
+from qualm.runners.tools.strengths.bench import Bench, Subject, open_dataset
+from qualm.runners.tools.strengths.knobs import numeric
+from qualm.runners.tools.strengths.live import VARIANTS, Workshop
 from tests.scenes_folder import scenes_folder
 from tests.tiny_clip import tiny_clip
 from tests.tiny_project import write_dataset

@@ -9,17 +9,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from registry.plugins.rule import get
-from registry.sample import SAMPLES
-from runners.runtime.records import write_table
-from runners.runtime.settings import Settings
-from runners.runtime.stage import Stage, StageError
-from runners.tools.strengths import page
-from runners.tools.strengths.bench import Asked, Bench, Subject, open_dataset
-from runners.tools.strengths.knobs import numeric
-from runners.tools.strengths.live import Workshop
-from runners.tools.strengths.session import Session
-from runners.tools.strengths.votes import Votes
+from qualm.registry.plugins.rule import get
+from qualm.registry.sample import SAMPLES
+from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.tools.strengths import page
+from qualm.runners.tools.strengths.bench import Asked, Bench, Subject, open_dataset
+from qualm.runners.tools.strengths.knobs import numeric
+from qualm.runners.tools.strengths.live import Workshop
+from qualm.runners.tools.strengths.session import Session
+from qualm.runners.tools.strengths.votes import Votes
 from tests.chromium import Chromium
 from tests.scenes_folder import scenes_folder
 from tests.tiny_models import tiny_llava

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from runners.tools.strengths.effects import mean_reading, share_reading
-from runners.tools.strengths.knobs import Knob, Range
-from runners.tools.strengths.search import Reading, monotone, search
+from qualm.runners.tools.strengths.effects import mean_reading, share_reading
+from qualm.runners.tools.strengths.knobs import Knob, Range
+from qualm.runners.tools.strengths.search import Reading, monotone, search
 
 OPEN = Range(Knob("radius", False, 0.0, 40.0, True), 0.0, 40.0, "log")
 UNIT = Range(Knob("p", False, 0.0, 1.0, False), 0.0, 1.0, "linear")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.tools.strengths.votes import Vote, VoteError, Votes
+from qualm.runners.tools.strengths.votes import Vote, VoteError, Votes
 
 
 def test_votes_are_kept_and_the_last_word_counts(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 import numpy as np
 import torch
 
-from runners.training.small_vlm.lessons import vocabulary
-from runners.training.small_vlm.network import build_model
-from runners.training.small_vlm.packing import IGNORE, attention, pack
-from runners.training.small_vlm.words import build_tokenizer
+from qualm.runners.training.small_vlm.lessons import vocabulary
+from qualm.runners.training.small_vlm.network import build_model
+from qualm.runners.training.small_vlm.packing import IGNORE, attention, pack
+from qualm.runners.training.small_vlm.words import build_tokenizer
 
 
 def test_layout():

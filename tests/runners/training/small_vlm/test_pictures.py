@@ -1,7 +1,7 @@
 import numpy as np
 
-from registry.scenes.world import VALUES, make_scene
-from runners.training.small_vlm.pictures import UNSEEN, label_cells
+from qualm.registry.scenes.world import VALUES, make_scene
+from qualm.runners.training.small_vlm.pictures import UNSEEN, label_cells
 
 
 def test_cells_name_the_object_over_them():
