@@ -33,6 +33,11 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
+def masked(text: str, mark: str = "�") -> str:
+    """A text on one line, a mark in the place of each character that is not plainly seen: with one of width 1, columns stay."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else mark for c in text)
+
+
 def quoted(name: str) -> str:
     """A name as it is; in quotation marks where something in it had to be written out."""
     return name if name.isprintable() else repr(name)

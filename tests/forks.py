@@ -1,7 +1,7 @@
 """Python processes that begin at once: forks of one that has imported the large libraries, and nothing of ours.
 
 What a test starts here is a process as any other, with its own working directory, environment, arguments and exit status, and it imports
-`compiler`, `runners` and `registry` anew, from where it stands. Only torch and the like, seconds of every start, are already there.
+`qualm` anew, from where it stands. Only torch and the like, seconds of every start, are already there.
 A folder with a `python3` that does so comes first on the PATH of everything started here, so that the commands of a `dvc repro` are forks
 too, and so are the processes that a stage or torchrun starts. What shall be started from nothing, and what dies with its parent, is not
 for here: all forks are children of one server.

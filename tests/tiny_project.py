@@ -122,7 +122,7 @@ class Project:
     def fork(self, batch_size: int = 4, **environment: str) -> Fork:
         """As `start`, and at once."""
         own = {**self.environment(batch_size), **environment}
-        return forks().start("runners", "t/infer", folder=self.folder, environment=own)
+        return forks().start("qualm.runners", "t/infer", folder=self.folder, environment=own)
 
     def output(self, name: str) -> Path:
         return self.folder / "results" / "t" / "generations" / "base" / f"{name}.parquet"

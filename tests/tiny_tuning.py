@@ -108,7 +108,7 @@ class Tuning:
 
     def fork(self, name: str = "tuned", **environment: str) -> Fork:
         """As `start`, and at once."""
-        return forks().start("runners", f"t/{name}", folder=self.folder, environment=self.environment(**environment))
+        return forks().start("qualm.runners", f"t/{name}", folder=self.folder, environment=self.environment(**environment))
 
     def model(self, name: str = "tuned") -> Path:
         return self.folder / "results/t/models" / name

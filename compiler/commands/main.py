@@ -95,9 +95,9 @@ for _name, (_panel, _function) in COMMANDS.items():
 
 def _version(requested: bool) -> None:
     if requested:
-        from importlib.metadata import version
+        from qualm import __version__
 
-        typer.echo(f"qualm {version('qualm')}")
+        typer.echo(f"qualm {__version__}")
         raise typer.Exit
 
 

@@ -7,7 +7,6 @@ text is spliced there, and what comes out must parse to what was meant, or nothi
 from __future__ import annotations
 
 import copy
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +15,7 @@ import yaml
 
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import load, parse
-from qualm.registry.formats import textfiles
+from qualm.registry.formats import atomic, textfiles
 from qualm.runners.tools.strengths.knobs import written
 
 SECTION = "perturbations"
@@ -66,13 +65,11 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
     raw = textfiles.read_bytes(place.file)
     before = raw.decode("utf-8-sig")
     after = respelled(before, place, value, mode, comment)
-    temporary = place.file.with_name(f".{place.file.name}.{os.getpid()}.partial")
     try:
-        temporary.write_bytes((b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b"") + after.encode())
-        temporary.chmod(place.file.stat().st_mode)
-        temporary.replace(place.file)
+        with atomic.file(place.file) as partial:
+            partial.write_bytes((b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b"") + after.encode())
+            partial.chmod(place.file.stat().st_mode)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise ProjectError(f"{place.file}: cannot be written: {error.strerror or error}") from error
     what = "added" if mode == "add" else "set"
     return f"{place.file.name}: {place.plugin}: {place.parameter}: {what} {written(value)}"

@@ -65,7 +65,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.reviews.curation import CurationError
     from qualm.runners.tools.pages import PageError
-    from qualm.runners.tools.review.journal import Journal, JournalError, publish
+    from qualm.runners.tools.review.journal import JournalError, ReviewJournal, publish
     from qualm.runners.tools.review.pool import PoolError
     from qualm.runners.tools.review.session import Session
     from qualm.runners.tools.review.terminal import NoTerminal
@@ -74,7 +74,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     try:
         publish(project.root, target.entry)  # what a killed session left
         pool = _pool(project, target, request)
-        journal = Journal(project.root, target.entry, request.reviewer or own_name())
+        journal = ReviewJournal(project.root, target.entry, request.reviewer or own_name())
         try:
             _review(Session(pool, journal, request.skipped), f"{target.name} ({target.spec})", request, project.root)
         finally:

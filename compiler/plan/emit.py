@@ -18,6 +18,7 @@ from qualm.compiler.plan.header import HEADER, owner
 from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.spec.canonical_json import canonical
+from qualm.registry.formats import atomic
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -195,10 +196,7 @@ def _write(root: Path, path: str, text: str, changes: FileChanges, dry: bool) ->
     changes.written.append(path)
     if dry:
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    partial.replace(target)
+    atomic.write_text(target, text)
 
 
 def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
@@ -216,7 +214,7 @@ def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, d
             if here.name == "dvc.yaml" and here.parent == root and (other := owner(here)) and other != plan.spec:
                 _evict(root, here, other)
             if locks[0].is_file():
-                locks[0].replace(locks[1])
+                atomic.publish(*locks)
             there.unlink()
 
 
@@ -226,7 +224,7 @@ def _evict(root: Path, here: Path, other: str) -> None:
     home.mkdir(parents=True, exist_ok=True)
     for suffix in (".yaml", ".lock"):
         if here.with_suffix(suffix).is_file():
-            here.with_suffix(suffix).replace(home / f"dvc{suffix}")
+            atomic.publish(here.with_suffix(suffix), home / f"dvc{suffix}")
 
 
 def _prune_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
@@ -249,4 +247,4 @@ def _prune_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry:
     if gone:
         changes.pruned[path.relative_to(root).as_posix()] = gone
         if not dry:
-            path.write_text("".join(lines), encoding="utf-8")
+            atomic.write_text(path, "".join(lines))

@@ -17,6 +17,7 @@ from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn, Ti
 from rich.text import Text
 
 from qualm.registry.terminal.console import Console
+from qualm.registry.text import masked
 
 REFRESH = 2
 """Times a second that the living line is drawn."""
@@ -91,7 +92,7 @@ class Follower:
                 self._say(line.rstrip())
 
     def _say(self, text: str, style: str = "") -> None:
-        self._out.print(Text("".join(c for c in text if c.isprintable() or c == "\t"), style), soft_wrap=True)
+        self._out.print(Text(masked(text.expandtabs(), ""), style), soft_wrap=True)
 
 
 class _Steps(ProgressColumn):

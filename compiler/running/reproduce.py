@@ -17,6 +17,7 @@ from typing import Any
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import Recorded, content, is_damaged, set_aside
 from qualm.registry.dvc.state import file_state, object_path
+from qualm.registry.formats import atomic
 from qualm.runners.runtime import status
 from qualm.runners.runtime.die_with_parent import die_with_parent
 
@@ -59,10 +60,10 @@ def _write_whole_files() -> None:
 
     def dump(path: Any, data: Any, dumper: Any, fs: Any = None, **options: Any) -> None:
         del fs  # always this disk
-        partial = Path(".dvc/tmp") / f"{Path(path).name}.{os.getpid()}.partial"
-        with partial.open("w", encoding="utf-8") as file:
+        whole = Path(".dvc/tmp") / f"{Path(path).name}.{os.getpid()}"  # what a kill leaves is in nobody's way there
+        with whole.open("w", encoding="utf-8") as file:
             dumper(data, file, **options)
-        partial.replace(path)
+        atomic.publish(whole, Path(path))
 
     _common._dump_data = _yaml._dump_data = dump
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from qualm.registry.formats import atomic
+
 SCHEMA = "spec.schema.json"
 FIRST_LINE = f"# yaml-language-server: $schema=./{SCHEMA}\n"
 """Of a spec, by which editors find it."""
@@ -19,6 +21,4 @@ def write_schema(root: Path) -> None:
     if not ignore.exists():  # one of the user's own stays as it is
         ignore.write_text(_IGNORE, encoding="utf-8")
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
-        partial = path.with_name(f".{SCHEMA}.partial")
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        partial.replace(path)
+        atomic.write_text(path, text)

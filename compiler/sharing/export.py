@@ -20,7 +20,7 @@ from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
 from qualm.registry.entries import card as cards
-from qualm.registry.formats import textfiles
+from qualm.registry.formats import atomic, textfiles
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
@@ -226,8 +226,7 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
         some = ", ".join(map(str, there[:3])) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
         raise ProjectError(f"{out}: would replace {some}; choose another folder, or --force")
     for file in files:
-        (out / file).parent.mkdir(parents=True, exist_ok=True)
-        (folder / file).replace(out / file)
+        atomic.publish(folder / file, out / file)
     return files
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.registry.text import one_line
+from qualm.registry.text import masked, one_line
 
 
 @dataclass(frozen=True, order=True)
@@ -78,7 +78,7 @@ class SpecError(Exception):
             return ""
         line = lines[problem.mark.line - 1].replace("\t", " ")
         start = max(0, problem.mark.col - 1 - 60)
-        excerpt = "".join(c if c.isprintable() else "�" for c in line[start : start + 120])
+        excerpt = masked(line[start : start + 120])
         return f"    {excerpt}\n    {' ' * (problem.mark.col - 1 - start)}^"
 
     def _lines(self, file: str) -> list[str]:

@@ -19,8 +19,7 @@ What the `data` stage relies on, and every adapter keeps:
 - Keys of `meta` that all its samples may have are declared, `META = ["level", "kind"]`, so that a spec's `where:` is checked
   against them before anything runs.
 - What is known of a picture in words, for judges that ask for it, is `meta.evidence` (`registry.EVIDENCE`).
-- Where reading a picture is dear, `context.selects(sample)` says beforehand whether the spec wants its sample; one that it
-  does not want need not be yielded.
+- `context.selected(sample, how to read its picture)` yields both as they must come; what the spec does not select is never read.
 - Extra files for other readers (a scenes JSON, say) may be written beneath `context.folder`.
 """
 
@@ -31,10 +30,10 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qualm.registry.sample import Sample
+    from qualm.registry.sample import Image, Sample
 
 
 class AdapterError(Exception):
@@ -67,6 +66,28 @@ class AdapterContext:
     place: list[str] = field(default_factory=list)
     """Where the record stands that is being read ("FILE: line 3"), or nothing: readers of `_official` put it here, for what the stage
     itself finds wrong with a sample, as an id that came before."""
+
+    sent: dict[str, str] = field(default_factory=dict)
+    """Pictures that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""
+
+    def selected(self, sample: Sample, picture: Callable[..., Image] | Image | None, *args: Any, of: str = "") -> Iterator[Image | Sample]:
+        """A sample, if the spec selects it, behind its picture, if it has one that has not come.
+
+        Args:
+            sample: to give.
+            picture: its picture, or what reads it.
+            args: what that is called with.
+            of: what the picture is in the source, where two could have one id; they both come then, which the stage refuses.
+
+        Raises:
+            AdapterError: the picture cannot be read.
+        """
+        if not self.selects(sample):
+            return
+        if picture is not None and sample.image_id is not None and self.sent.get(sample.image_id) != of:
+            yield picture(*args) if callable(picture) else picture
+            self.sent[sample.image_id] = of
+        yield sample
 
     @contextmanager
     def record(self) -> Iterator[None]:

@@ -27,9 +27,8 @@ class TablePictures:
             context: of the adapter.
             what: the table is, for messages.
         """
-        self.path, self._what, self._silent = path, what, replace(context, bad=lambda error: None, place=[])
-        self.given: set[str] = set()
-        """Ids of those that the stage has."""
+        self.path, self._what, self._sent = path, what, context.sent
+        self._silent = replace(context, bad=lambda error: None, place=[])
         self._known: dict[str, str] = {}
         self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
         """Rows that have the picture of others."""
@@ -41,7 +40,7 @@ class TablePictures:
     def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
         """The id of a row's picture, and the picture, not looked at yet, where it was not given before."""
         if len(cell) <= POINTER:
-            if self._known.get(cell) in self.given:
+            if self._known.get(cell) in self._sent:
                 return self._known[cell], None
             return self.of(cell, *self._cell(cell, where))
         try:
@@ -51,7 +50,7 @@ class TablePictures:
         image_id = hashlib.sha256(data).hexdigest()[:24]
         if index in self.pointed_at:
             self._known[index] = image_id
-        if image_id in self.given:
+        if image_id in self._sent:
             return image_id, None
         return image_id, Image(image_id, data, index)
 
@@ -62,7 +61,7 @@ class TablePictures:
             AdapterError: it is none.
         """
         whole_picture(image.data, f"{where}: image")
-        self.given.add(image.image_id)
+        self._sent[image.image_id] = ""
         return image
 
     def _cell(self, index: str, where: str) -> tuple[str, str]:

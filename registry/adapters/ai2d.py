@@ -48,17 +48,11 @@ def _diagram(
     whole = need(_read(path), ("imageName", "questions"), str(path), others=())
     if whole["imageName"] != diagram:
         raise AdapterError(f"{path}: imageName: expected '{diagram}' as the file is called, got {whole['imageName']!r:.60}")
-    sent = False
     for question, record in need(whole["questions"], (), f"{path}: questions").items():
         with context.record():
             where = f"{path}: question {question!r:.60}"
             sample = _sample(question, need(record, KEYS, where, others=()), diagram, categories.get(diagram, ""), split, where)
-            if not context.selects(sample):
-                continue
-            if not sent:
-                yield read_image(source, (f"images/{diagram}",), diagram, where)
-                sent = True
-            yield sample
+            yield from context.selected(sample, read_image, source, (f"images/{diagram}",), diagram, where)
 
 
 def _files(source: Path) -> list[Path]:

@@ -48,20 +48,16 @@ def amber(
     """
     source = context.need_source("amber")
     known = _annotations(source / "data" / "annotations.json", context)
-    sent: set[str] = set()
     for where, record in read_records(source / "data/query/query_all.json", "AMBER's queries", context=context):
         with context.record():
             number = whole(need(record, ("id", "image", "query"), where, others=()), "id", where)
             if number not in known:
                 raise AdapterError(f"{where}: id {number}: data/annotations.json has no annotation of this id")
             sample = _sample(record, known[number], instruction, where)
-            if task not in ("all", GENERATIVE if sample.category == GENERATIVE else "discriminative") or not context.selects(sample):
+            if task not in ("all", GENERATIVE if sample.category == GENERATIVE else "discriminative"):
                 continue
             name = record["image"]
-            if name not in sent:
-                yield read_image(source, (f"image/{name}", f"images/{name}"), name, where)
-                sent.add(name)
-            yield sample
+            yield from context.selected(sample, read_image, source, (f"image/{name}", f"images/{name}"), name, where)
 
 
 def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any]]:

@@ -46,7 +46,6 @@ def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = No
     """
     source = context.need_source("certainly_uncertain")
     there = _parts(source)
-    sent: set[str] = set()
     for part in parts or sorted(there):
         if part not in there:
             raise AdapterError(f"{source}: expected {part}.jsonl or data/{part}-*.parquet; its parts are: {', '.join(sorted(there))}")
@@ -56,12 +55,7 @@ def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = No
                 sample = _sample(record, part, where)
                 if sample.pair_id is not None:
                     pairs.setdefault(sample.pair_id, (where, []))[1].append(sample)
-                if not context.selects(sample):
-                    continue
-                if sample.image_id is not None and sample.image_id not in sent:
-                    yield _picture(source, record, sample.image_id, where)
-                    sent.add(sample.image_id)
-                yield sample
+                yield from context.selected(sample, _picture, source, record, sample.image_id, where)
         for where, members in pairs.values():
             with context.record():
                 _check(members, where)

@@ -38,17 +38,11 @@ def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "
     source = context.need_source("clevr")
     _keep_scenes(source / "scenes" / f"CLEVR_{split}_scenes.json", context.folder / "scenes")
     path = source / "questions" / f"CLEVR_{split}_questions.json"
-    sent: set[str] = set()
     for where, record in read_records(path, "the questions of CLEVR v1.0 (`qualm data show clevr`)", "questions", context):
         with context.record():
             name = text_of(need(record, ("image_filename", "question", "question_index"), where), "image_filename", where)
             sample = _sample(record, split, Path(name).stem, where)
-            if not context.selects(sample):
-                continue
-            if name not in sent:
-                yield read_image(source, (f"images/{split}/{name}",), Path(name).stem, where)
-                sent.add(name)
-            yield sample
+            yield from context.selected(sample, read_image, source, (f"images/{split}/{name}",), Path(name).stem, where, of=name)
 
 
 def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sample:

@@ -60,20 +60,16 @@ def coco_folder(
     columns = Columns("coco_folder", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
     if per == "image" and (choices or question):
         raise AdapterError("coco_folder: per: image asks one `prompt` of every picture; `question` and `choices` are an annotation's")
-    sent: set[str] = set()
     for split, prefix, path in parts(source, files):
         names, classes = pictures(path, context), _classes(path)
         before = picture_prefix(images, prefix)
         made = _annotations(path, columns, names, classes, split, prefix, before, context)
         for where, sample in _merged(made, prefix, before) if per == "image" else made:
             with context.record():
-                if not context.selects(sample):
-                    continue
                 image_id = str(sample.image_id)
-                if image_id not in sent:
-                    yield read_image(source, (placed(images, split, image_id.removeprefix(before)),), image_id, where)
-                    sent.add(image_id)
-                yield sample
+                yield from context.selected(
+                    sample, read_image, source, (placed(images, split, image_id.removeprefix(before)),), image_id, where
+                )
 
 
 def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str]:

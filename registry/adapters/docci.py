@@ -42,10 +42,8 @@ def docci(
             if record["split"] not in wanted:
                 continue
             sample = _sample(record, question, where)
-            if context.selects(sample):
-                name = text_of(record, "image_file", where)
-                yield read_image(source, (f"images/{name}",), sample.sample_id, where)
-                yield sample
+            name = text_of(record, "image_file", where)
+            yield from context.selected(sample, read_image, source, (f"images/{name}",), sample.sample_id, where)
 
 
 def _sample(record: dict[str, Any], question: str, where: str) -> Sample:

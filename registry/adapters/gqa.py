@@ -48,7 +48,6 @@ def gqa(
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.
     """
     source = context.need_source("gqa")
-    sent: set[str] = set()
     for split in parts or ["train", "val"]:
         keeps = graphs and split in GRAPHS
         asked: set[str] = set()
@@ -59,12 +58,10 @@ def gqa(
                         sample = _sample(key, record, split, where)
                         if not context.selects(sample):
                             continue
-                        if sample.image_id not in sent:
-                            yield read_image(source, (f"images/{sample.image_id}.jpg",), str(sample.image_id), where)
-                            sent.add(str(sample.image_id))
+                        place = f"images/{sample.image_id}.jpg"
+                        yield from context.selected(sample, read_image, source, (place,), str(sample.image_id), where)
                         asked.add(str(sample.image_id))
                         annotations.add(key, _attached(record))
-                        yield sample
         if keeps:
             _keep_graphs(source / f"{split}_sceneGraphs.json", context, split, asked)
 

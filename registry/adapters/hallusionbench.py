@@ -38,16 +38,12 @@ def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterato
         AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
     """
     source = context.need_source("hallusionbench")
-    sent: set[str] = set()
     for where, record in read_records(source / "HallusionBench.json", "HallusionBench's questions", context=context):
         with context.record():
             sample = _sample(need(record, KEYS, where, others=()), instruction, where)
-            if not context.selects(sample):
-                continue
-            if sample.image_id is not None and sample.image_id not in sent:
-                yield read_image(source, (f"{PICTURES}/{sample.image_id}", sample.image_id), sample.image_id, where)
-                sent.add(sample.image_id)
-            yield sample
+            yield from context.selected(
+                sample, read_image, source, (f"{PICTURES}/{sample.image_id}", sample.image_id), sample.image_id, where
+            )
 
 
 def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:

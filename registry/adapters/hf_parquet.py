@@ -63,19 +63,17 @@ def hf_parquet(
     source = context.need_source("hf_parquet")
     columns = Columns("hf_parquet", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
     wanted = [*columns.names, *([image] if image else [])]
-    sent: set[str] = set()
     for split, prefix, path in parts(source, files):
         for where, row in rows(path, wanted, context):
             with context.record():
                 data, name = picture_of(source, row[image], f"{where}: {image}") if image else (None, "")
                 image_id = hashlib.sha256(data).hexdigest()[:24] if data is not None else None
                 sample = columns.sample(row, image_id, split, prefix, where)
-                if not context.selects(sample):
-                    continue
-                if data is not None and image_id is not None and image_id not in sent:
-                    yield Image(image_id, whole_picture(data, f"{where}: {image}"), name)
-                    sent.add(image_id)
-                yield sample
+                yield from context.selected(sample, _image, image_id, data, name, f"{where}: {image}")
+
+
+def _image(image_id: str, data: bytes, name: str, where: str) -> Image:
+    return Image(image_id, whole_picture(data, where), name)
 
 
 def rows(path: Path, wanted: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -57,7 +57,6 @@ def image_table(
     """
     source = context.need_source("image_table")
     columns = Columns("image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
-    sent: set[str] = set()
     for split, prefix, path in parts(source, files):
         before = picture_prefix(images, prefix)
         for where, row in _rows(path, context, columns, image):
@@ -65,12 +64,7 @@ def image_table(
                 name = PurePosixPath(text_of(row, image, where)).as_posix() if image else None
                 image_id = before + name if name is not None else None
                 sample = columns.sample(row, image_id, split, prefix, where)
-                if not context.selects(sample):
-                    continue
-                if name is not None and image_id is not None and image_id not in sent:
-                    yield read_image(source, (placed(images, split, name),), image_id, where)
-                    sent.add(image_id)
-                yield sample
+                yield from context.selected(sample, read_image, source, (placed(images, split, name or ""),), image_id, where)
 
 
 def _rows(path: Path, context: AdapterContext, columns: Columns, image: str | None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -44,7 +44,6 @@ def llava_instruct(
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.
     """
     source = context.need_source("llava_instruct")
-    sent: set[str] = set()
     repeated: Counter[str] = Counter()
     for where, record in read_records(source / file, "LLaVA's conversations", context=context):
         with context.record():
@@ -52,12 +51,9 @@ def llava_instruct(
             if "image" not in record and not text_only:
                 continue
             for sample in _samples(record, turns, repeated, where):
-                if not context.selects(sample):
-                    continue
-                if sample.image_id is not None and sample.image_id not in sent:
-                    yield read_image(source, (sample.image_id, f"images/{sample.image_id}"), sample.image_id, where)
-                    sent.add(sample.image_id)
-                yield sample
+                yield from context.selected(
+                    sample, read_image, source, (sample.image_id, f"images/{sample.image_id}"), sample.image_id, where
+                )
 
 
 def coco_questions(entry: Path, file: str = FILE) -> frozenset[tuple[int, str]]:

@@ -41,19 +41,13 @@ def lrv_instruction(
         AdapterError: a file, key or value is not as described. Nothing is guessed.
     """
     source = context.need_source("lrv_instruction")
-    sent: set[str] = set()
     repeated: Counter[str] = Counter()
     for part in parts or ["first", "more"]:
         for where, record in read_records(source / FILES[part][coordinates], "LRV's instructions", context=context):
             with context.record():
                 sample = _sample(need(record, ("image_id", "question", "answer"), where, others=("task",)), part, repeated, where)
-                if not context.selects(sample):
-                    continue
-                if sample.image_id not in sent:
-                    place = f"chart_image/{sample.image_id}" if part == "charts" else f"image/{sample.image_id}.jpg"
-                    yield read_image(source, (place,), str(sample.image_id), where)
-                    sent.add(str(sample.image_id))
-                yield sample
+                place = f"chart_image/{sample.image_id}" if part == "charts" else f"image/{sample.image_id}.jpg"
+                yield from context.selected(sample, read_image, source, (place,), str(sample.image_id), where)
 
 
 def _sample(record: dict[str, Any], part: str, repeated: Counter[str], where: str) -> Sample:

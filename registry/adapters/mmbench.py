@@ -56,11 +56,10 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
                 continue
             image_id, image = pictures.of(sample.sample_id, row["image"], where)
             sample = replace(sample, image_id=image_id)
-            wanted = taken and context.selects(sample)
-            if image is not None and (wanted or pointed_at):
+            if image is not None and pointed_at:
                 yield pictures.give(image, where)
-            if wanted:
-                yield sample
+            if taken:
+                yield from context.selected(sample, pictures.give, image, where)
 
 
 def _sample(row: dict[str, str], where: str) -> Sample:

@@ -37,19 +37,15 @@ def mmhal_bench(context: AdapterContext) -> Iterator[Image | Sample]:
     if len(records) != RECORDS:
         raise AdapterError(f"{path}: expected {RECORDS} records in the official order, got {len(records)}")
     named: dict[int, Any] = {}
-    sent: set[str] = set()
     for place, record in enumerate(records):
         where = f"{path}: record {place}"
         with context.record():
             sample = _sample(need(record, KEYS, where, OTHERS), place, named, where)
-            if not context.selects(sample):
-                continue
             image_id = str(sample.image_id)
-            if image_id not in sent:
-                names = [image_id, *(str(record[k]) for k in ("image_id",) if record.get(k))]
-                yield read_image(source, [f"images/{name}{suffix}" for name in names for suffix in SUFFIXES], image_id, where)
-                sent.add(image_id)
-            yield sample
+            names = [image_id, *(str(record[k]) for k in ("image_id",) if record.get(k))]
+            yield from context.selected(
+                sample, read_image, source, [f"images/{name}{suffix}" for name in names for suffix in SUFFIXES], image_id, where
+            )
 
 
 def _sample(record: dict[str, Any], place: int, named: dict[int, Any], where: str) -> Sample:

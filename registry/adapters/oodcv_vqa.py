@@ -47,20 +47,16 @@ def oodcv_vqa(
     source = context.need_source("oodcv_vqa")
     name = "oodcv-counterfactual.json" if counterfactual else "oodcv-vqa.json"
     path = next((p for prefix in PREFIXES if (p := source / prefix / name).is_file()), source / name)
-    sent: set[str] = set()
     met: Counter[str] = Counter()
     for where, record in read_records(path, "OODCV-VQA's questions (`qualm data show oodcv_vqa`)", context=context):
         with context.record():
             sample = _sample(need(record, KEYS, where, others=()), format, met, where)
             if answers != "all" and (record["answer_type"] == NUMBER) != (answers == NUMBER):
                 continue
-            if not context.selects(sample):
-                continue
             place = str(sample.image_id)
-            if place not in sent:
-                yield read_image(source, [(Path(prefix) / place).as_posix() for prefix in PREFIXES], place, where)
-                sent.add(place)
-            yield sample
+            yield from context.selected(
+                sample, read_image, source, [(Path(prefix) / place).as_posix() for prefix in PREFIXES], place, where
+            )
 
 
 def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) -> Sample:

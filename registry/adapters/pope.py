@@ -44,17 +44,11 @@ def pope(
     """
     source = context.need_source("pope")
     path = source / FILES[pictures].format(split)
-    sent: set[str] = set()
     for where, record in read_records(path, f"POPE's {split} questions on {pictures}", context=context):
         with context.record():
             sample = _sample(need(record, KEYS, where, others=()), pictures, split, instruction, where)
-            if not context.selects(sample):
-                continue
             name = record["image"]
-            if name not in sent:
-                yield read_image(source, [f"{folder}/{name}" for folder in PLACES[pictures]], name, where)
-                sent.add(name)
-            yield sample
+            yield from context.selected(sample, read_image, source, [f"{folder}/{name}" for folder in PLACES[pictures]], name, where)
 
 
 def _sample(record: dict[str, Any], pictures: str, split: str, instruction: str, where: str) -> Sample:

@@ -55,11 +55,9 @@ def scienceqa(
                 raise AdapterError(f"{splits}: {split}: problem {number} is not in problems.json")
             where, record = problems[number]
             sample = _sample(number, need(record, KEYS, where, others=()), where)
-            if not _wanted(sample, pictures, task) or not context.selects(sample):
-                continue
-            if sample.image_id is not None:
-                yield read_image(source, (f"images/{record['split']}/{number}/{record['image']}",), sample.image_id, where)
-            yield sample
+            if _wanted(sample, pictures, task):
+                place = f"images/{record['split']}/{number}/{record['image']}"
+                yield from context.selected(sample, read_image, source, (place,), sample.image_id, where)
 
 
 def _wanted(sample: Sample, pictures: str, task: str) -> bool:

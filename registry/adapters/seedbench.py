@@ -49,19 +49,13 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
     path = source / "SEED-Bench.json"
     if path.is_file():
         _check_names(path)
-    sent: set[str] = set()
     for where, record in read_records(path, WHAT, "questions", context):
         with context.record():
             if need(record, KEYS, where, OTHERS)["data_type"] == "video":
                 continue
             sample = _sample(record, labels, where)
-            if not context.selects(sample):
-                continue
             image_id = str(sample.image_id)
-            if image_id not in sent:
-                yield read_image(source, (f"SEED-Bench-image/{image_id}",), image_id, where)
-                sent.add(image_id)
-            yield sample
+            yield from context.selected(sample, read_image, source, (f"SEED-Bench-image/{image_id}",), image_id, where)
 
 
 def _check_names(path: Path) -> None:

@@ -43,10 +43,7 @@ def shr(context: AdapterContext) -> Iterator[Image | Sample]:
             if image_id not in known:
                 raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this picture")
             sample = _sample(image_id, facts.get(image_id, ()), regions.get(image_id, ()), where)
-            if not context.selects(sample):
-                continue
-            yield read_image(source, (known[image_id].path,), image_id, where)
-            yield sample
+            yield from context.selected(sample, read_image, source, (known[image_id].path,), image_id, where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,17 +76,13 @@ def tdiuc(
     part = f"mscoco_{split}2014"
     questions = source / "Questions" / f"OpenEnded_{part}_questions.json"
     patterns = pictures or ["Images/{split}2014/COCO_{split}2014_{id:012}.jpg", "Images/VG/{id}.jpg"]
-    sent: set[int] = set()
     for asked in read_questions(context, questions, source / "Annotations" / f"{part}_annotations.json", "TDIUC"):
         with context.record():
             assert asked.annotation is not None
             sample = _sample(asked, asked.annotation, split)
-            if (types is not None and sample.category not in types) or not context.selects(sample):
+            if types is not None and sample.category not in types:
                 continue
-            if asked.image_id not in sent:
-                yield _image(source, [_place(pattern, split, asked.image_id) for pattern in patterns], asked)
-                sent.add(asked.image_id)
-            yield sample
+            yield from context.selected(sample, _image, source, [_place(pattern, split, asked.image_id) for pattern in patterns], asked)
 
 
 def _image(source: Path, places: list[str], asked: Asked) -> Image:

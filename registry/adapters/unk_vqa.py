@@ -47,7 +47,6 @@ def unk_vqa(
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.
     """
     source = context.need_source("unk_vqa")
-    sent: set[str] = set()
     for split in parts or ["test"]:
         path = source / f"annt_{split}.json"
         found = _read(path)
@@ -61,12 +60,9 @@ def unk_vqa(
             where = f"{path}: annotation {number}"
             with context.record():
                 sample, codes = _sample(record, found, split, folder, reason, where)
-                if (not ambiguous and left_out & set(codes)) or not context.selects(sample):
+                if not ambiguous and left_out & set(codes):
                     continue
-                if sample.image_id not in sent:
-                    yield read_image(source, (f"{folder}/{record['image_name']}",), str(sample.image_id), where)
-                    sent.add(str(sample.image_id))
-                yield sample
+                yield from context.selected(sample, read_image, source, (f"{folder}/{record['image_name']}",), str(sample.image_id), where)
 
 
 def _read(path: Path) -> dict[str, Any]:

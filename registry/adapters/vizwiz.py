@@ -33,17 +33,11 @@ def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = 
     source = context.need_source("vizwiz")
     path = source / "Annotations" / f"{split}.json"
     labelled = ("answers", "answer_type", "answerable") if split != "test" else ()
-    sent: set[str] = set()
     for where, record in read_records(path, f"VizWiz-VQA's annotations of {split}", context=context):
         with context.record():
             sample = _sample(need(record, ("image", "question", *labelled), where, others=()), split, where)
-            if not context.selects(sample):
-                continue
             name = record["image"]
-            if name not in sent:
-                yield read_image(source, (f"{split}/{name}",), str(sample.image_id), where)
-                sent.add(name)
-            yield sample
+            yield from context.selected(sample, read_image, source, (f"{split}/{name}",), str(sample.image_id), where, of=name)
 
 
 def _sample(record: dict[str, Any], split: str, where: str) -> Sample:

@@ -54,16 +54,10 @@ def vizwiz_ans_difference(
     source = context.need_source("vizwiz_ans_difference")
     path = _annotations(source, dataset, split)
     names = _names(source / NAMES) if images else {}
-    sent: set[str] = set()
     for where, record in read_records(path, "answer-difference annotations", context=context):
         with context.record():
             sample = _sample(need(record, KEYS, where, others=()), dataset, split, images, where)
-            if not context.selects(sample):
-                continue
-            if sample.image_id is not None and sample.image_id not in sent:
-                yield _image(source, record["image"], sample.image_id, names, where)
-                sent.add(sample.image_id)
-            yield sample
+            yield from context.selected(sample, _image, source, record["image"], sample.image_id, names, where)
 
 
 def _annotations(source: Path, dataset: str, split: str) -> Path:

@@ -46,7 +46,6 @@ def vlfeedback(
         AdapterError: a file, key or value is not as described. Nothing is guessed.
     """
     source = context.need_source("vlfeedback")
-    sent: set[str] = set()
     repeated: Counter[str] = Counter()
     for where, record in _records(source, context):
         with context.record():
@@ -54,12 +53,7 @@ def vlfeedback(
             image = _image(source, record, where)
             rated = _rated(record["completions"], aspects or ASPECTS, where)
             for sample in _preferences(record, image.image_id, rated, pairs, margin, repeated, where):
-                if not context.selects(sample):
-                    continue
-                if image.image_id not in sent:
-                    yield image
-                    sent.add(image.image_id)
-                yield sample
+                yield from context.selected(sample, image)
 
 
 def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]:

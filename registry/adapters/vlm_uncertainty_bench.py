@@ -39,13 +39,9 @@ def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | N
         records = read_records(source, run or there[0], dataset)
     except LayoutError as error:
         raise AdapterError(str(error)) from error
-    sent: set[str] = set()
     for record in records:
         image = _image(source, record)
-        if image is not None and image.image_id not in sent:
-            sent.add(image.image_id)
-            yield image
-        yield _sample(record, dataset, image)
+        yield from context.selected(_sample(record, dataset, image), image)
 
 
 def _sample(record: dict[str, Any], dataset: str, image: Image | None) -> Sample:

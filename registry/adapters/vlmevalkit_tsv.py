@@ -48,9 +48,8 @@ def vlmevalkit_tsv(
         AdapterError: a file, column, picture or value is missing or of another kind.
     """
     source = context.need_source("vlmevalkit_tsv")
-    sent: set[str] = set()
     for split, prefix, path in parts(source, files):
-        columns, pictures = _columns(path, kind, meta), _pictures(path, context, sent)
+        columns, pictures = _columns(path, kind, meta), _pictures(path, context)
         for where, cells in read_rows(path, WHAT, context=context):
             row = {name: original(cell) for name, cell in cells.items()} if OURS in cells else cells
             with context.record():
@@ -65,14 +64,12 @@ def vlmevalkit_tsv(
                     raise AdapterError(f"{where}: no picture; expected a column `image` (base64) or `image_path`")
                 group = prefix + _base(row["index"]) if columns.choices else image_id
                 sample = replace(sample, image_id=image_id, group=group, question=_asked(row, sample.question))
-                wanted = context.selects(sample)
-                if pictures is not None and image is not None and (wanted or row["index"] in pictures.pointed_at):
+                if pictures is None:
+                    yield from context.selected(sample, read_image, source, (placed(images, split, name),), image_id, where)
+                    continue
+                if image is not None and row["index"] in pictures.pointed_at:
                     yield pictures.give(image, where)
-                elif wanted and name and image_id not in sent:
-                    yield read_image(source, (placed(images, split, name),), image_id, where)
-                    sent.add(image_id)
-                if wanted:
-                    yield sample
+                yield from context.selected(sample, pictures.give, image, where)
 
 
 def _head(path: Path) -> Collection[str]:
@@ -97,13 +94,9 @@ def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
     )
 
 
-def _pictures(path: Path, context: AdapterContext, sent: set[str]) -> TablePictures | None:
-    """The table's own pictures, those that the stage has already among the given ones; None where they lie beside it."""
-    if "image" not in _head(path):
-        return None
-    found = TablePictures(path, context, WHAT)
-    found.given = sent
-    return found
+def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
+    """The table's own pictures; None where they lie beside it."""
+    return TablePictures(path, context, WHAT) if "image" in _head(path) else None
 
 
 def _asked(row: dict[str, str], question: str) -> str:

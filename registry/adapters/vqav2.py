@@ -57,17 +57,13 @@ def vqav2(
         annotations = source / f"v2_{QUESTIONS[split]}_annotations.json" if labelled else None
         others = _complements(source / f"v2_{QUESTIONS[split]}_complementary_pairs.json") if complementary and labelled else {}
         folder, called = IMAGES[split], val_is if split == "val" else split
-        sent: set[int] = set()
         for asked in read_questions(context, questions, annotations, "VQA v2", PEOPLE):
             with context.record():
                 image_id = f"COCO_{folder}_{asked.image_id:012d}"
                 sample = _sample(asked, image_id, called, others)
-                if (asked.image_id, sample.question.strip().casefold()) in told or not context.selects(sample):
+                if (asked.image_id, sample.question.strip().casefold()) in told:
                     continue
-                if asked.image_id not in sent:
-                    yield read_image(source, (f"{folder}/{image_id}.jpg",), image_id, asked.where)
-                    sent.add(asked.image_id)
-                yield sample
+                yield from context.selected(sample, read_image, source, (f"{folder}/{image_id}.jpg",), image_id, asked.where)
 
 
 def _sample(asked: Asked, image_id: str, split: str, complements: Mapping[int, int]) -> Sample:

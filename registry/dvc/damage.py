@@ -7,7 +7,6 @@ linked or copied into the tree and passes for what its name says. Whatever reads
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.ignore import Ignore
 from qualm.registry.dvc.state import dir_md5, file_md5, listing, object_path, read_lock, read_yaml
+from qualm.registry.formats import atomic
 
 ASIDE = Path(".qualm/damaged")
 """Where damaged files go: nothing is deleted that somebody may want to look at."""
@@ -108,9 +108,9 @@ def set_aside(root: Path, record: Recorded, tree: bool = True) -> Path:
     if tree and place.is_symlink():
         place.unlink()
     elif tree and place.exists():
-        shutil.move(place, folder / place.name)
+        atomic.publish(place, folder / place.name)
     for file in objects:
-        shutil.move(file, folder / f"{file.parent.name}{file.name}")
+        atomic.publish(file, folder / f"{file.parent.name}{file.name}")
     return folder
 
 

@@ -31,7 +31,7 @@ import yaml
 from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import DvcStateError, cache_folder
 from qualm.registry.dvc.ignore import Ignore
-from qualm.registry.formats import textfiles
+from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.textfiles import NoFileError, TextFileError, shortened
 
 EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"
@@ -236,10 +236,7 @@ class Checkout:
         """Write the remembered hashes, if there are new ones."""
         if not self._changed:
             return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._file.with_name(f".hashes.{os.getpid()}")
-        partial.write_text(json.dumps(self._known), encoding="utf-8")
-        partial.replace(self._file)
+        atomic.write_text(self._file, json.dumps(self._known))
         self._changed = False
 
     def _remembered(self, path: Path) -> str:

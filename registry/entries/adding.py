@@ -30,6 +30,7 @@ from qualm.registry.entries.entries import DATA, Entry, find
 from qualm.registry.entries.growth import Recount, load_again, recounts, rewritten
 from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files
 from qualm.registry.entries.threads import mapped
+from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.text import quoted
 
@@ -145,9 +146,7 @@ def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
     text = rewritten(path.read_text(encoding="utf-8"), changes)
     if text is None:
         raise AddError(f"{path}: its counts could not be rewritten; do it by hand: {'; '.join(map(str, changes))}")
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    atomic.write_text(path, text)
     return load_again(card.name)
 
 
@@ -320,10 +319,7 @@ class InspectionCache:
         if not self._settled:
             self._file.unlink(missing_ok=True)
             return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        partial.write_text(json.dumps({"now": self._now, "md5": md5, "found": asdict(inspection)}), encoding="utf-8")
-        partial.replace(self._file)
+        atomic.write_text(self._file, json.dumps({"now": self._now, "md5": md5, "inspection": asdict(inspection)}))
 
 
 def _stream(source: Path, target: Path | None) -> str:
@@ -392,17 +388,13 @@ def _publish(
     old = record.read_bytes() if record.exists() else None
     states = {file: file_state(stage / name / file) for file in hashes}
     try:
-        (stage / f"{name}.dvc").replace(record)
-        if target.exists():
-            target.replace(stage / ".old")
-        (stage / name).replace(target)
+        atomic.publish(stage / f"{name}.dvc", record)
+        atomic.publish(stage / name, target)
     except OSError as error:
         if old is None:
             record.unlink(missing_ok=True)
         else:
-            record.write_bytes(old)
-        if (stage / ".old").exists():
-            (stage / ".old").replace(target)
+            atomic.write_bytes(record, old)
         raise AddError(f"{target}: {error.strerror or error}; everything is as it was") from error
     with Checkout(root) as checkout:
         for file, md5 in hashes.items():
@@ -437,6 +429,4 @@ def _unchanged(root: Path, before: Entry, inspection: Inspection) -> Added:
 def _hide_from_git(file: Path, name: str) -> None:
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     if f"/{name}" not in lines:
-        partial = file.with_name(f".gitignore.{os.getpid()}")
-        partial.write_text("".join(f"{line}\n" for line in [*lines, f"/{name}"]), encoding="utf-8")
-        partial.replace(file)
+        atomic.write_text(file, "".join(f"{line}\n" for line in [*lines, f"/{name}"]))

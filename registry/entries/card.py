@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
+from qualm.registry.text import quoted
 
 FOLDER = Path(__file__).resolve().parents[1] / "cards"
 
@@ -197,7 +198,7 @@ def load_card(name: str, folder: Path = FOLDER) -> Card:
 
 
 def _line(where: str, error: Any, raw: Any) -> str:
-    place = ".".join(part if isinstance(part, str) and part.isprintable() else repr(part) for part in error["loc"])
+    place = ".".join(quoted(part) if isinstance(part, str) else repr(part) for part in error["loc"])
     if error["type"] == "missing":
         return f"{where}: {place}: missing; every card has it"
     if error["type"] == "extra_forbidden":

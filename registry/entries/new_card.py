@@ -16,6 +16,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.entries.card import SLUG, CardError, card_names, load_card
 from qualm.registry.entries.infer_columns import PICTURES, NewCardError, Proposal, list_names
 from qualm.registry.entries.layout import matches
+from qualm.registry.formats import atomic
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.plugins.rule import Plugin, get, load
 from qualm.registry.sample import Image, Sample
@@ -138,9 +139,7 @@ def write(
             load_card(name, Path(scratch))
         except CardError as error:
             raise NewCardError(str(error)) from error
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    atomic.write_text(path, text)
     return path
 
 

@@ -1,7 +1,7 @@
 """What a plugin of each kind is: its positional parameters, and what its UPPER-CASE constants may hold; checked without importing it.
 
-`qualm.registry.plugins.rule` reads a file; this says whether what it read is a plugin. So a metric that takes no `weights` or reads a column that
-there is not, or `MODALITY = "picture"`, is met when a spec is checked, and not in a stage that runs at night.
+`qualm.registry.plugins.rule` reads a file; this says whether what it read is a plugin. So a metric that takes no `weights` or reads a
+column that there is not, or `MODALITY = "picture"`, is met when a spec is checked, and not in a stage that runs at night.
 """
 
 from __future__ import annotations

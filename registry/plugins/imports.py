@@ -15,7 +15,7 @@ from pathlib import Path
 
 from qualm.registry.formats import textfiles
 
-PACKAGES = ("registry", "runners")
+PACKAGES = ("qualm.registry", "qualm.runners")
 """Of ours; the compiler makes pipelines, and no results."""
 
 EXECUTION = frozenset(
@@ -39,7 +39,7 @@ def roots_of(module: str, root: Path) -> dict[str, Path]:
         module: a dotted name.
         root: the folder that holds our packages.
     """
-    first = module.partition(".")[0]
+    first = package_of(module)
     roots = dict.fromkeys(PACKAGES, root)
     if first not in roots and (spec := find_spec(first)) is not None:  # of a package without a dot, which runs nothing
         places = list(spec.submodule_search_locations or ())
@@ -67,19 +67,28 @@ def closure(modules: Iterable[str], roots: Mapping[str, Path]) -> dict[str, Path
         files[name] = path
         modules, assets = named(path, name)
         waiting += [name.rpartition(".")[0], *_with_stars(modules, roots)]
-        root = roots[name.partition(".")[0]]
+        root = roots[package_of(name)]
         for asset in assets:
             place = posixpath.normpath((path.parent.relative_to(root) / asset).as_posix())
             files[place] = root / place
     return files
 
 
+def package_of(name: str) -> str:
+    """The package that a module belongs to: one of the three of ours, or the first part of another's name.
+
+    >>> package_of("qualm.runners.stages.score"), package_of("acme_vlms.plugin")
+    ('qualm.runners', 'acme_vlms')
+    """
+    return ".".join(name.split(".")[: 2 if name.startswith("qualm.") else 1])
+
+
 def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
     """The file of a module of these packages; None where there is none, or it is another's."""
-    root = roots.get(name.partition(".")[0])
+    root = roots.get(package_of(name))
     if root is None:
         return None
-    base = root.joinpath(*name.split("."))
+    base = root.joinpath(*name.removeprefix("qualm.").split("."))
     return next((file for file in (base / "__init__.py", base.with_name(f"{base.name}.py")) if file.is_file()), None)
 
 

@@ -30,7 +30,7 @@ from qualm.registry.formats import textfiles
 from qualm.registry.formats.textfiles import shortened, warn
 
 ROOT = Path(__file__).resolve().parents[2]
-"""Where our own packages lie; plugin folders are looked up here."""
+"""What holds the folders of our own packages, in the repository and where it is installed; plugin folders are looked up here."""
 
 KINDS = {
     "datasets": "registry/adapters",
@@ -303,7 +303,7 @@ def _files(kind: str) -> dict[str, tuple[Path, str]]:
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
     folder = ROOT / KINDS[kind]
-    package = KINDS[kind].replace("/", ".")
+    package = f"qualm.{KINDS[kind].replace('/', '.')}"
     files = {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
     return files | _installed(kind)[0]
 

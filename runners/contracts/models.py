@@ -184,7 +184,7 @@ class Model(Protocol):
     prompt. Kept with the answers; the same for the same digest."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
-        """The text the processor is given for this conversation (`qualm.runners.prompts.question.messages`), up to where the answer begins."""
+        """The text the processor is given for a conversation (`qualm.runners.prompts.question.messages`), up to where the answer begins."""
 
     def encode(self, requests: Sequence[Request]) -> Encoded:
         """Tokenise and process the images of a batch. Called from several threads."""

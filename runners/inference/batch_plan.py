@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qualm.registry.formats import atomic
 from qualm.runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_part, is_signal
 from qualm.runners.inference.requests import Place
 from qualm.runners.runtime.stage import LOCAL, Stage
@@ -213,14 +212,7 @@ class PlanFile:
 
 
 def _write(path: Path, value: Any) -> None:
-    """JSON, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
-    with partial.open("w", encoding="utf-8") as handle:
-        json.dump(value, handle, separators=(",", ":"))
-        handle.flush()
-        os.fsync(handle.fileno())
-    partial.replace(path)
+    atomic.write_text(path, json.dumps(value, separators=(",", ":")), durable=True)
 
 
 def folder(stage: Stage) -> Path:

@@ -1,7 +1,7 @@
 """Answers from a server: many requests on their way at a time, each stored as soon as it is answered.
 
-What `qualm.runners.inference.local` is for models on a device. A killed run loses what was on its way, and no more. A request that the server
-will not answer leaves its part of the answer undefined, with the reason; the others go on.
+What `qualm.runners.inference.local` is for models on a device. A killed run loses what was on its way, and no more. A request that the
+server will not answer leaves its part of the answer undefined, with the reason; the others go on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, Part, Told
+from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
 from qualm.runners.servers.client import GIVE_UP_AFTER, Rejected, ServerError
@@ -131,9 +132,7 @@ class _Log:
             "dollars": round(model.line.budget.spent, 6) if model.line.server.price else None,
             "undefined": self._undefined,
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(facts, sort_keys=True) + "\n")
+        Journal(path, durable=False).append(json.dumps(facts, sort_keys=True).encode() + b"\n")
         if len(self._undefined) > SHOWN:
             print(f"{stage.key}: and {len(self._undefined) - SHOWN} more undefined; all are in {path}", file=sys.stderr, flush=True)
 

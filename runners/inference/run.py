@@ -1,8 +1,8 @@
 """Answers of a model to every sample of some datasets under every variant, from the sample-level store or computed now.
 
 First every prompt and every picture is digested and looked up in the store; then what is missing is answered in planned
-batches (`qualm.runners.inference.batch_plan`) under Lightning's `Trainer.predict`, each stored before the next begins; then the tables are made
-from the store alone. So a killed run goes on where it was, and its tables are those of an undisturbed one. The `infer` stage
+batches (`qualm.runners.inference.batch_plan`) under Lightning's `Trainer.predict`, each stored before the next begins; then the tables
+are made from the store alone. So a killed run goes on where it was, and its tables are those of an undisturbed one. The `infer` stage
 asks so, and the `finetune` stage where a recipe wants to know what its base model says.
 """
 

@@ -1,7 +1,7 @@
 """How a report was made: what the spec said of intervals and decoding, which models answered, with the digests of their files.
 
-The commit, the machine and the time are no content: they are drawn into a picture beside the run's record (`qualm.runners.runtime.stamp`), which
-the page shows where it lies in the checkout that made it.
+The commit, the machine and the time are no content: they are drawn into a picture beside the run's record (`qualm.runners.runtime.stamp`),
+which the page shows where it lies in the checkout that made it.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
+
+from qualm.registry.formats import atomic
 
 
 def checkpoint_plugins(strategy: str) -> list[Any]:
@@ -19,21 +20,7 @@ def checkpoint_plugins(strategy: str) -> list[Any]:
         def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
             import torch
 
-            path = Path(path)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial = partial_path(path)
-            try:
-                with partial.open("wb") as handle:
-                    torch.save(checkpoint, handle)
-                    handle.flush()
-                    os.fsync(handle.fileno())
-                partial.replace(path)
-            finally:
-                partial.unlink(missing_ok=True)
+            with atomic.file(Path(path), durable=True) as partial, partial.open("wb") as handle:
+                torch.save(checkpoint, handle)
 
     return [Whole()]
-
-
-def partial_path(path: Path) -> Path:
-    """Where a checkpoint is written before it takes its place."""
-    return path.with_name(f".{path.name}.partial")

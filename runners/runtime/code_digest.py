@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from pathlib import Path
 
 from qualm.registry.plugins import imports
-from qualm.registry.plugins.imports import PACKAGES, module_file, roots_of
+from qualm.registry.plugins.imports import module_file, roots_of
 from qualm.registry.plugins.rule import ROOT
 
 LIBRARIES = ("torch", "torchvision", "transformers", "tokenizers", "numpy", "pillow", "jinja2")
@@ -36,7 +36,7 @@ def engine_digest(module: str) -> str:
     for name, path in sorted(closure(module).items()):
         total.update(f"{name} {source_digest(path)}\n".encode())
     first = module.partition(".")[0]
-    foreign = () if first in PACKAGES else tuple(packages_distributions().get(first, ()))
+    foreign = () if first == "qualm" else tuple(packages_distributions().get(first, ()))
     for library in (*LIBRARIES, *foreign):
         total.update(f"{library} {_version(library)}\n".encode())
     return total.hexdigest()
@@ -46,7 +46,7 @@ def imported_versions(module: str) -> dict[str, str]:
     """Version of every distribution whose packages the module or anything of ours behind it imports."""
     modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.named(path, name)[0]}
-    outside = names - set(PACKAGES) - sys.stdlib_module_names
+    outside = names - {"qualm"} - sys.stdlib_module_names
     distributions = packages_distributions()
     return {library: _version(library) for name in sorted(outside) for library in sorted(set(distributions.get(name, ())))}
 
@@ -72,7 +72,7 @@ def source_digest(path: Path) -> str:
 
 
 def closure(module: str) -> dict[str, Path]:
-    """The module and all that implements it (`qualm.registry.plugins.imports`): dotted name -> file; of another package's, its files too."""
+    """The module and all that implements it, by `qualm.registry.plugins.imports`: name -> file; of another package's, its files too."""
     return imports.closure([module], roots_of(module, ROOT))
 
 

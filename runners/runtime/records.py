@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from qualm.registry.formats import atomic
 from qualm.registry.sample import AS_GIVEN
 from qualm.runners.runtime.precision import FINEST, result
 
@@ -44,13 +44,8 @@ def write_table(
     if provenance:
         metadata[b"qualm"] = json.dumps(provenance, sort_keys=True).encode()
     table = table.replace_schema_metadata(metadata or None)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with atomic.file(path) as partial:
         pq.write_table(table, partial, compression="zstd", row_group_size=64 * 1024)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
@@ -156,6 +151,20 @@ class ShardWriter:
         if self._written >= self.shard_bytes:
             writer.close()
             self._writer = None
+
+
+class TableWriter(ShardWriter):
+    """Writes rows as one Parquet file, which takes its place when the block ends without an error."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        super().__init__(path.with_name(f".{path.stem}"), schema, shard_bytes=2**62)
+        self.path = path
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+        if error[0] is None:
+            atomic.publish(self.folder / "00000.parquet", self.path)
+            self.folder.rmdir()
 
 
 def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:

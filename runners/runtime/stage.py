@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats import textfiles
+from qualm.registry.formats import atomic, textfiles
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stamp import here, write_stamp
@@ -77,29 +77,7 @@ class Stage:
 
     def publish(self, output: Path, target: str | Path) -> None:
         """Move a finished file or folder from scratch to its place in one rename."""
-        target = Path(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        output = self._beside(output, target)
-        if target.is_dir() and not target.is_symlink():
-            trash = output.with_name(f".old-{os.getpid()}-{target.name}")
-            target.replace(trash)
-            output.replace(target)
-            shutil.rmtree(trash)
-        else:
-            output.replace(target)
-
-    def _beside(self, output: Path, target: Path) -> Path:
-        """`output` itself, or a copy on the target's file system where that is another one: only there is a rename whole or nothing."""
-        if output.stat().st_dev == target.parent.stat().st_dev:
-            return output
-        near = target.parent / f".{target.name}.{os.getpid()}.partial"
-        try:
-            shutil.copytree(output, near) if output.is_dir() else shutil.copy2(output, near)
-        except BaseException:
-            shutil.rmtree(near, ignore_errors=True) if near.is_dir() else near.unlink(missing_ok=True)
-            raise
-        shutil.rmtree(output) if output.is_dir() else output.unlink()
-        return near
+        atomic.publish(output, Path(target))
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -160,7 +138,7 @@ def only_writer(stage: Stage) -> Iterator[None]:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         _HELD.add(lock)
-        for left in stage.scratch.glob(".old-*"):  # of a run that was killed while publishing
+        for left in stage.scratch.glob(f"{atomic.REPLACED}*"):  # of a run that was killed while publishing
             shutil.rmtree(left)
         yield
     finally:
@@ -172,7 +150,6 @@ def write_record(stage: Stage, seconds: float) -> None:
     """What this run did and where: git revision, hardware, wall time, counters. Local, never an input of anything."""
     record: Mapping[str, Any] = {**stage.provenance, **here(), "seconds": round(seconds, 3), "counters": stage.counters}
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    atomic.write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
     if stage.kind == "report":
         write_stamp(stage.spec)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from qualm.runners.runtime.journal import Journal
 
 FILE = "QUALM_STATUS_FILE"
 
@@ -23,15 +26,10 @@ def tell(event: str, **facts: Any) -> None:
     """Append one event; a place that cannot be written is as good as no reader, such as on another machine of a launcher's."""
     if not is_read():
         return
-    line = json.dumps({"event": event, **facts}) + "\n"
-    try:
-        descriptor = os.open(os.environ[FILE], os.O_WRONLY | os.O_APPEND)
-    except OSError:
-        return
-    try:
-        os.write(descriptor, line.encode())
-    finally:
-        os.close(descriptor)
+    path = Path(os.environ[FILE])
+    with suppress(OSError):
+        if path.exists():
+            Journal(path, durable=False).append(json.dumps({"event": event, **facts}).encode() + b"\n")
 
 
 def position() -> int:

@@ -2,8 +2,8 @@
 
 The client is the official one. What is added is what decides whether a night's run is lost: every answer is handed over (and
 kept) as it comes, what may pass is tried again with growing pauses, what will not pass stops the run at once, and a run never
-spends more than it was given. What comes back is bounded (`qualm.runners.servers.transport`) and checked (`qualm.runners.servers.replies`) before
-anyone reads it. What is asked and how a reply is read is the caller's; no answer depends on this module.
+spends more than it was given. What comes back is bounded (`qualm.runners.servers.transport`) and checked (`qualm.runners.servers.replies`)
+before anyone reads it. What is asked and how a reply is read is the caller's; no answer depends on this module.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
 from qualm.registry.dvc.state import Checkout
+from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
 from qualm.registry.plugins.rule import load
 from qualm.registry.preparations import PreparationContext, PreparationError
@@ -23,11 +24,8 @@ from qualm.runners.data.data_cards import DataCard, write_card
 from qualm.runners.data.rows import as_row, as_sample, choose, with_provenance
 from qualm.runners.data.selection import Selection
 from qualm.runners.runtime.progress import progress
-from qualm.runners.runtime.records import ShardWriter, iterate
+from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
 from qualm.runners.runtime.stage import Stage, StageError
-
-WHOLE = 2**62
-"""Shard size of a table that stays one file."""
 
 
 def run(stage: Stage) -> None:
@@ -104,7 +102,7 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
     with (
         progress(stage.settings, f"{name}: samples") as advance,
         ShardWriter(folder / "images", IMAGES) as pictures,
-        ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows,
+        TableWriter(folder / "samples.parquet", with_provenance(stage, SAMPLES)) as rows,
     ):
         for item in items:
             if isinstance(item, Image):
@@ -122,8 +120,6 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
                 needed.add(item.image_id)
                 rows.write(as_row(selection.marked(item)))
                 advance()
-    (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
-    (folder / ".samples").rmdir()
     if not samples:
         worst = f"; all {len(bad.faults):,} are bad, the first: {bad.faults[0].where}" if bad.faults else ""
         raise StageError(
@@ -141,7 +137,7 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
     prepare = load("preparations", ref["plugin"])
     before = iter(originals)
     needed: set[str | None] = set()
-    with ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows:
+    with TableWriter(folder / "samples.parquet", with_provenance(stage, SAMPLES)) as rows:
         try:
             for sample in prepare(PreparationContext(name, stage.seed), originals, **ref["args"]):
                 if not any((s.sample_id, s.image_id, s.split) == (sample.sample_id, sample.image_id, sample.split) for s in before):
@@ -156,8 +152,6 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
         raise StageError(
             f"dataset {name}: {ref['plugin']} left out all of {len(originals):,} samples; `qualm ls preparations {ref['plugin']}`"
         )
-    (folder / ".samples" / "00000.parquet").replace(table)
-    (folder / ".samples").rmdir()
     stage.counters.update(samples=rows.rows)
     if rows.rows < len(originals):
         stage.count(left_out_by_preparation=len(originals) - rows.rows)
@@ -179,11 +173,9 @@ def _cut(stage: Stage, folder: Path, limit: int) -> None:
 
     with (
         progress(stage.settings, f"{stage.params['dataset']}: choosing samples", stage.counters["samples"]) as advance,
-        ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as rows,
+        TableWriter(folder / "samples.parquet", with_provenance(stage, SAMPLES)) as rows,
     ):
         rows.extend(samples())
-    (folder / ".samples" / "00000.parquet").replace(table)
-    (folder / ".samples").rmdir()
     stage.counters.update(samples=rows.rows, left_out=stage.counters["samples"] - rows.rows)
     _keep_images(stage, folder, needed)
 
@@ -198,6 +190,5 @@ def _keep_images(stage: Stage, folder: Path, needed: Set[str | None]) -> None:
             if row["image_id"] in needed:
                 pictures.write(row)
                 advance()
-    shutil.rmtree(folder / "images")
-    (folder / ".images").replace(folder / "images")
+    atomic.publish(folder / ".images", folder / "images")
     stage.counters["images"] = pictures.rows

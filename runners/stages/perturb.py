@@ -32,9 +32,8 @@ from qualm.runners.data.splits import rule
 from qualm.runners.prompts.templates import PromptError
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
-from qualm.runners.runtime.records import ShardWriter
+from qualm.runners.runtime.records import ShardWriter, TableWriter
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.stages.data import WHOLE
 from qualm.runners.store.answers import pixel_digest
 
 WORDS, PICTURES = 256, 16
@@ -99,7 +98,7 @@ class _Perturbing:
         stage.count(samples=len(self.rows), applied=0)
         with (
             progress(stage.settings, f"{self.dataset.name}: {self.variant}", len(fit)) as advance,
-            ShardWriter(folder / ".samples", with_provenance(stage, SAMPLES), shard_bytes=WHOLE) as samples,
+            TableWriter(folder / "samples.parquet", with_provenance(stage, SAMPLES)) as samples,
             ShardWriter(folder / "images", IMAGES, row_group=64) as pictures,
         ):
             for start in range(0, len(fit), many):
@@ -109,8 +108,6 @@ class _Perturbing:
                     if data is not None:
                         pictures.write({"image_id": row["image_id"], "image": {"bytes": data, "path": f"{row['image_id']}.png"}})
                 advance(len(part))
-        (folder / ".samples" / "00000.parquet").replace(folder / "samples.parquet")
-        (folder / ".samples").rmdir()
         stage.count(applied=samples.rows)
         if self.rows and not samples.rows:
             print(

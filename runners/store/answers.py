@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from qualm.registry.formats import atomic
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.store.segments import Segments
@@ -71,7 +71,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
 
 def manner(part: str, decoding: Mapping[str, Any]) -> bytes:
-    """What one part depends on beside its base, as bytes: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`), method, limits."""
+    """What a part depends on beside its base, as bytes: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`), method, limits."""
     return json.dumps([part, dict(decoding)], sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -200,9 +200,7 @@ class Store:
     def _note(self, about: Mapping[str, str], stage: str) -> None:
         place = self.folder / ABOUT
         if not place.exists():
-            partial = self.folder / f".{uuid.uuid4().hex}.partial"
-            partial.write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
-            partial.replace(place)
+            atomic.write_text(place, json.dumps(about, sort_keys=True) + "\n")
         self._mark = self.folder / USED / (stage.replace("/", " ") or "unknown")
         self._mark.parent.mkdir(exist_ok=True)
         self._mark.touch()

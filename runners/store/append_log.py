@@ -1,20 +1,20 @@
 """Append-only files of checksummed lines: what costs money or hours is on disk before it is used, whatever is killed then.
 
-One text file per process, beneath one folder per kind of content; each line is the SHA-256 of the rest, a space, and the rest.
-Lines are only ever appended, so that any number of processes may write at once, and a kill or a full disk costs the last line.
-One that fails its checksum is as good as absent.
+One journal (`qualm.runners.runtime.journal`) per process, so that any number of them may write at once, beneath one folder per kind of
+content; each line is the SHA-256 of the rest, a space, and the rest. One that fails its checksum is as good as absent.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
+
+from qualm.runners.runtime.journal import Journal
 
 _DIGEST = 64
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Lines:
         self.folder, self.kind = folder, kind
         self.damaged = 0
         """Lines that were cut short or changed, and are ignored."""
-        self._file: Path | None = None
+        self._journal: Journal | None = None
 
     def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
         """What is made of every whole line of every file, without checksum and newline.
@@ -66,17 +66,6 @@ class Lines:
         if not bodies:
             return
         text = b"".join(hashlib.sha256(body).hexdigest().encode() + b" " + body + b"\n" for body in bodies)
-        if self._file is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._file = self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex}.{self.kind}"
-        handle = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            written = 0
-            while written < len(text):
-                written += os.write(handle, text[written:])
-            os.fsync(handle)
-        except OSError:
-            self._file = None  # what comes next must not be glued to half a line
-            raise
-        finally:
-            os.close(handle)
+        if self._journal is None:
+            self._journal = Journal(self.folder / f"{time.time_ns():020d}-{uuid.uuid4().hex}.{self.kind}")
+        self._journal.append(text)

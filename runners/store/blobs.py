@@ -6,15 +6,13 @@ thousands. A file begins with the SHA-256 of the rest: one that fails its checks
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.formats import atomic
 from qualm.runners.runtime.stage import LOCAL, StageError
 
 
@@ -56,19 +54,10 @@ class BlobCache:
             StageError: the disk is full or cannot be written to; what was kept before stays.
         """
         path = self._path(key)
-        partial = path.with_name(f".{key[:16]}.{uuid.uuid4().hex}.partial")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as handle:
-                handle.write(hashlib.sha256(data).digest() + data)
-                handle.flush()
-                os.fsync(handle.fileno())
-            partial.replace(path)
+            atomic.write_bytes(path, hashlib.sha256(data).digest() + data, durable=True)
         except OSError as error:
             raise StageError(f"{path}: a result cannot be kept: {error}; make room and run it again, all before it is kept") from error
-        finally:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / key[2:]

@@ -4,14 +4,13 @@ A segment is a header with the SHA-256 of the rest, then an Arrow stream. It app
 fsync, its name is unique, and it is never changed afterwards; so nobody needs a lock, not even over NFS, and a process
 sees what others wrote by listing the folder again. A file that fails its checksum is as good as absent.
 
-States of a file, by its name: `.NAME.partial` (being written), `NAME.segment`, `NAME.damaged` (set aside), `NAME.retired`
-(all it held is in a merged segment; kept for a moment for those who have listed it and not yet read it).
+States of a file, by its name: hidden (`qualm.registry.formats.atomic`: being written), `NAME.segment`, `NAME.damaged` (set aside),
+`NAME.retired` (all it held is in a merged segment; kept for a moment for those who have listed it and not yet read it).
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import time
 import uuid
@@ -19,6 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+
+from qualm.registry.formats import atomic
 
 MAGIC = b"qualm segment 2\n"
 HEAD = 128
@@ -99,27 +100,13 @@ class Segments:
             Its name.
         """
         name = f"{at or f'{time.time_ns():020d}'}-{uuid.uuid4().hex}"
-        partial = self.folder / f".{name}.partial"
         body = pa.BufferOutputStream()
         with pa.ipc.new_stream(body, self.schema) as writer:
             writer.write_table(table.combine_chunks())
         data = memoryview(body.getvalue())
-        try:
-            handle = partial.open("wb")
-        except FileNotFoundError:  # the first, or the folder was removed as unused
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle = partial.open("wb")
-        try:
-            with handle:
-                handle.write(_head(data))
-                handle.write(data)
-                handle.flush()
-                os.fsync(handle.fileno())
-            partial.replace(self.folder / f"{name}.segment")
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        _sync(self.folder)
+        with atomic.file(self.folder / f"{name}.segment", durable=True) as partial, partial.open("wb") as handle:
+            handle.write(_head(data))
+            handle.write(data)
         return f"{name}.segment"
 
     def retire(self, name: str) -> None:
@@ -149,7 +136,7 @@ def leftovers(folder: Path, retired_seconds: float) -> Iterator[Path]:
     """Files that nobody needs: damaged ones, partial ones of killed writers, retired ones that nobody reads any more."""
     now = time.time()
     for path in sorted(folder.iterdir()):
-        age = {".damaged": 0.0, ".retired": retired_seconds, ".partial": float(STALE_SECONDS)}.get(path.suffix)
+        age = {".damaged": 0.0, ".retired": retired_seconds, atomic.PARTIAL: float(STALE_SECONDS)}.get(path.suffix)
         try:
             # A rename keeps the time of writing and sets the time of change: from when on it has been retired.
             if age is not None and now - path.stat().st_ctime >= age:
@@ -175,11 +162,3 @@ def _fault(raw: pa.Buffer) -> str:
     if len(view) < HEAD or bytes(view[: len(MAGIC)]) != MAGIC:
         return f"does not begin as a segment does ({len(view)} bytes)"
     return "" if bytes(view[:HEAD]) == _head(view[HEAD:]) else f"fails its checksum ({len(view)} bytes)"
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,8 +1,8 @@
 """How well and how fast inpainters remove things from scenes: `python tests/bench/bench_inpaint.py [--scenes N] [--model FOLDER]`.
 
 Every picture is held to the scene drawn again without the thing. `left` and `found` are the matched filter's of
-`qualm.runners.data.removal_quality`: the share of the thing that remains, and the share of pictures where that is more than half. With a model
-(the small VLM) a second detector is asked "Is there a ...?": the share of pictures where it says yes; the rows `original` and
+`qualm.runners.data.removal_quality`: the share of the thing that remains, and the share of pictures where that is more than half. With a
+model (the small VLM) a second detector is asked "Is there a ...?": the share of pictures where it says yes; the rows `original` and
 `rerender` say how far it is to be believed. Last, pairs per second of the whole recipe on one thread, measuring included.
 """
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+from qualm import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -39,10 +40,9 @@ def test_modules_that_are_run_are_there() -> None:
 
 
 def test_versions_agree() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == version
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == __version__
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## [{version}]" in changelog or f"To become {version}" in changelog
+    assert f"## [{__version__}]" in changelog or f"To become {__version__}" in changelog
 
 
 def test_papers_that_are_cited_are_those_of_the_bibliography() -> None:

@@ -39,7 +39,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"terminal", "results"},
         {"provenance", "running", "sharing", "people"},
         {"commands"},
-        {"__main__", "generated"},
+        {"generated"},
     ],
 }
 """Rooms of each package from the lowest floor up: folders and single modules; "" is the package's own `__init__.py`."""
@@ -55,7 +55,7 @@ MANY = {"registry/adapters", "registry/cards", "runners/plugins", "runners/contr
 def modules() -> dict[str, Path]:
     """Every module: dotted name -> file."""
     files = [file for package in FLOORS for file in (ROOT / package).rglob("*.py")]
-    return {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+    return {"qualm." + ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
 
 
 def imported(name: str) -> Iterator[str]:
@@ -78,7 +78,7 @@ def graph() -> dict[str, set[str]]:
 
 def room(module: str) -> tuple[str, str]:
     """The package and the room that a module stands in."""
-    package, _, rest = module.partition(".")
+    package, _, rest = module.removeprefix("qualm.").partition(".")
     return package, rest.partition(".")[0]
 
 

@@ -18,8 +18,18 @@ def test_dependency_direction(package: str) -> None:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 names = [node.module or ""]
-            ours = {n.split(".")[0] for n in names} & set(ALLOWED)
+            ours = {n.split(".")[1] for n in names if n.startswith("qualm.")}
             assert ours <= ALLOWED[package], f"{file.relative_to(ROOT)}:{node.lineno} imports {ours - ALLOWED[package]}"
+
+
+def test_our_packages_are_named_below_one_name() -> None:
+    """`import runners` would find the folder in this checkout, as a second copy of the module, and nothing where qualm is installed."""
+    for file in (file for folder in (*ALLOWED, "qualm", "tests") for file in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            assert not {n.split(".")[0] for n in names} & set(ALLOWED), f"{file.relative_to(ROOT)}:{node.lineno}: put `qualm.` before it"
 
 
 def test_compiling_imports_no_heavy_library() -> None:

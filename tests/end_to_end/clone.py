@@ -109,10 +109,10 @@ def make_clone(to: Path, default: str = "mini", text: str = MINI, forked: bool =
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
         ours = name.startswith(("specs/", "results/", "tests/")) and not name.startswith("specs/prompts/")
-        if ours or name in ("dvc.yaml", "dvc.lock") or not (ROOT / name).is_file():
+        if ours or name in ("dvc.yaml", "dvc.lock") or not ((ROOT / name).is_file() or (ROOT / name).is_symlink()):
             continue
         (to / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, to / name)
+        shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
     (to / "specs").mkdir(exist_ok=True)
     clone = Clone(to, forked)
     if default == "mini":

@@ -51,7 +51,8 @@ def test_nothing_steers_a_pipe(clone, command: list[str]) -> None:
 )
 def test_nothing_steers_a_terminal(clone, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clone.root)
-    code = "import sys; sys.argv[0] = 'qualm'; from qualm.compiler.commands.main import main\ntry: main()\nfinally: print('the end', flush=True)"
+    code = "import sys; sys.argv[0] = 'qualm'\nfrom qualm.compiler.commands.main import main\n"
+    code += "try: main()\nfinally: print('the end', flush=True)"
     terminal = Terminal([sys.executable, "-c", code, *command])
     text = terminal.until("the end")
     terminal.process.wait(30)

@@ -23,8 +23,8 @@ class ClaimError(Exception):
 def claims(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
     """A function that gives what is claimed of a row of SAMPLES.
 
-    It gives the names of those `subsets` (name -> expression of `qualm.registry.where.parse`) whose expression holds, sorted. Where the card has
-    no subsets: whether the question is meant to be `uncertain` or `certain`, where the spec says so, else nothing.
+    It gives the names of those `subsets` (name -> expression of `qualm.registry.where.parse`) whose expression holds, sorted. Where the
+    card has no subsets: whether the question is meant to be `uncertain` or `certain`, where the spec says so, else nothing.
 
     The function raises ClaimError where an expression compares a text with a number.
     """

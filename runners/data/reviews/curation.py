@@ -21,13 +21,13 @@ import csv
 import hashlib
 import io
 import json
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from qualm.registry.formats import atomic
 from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.registry.sample import IMAGES
@@ -109,13 +109,7 @@ def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(d) for d in sorted(set(decisions)))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text.getvalue(), encoding="utf-8", newline="")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    atomic.write_text(path, text.getvalue())
 
 
 def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = ()) -> str:

@@ -2,8 +2,8 @@
 
 Sums in another order (more threads, wider vectors, another BLAS, a GPU) move the logits of a network in single precision by some
 1e-5, which no rounding hides in a table of many numbers: it only makes the changes rarer and larger. In double precision they
-move by some 1e-15, nine digits below what is kept (`qualm.runners.runtime.precision`). Weights of type float64 alone do not do it: networks of
-transformers cast to float32 within (rotary positions, norms, softmax), whatever their type.
+move by some 1e-15, nine digits below what is kept (`qualm.runners.runtime.precision`). Weights of type float64 alone do not do it: networks
+of transformers cast to float32 within (rotary positions, norms, softmax), whatever their type.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ What every one keeps:
 
 - Nothing is written that is not there: no reconstructed prompt template, no invented probability, no token text. Of answers that were
   recorded elsewhere the prompt is the recording's or none, and decoding, seed, shots and date are none.
-- What the format has no field for goes under one key, `qualm`, where the format lets a stranger's key be (`qualm.registry.recordings.signals`),
-  so that the `recorded` model reads it back bit for bit. What cannot be kept at all is told by `context.lose` and counted.
+- What the format has no field for goes under one key, `qualm`, where the format lets a foreign key be
+  (`qualm.registry.recordings.signals`), so that the `recorded` model reads it back bit for bit. What cannot be kept at all is told by
+  `context.lose` and counted.
 - Order is the dataset's. Equal inputs give equal bytes, but for the date of the export.
 - Keyword-only arguments are options of the command: `-O table=tsv`.
 - A module that declares `OF = "datasets"` writes data sets and no answers: it is handed `context.datasets` and no parts.

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
+from qualm.registry.formats import atomic
 from qualm.registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
 from qualm.runners.data.markdown import code, fenced, inline
 from qualm.runners.plugins.exports import About, Entry, ExportContext, Part, Seen, slug
@@ -88,7 +89,7 @@ def _questions(context: ExportContext, part: Part, pictures: bool) -> list[str]:
         writer.close()
     names = [f"{part.task}-{i:05d}-of-{len(written):05d}.parquet" for i in range(len(written))]
     for path, name in zip(written, names, strict=True):
-        path.rename(folder / name)
+        atomic.publish(path, folder / name)
     return [f"data/{name}" for name in names]
 
 

@@ -8,10 +8,10 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+from qualm import __version__
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part, Seen, media_type, slug
 
@@ -62,7 +62,7 @@ def _header(context: ExportContext, part: Part) -> Log:
         "model": f"qualm/{part.model}",
         "model_args": dict(context.models.get(part.model, {}).get("args", {})),
         "config": {"epochs": max(epochs, 1)},
-        "packages": {"qualm": _version()},
+        "packages": {"qualm": __version__},
         "metadata": {**about, "decoding": dict(context.decoding_of(part)), "recipe": context.recipe},
     }
     if commit:
@@ -175,10 +175,3 @@ def _id(kind: str, about: Log, created: str) -> str:
     number = int.from_bytes(hashlib.sha256(_json([kind, about, created]).encode()).digest())
     alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
     return "".join(alphabet[(number // len(alphabet) ** i) % len(alphabet)] for i in range(22))
-
-
-def _version() -> str:
-    try:
-        return version("qualm")
-    except PackageNotFoundError:
-        return "unknown"

@@ -4,7 +4,7 @@ The extraneous category of CertainlyUncertain (appendix F.1): which thing the qu
 is (mask, dilated), the thing painted over (inpaint), and an answer that declines. Each of these steps is a plugin of its own.
 
 On scenes every pair is proved from the scene graph: the picture allows one answer, the scene without the thing none. What was
-painted is then also held to the scene drawn again (`qualm.runners.data.removal_quality`), and recipe.json tells how well the thing was removed.
+painted is then also held to the scene drawn again (`qualm.runners.data.removal_quality`), and recipe.json tells how well it was removed.
 """
 
 from __future__ import annotations

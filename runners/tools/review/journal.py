@@ -7,18 +7,16 @@ entry `registry/data/ENTRY` by the way of `qualm data add` (checked, cached, ren
 
 from __future__ import annotations
 
-import fcntl
 import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
 
 from qualm.registry.entries.adding import Added, add
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import DATA, find
 from qualm.runners.data.reviews.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
-from qualm.runners.tools.csv_journal import append, lines, mend
+from qualm.runners.runtime.journal import Journal
 
 UNDONE = "undone"
 """In a journal only: the decision before is withdrawn."""
@@ -52,7 +50,7 @@ def published(root: Path, entry: str) -> list[Decision]:
     return read_decisions(record.path)
 
 
-class Journal:
+class ReviewJournal:
     """One reviewer's decisions: those of the entry and those of this session. Held by one process at a time."""
 
     def __init__(self, root: Path, entry: str, reviewer: str) -> None:
@@ -60,16 +58,13 @@ class Journal:
             raise JournalError(f"'{reviewer}' is no reviewer's name: letters, digits, '.', '-' and '_', at most 40")
         self.path = place(root, entry) / f"{reviewer}.csv"
         self.reviewer = reviewer
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[bytes] = self.path.open("a+b")
-        if not _lock(self._file):
-            self._file.close()
+        self._journal = Journal(self.path)
+        if not self._journal.hold():
             raise JournalError(f"{reviewer} is reviewing {entry} in another window; close that one, or take another --reviewer name")
         mine = {(d.sample_id, d.content): d for d in published(root, entry) if d.reviewer == reviewer}
         self._now: dict[tuple[str, str], Decision] = mine
         self._ids = {sample_id for sample_id, _ in mine}
-        mend(self.path)
-        for line in _lines(self.path):
+        for line in _lines(self._journal):
             self._apply(line)
 
     def knows(self, sample_id: str) -> bool:
@@ -84,13 +79,13 @@ class Journal:
         """Keep a decision, or withdraw one (`undone`); on disk when this returns."""
         line = Decision(sample_id, content, self.reviewer, decision, " ".join(note.split()))
         try:
-            append(self._file, [line.sample_id, line.content, line.reviewer, line.decision, line.note])
+            self._journal.append_row([line.sample_id, line.content, line.reviewer, line.decision, line.note])
         except OSError as error:
             raise JournalError(f"{self.path}: {error.strerror or error}; this decision is not kept, earlier ones are") from error
         self._apply(line)
 
     def close(self) -> None:
-        self._file.close()
+        self._journal.close()
 
     def _apply(self, line: Decision) -> None:
         if line.decision == UNDONE:
@@ -112,7 +107,7 @@ def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | No
     old = published(root, entry)
     now: dict[Key, Decision] = {_key(d): d for d in old}
     now |= {_key(d): d for d in more}
-    journals = sorted(folder.glob("*.csv"))
+    journals = [Journal(path) for path in sorted(folder.glob("*.csv"))]
     for journal in journals:
         for line in _lines(journal):
             if line.decision == UNDONE:
@@ -129,9 +124,9 @@ def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | No
         added = add(root, entry, str(staged), load_card(CARD))
         shutil.rmtree(staged, ignore_errors=True)
     for journal in journals:
-        with journal.open("r+b") as file:
-            if _lock(file):  # nobody has it open
-                journal.unlink()
+        if journal.hold():  # nobody has it open
+            journal.path.unlink()
+            journal.close()
     return added
 
 
@@ -139,19 +134,11 @@ def _key(d: Decision) -> Key:
     return d.sample_id, d.content, d.reviewer
 
 
-def _lock(file: IO[bytes]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _lines(path: Path) -> list[Decision]:
-    """The complete lines of a journal, in the order they were written."""
+def _lines(journal: Journal) -> list[Decision]:
+    """The decisions of a journal, in the order they were written."""
     found = []
-    for number, fields in lines(path):
+    for number, fields in journal.rows():
         if len(fields) != 5 or fields[3] not in (*CHOICES, UNDONE):
-            raise JournalError(f"{path}:{number}: not a line of a journal; mend or delete it")
+            raise JournalError(f"{journal.path}:{number}: not a line of a journal; mend or delete it")
         found.append(Decision(*fields))
     return found

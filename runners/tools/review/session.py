@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from qualm.runners.tools.review.journal import UNDONE, Journal
+from qualm.runners.tools.review.journal import UNDONE, ReviewJournal
 from qualm.runners.tools.review.pool import Pool, Question
 
 
 class Session:
     """The questions of a pool in the reviewer's order, those already decided left out."""
 
-    def __init__(self, pool: Pool, journal: Journal, again: bool = False) -> None:
+    def __init__(self, pool: Pool, journal: ReviewJournal, again: bool = False) -> None:
         self.pool, self.journal = pool, journal
         self._order = [pool.questions[s] for s in pool.order(journal.reviewer)]
         self._open = {q.sample_id for q in self._order if (d := self._said(q)) == "" or (again and d == "skip")}

@@ -1,7 +1,7 @@
 """Samples under a perturbation whose strength may be turned: what comes out, what a model says of it, how much that differs.
 
-Answers come from the engine and its store (`qualm.runners.inference.run`), under the variant's own name and so with the random numbers that the
-benchmark itself will use: what was asked here is not asked again there, and the other way round.
+Answers come from the engine and its store (`qualm.runners.inference.run`), under the variant's own name and so with the random numbers that
+the benchmark itself will use: what was asked here is not asked again there, and the other way round.
 """
 
 from __future__ import annotations

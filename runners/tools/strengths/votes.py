@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from qualm.runners.tools.csv_journal import append, lines, mend
+from qualm.runners.runtime.journal import Journal
 
 CHOICES = ("too weak", "right", "too strong")
 
@@ -32,12 +32,9 @@ class Votes:
     """A journal of votes, read once and appended to."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-        mend(path)
+        self.path, self._journal = path, Journal(path)
         self._now: dict[tuple[str, str, str, str], Vote] = {}
-        for number, fields in lines(path):
+        for number, fields in self._journal.rows():
             if len(fields) != 5 or fields[4] not in CHOICES:
                 raise VoteError(f"{path}:{number}: not a line of a journal of votes; mend or delete it")
             self._apply(Vote(*fields))
@@ -47,8 +44,7 @@ class Votes:
         if vote.verdict not in CHOICES:
             raise ValueError(f"expected one of {', '.join(CHOICES)}, got '{vote.verdict}'")
         try:
-            with self.path.open("ab") as file:
-                append(file, [vote.variant, vote.dataset, vote.batch, vote.reviewer, vote.verdict])
+            self._journal.append_row([vote.variant, vote.dataset, vote.batch, vote.reviewer, vote.verdict])
         except OSError as error:
             raise VoteError(f"{self.path}: {error.strerror or error}; this vote is not kept, earlier ones are") from error
         self._apply(vote)

@@ -15,6 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from qualm import __version__
 from qualm.compiler import commands
 from qualm.compiler.commands import main
 from qualm.registry.plugins.rule import ROOT
@@ -74,7 +75,8 @@ def test_outside_of_a_checkout(tmp_path: Path) -> None:
         [
             sys.executable,
             "-c",
-            f"import sys; sys.path.insert(0, {str(ROOT)!r}); from qualm.compiler.commands.main import main; sys.argv = ['qualm', 'plan']; main()",
+            f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
+            "from qualm.compiler.commands.main import main; sys.argv = ['qualm', 'plan']; main()",
         ],
         cwd=tmp_path,
         capture_output=True,
@@ -86,10 +88,7 @@ def test_outside_of_a_checkout(tmp_path: Path) -> None:
 
 
 def test_version() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert qualm("--version").stdout == f"qualm {project['version']}\n"
+    assert qualm("--version").stdout == f"qualm {__version__}\n"
 
 
 def test_commands_stand_in_groups() -> None:

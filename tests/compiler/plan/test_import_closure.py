@@ -20,7 +20,8 @@ def test_all_ways_to_import(tmp_path: Path) -> None:
         tmp_path,
         {
             "runners/__init__.py": "",
-            "runners/a.py": "import numpy\nfrom qualm.runners import b\nfrom qualm.runners.deep import c\n\ndef f():\n    from qualm.runners.late import g\n",
+            "runners/a.py": "import numpy\nfrom qualm.runners import b\nfrom qualm.runners.deep import c\n\n"
+            "def f():\n    from qualm.runners.late import g\n",
             "runners/b.py": "import qualm.registry.words as w\n",
             "runners/deep/__init__.py": '"""Not empty: it runs too."""\nfrom .d import x\n',
             "runners/deep/c.py": "from ..b import z\n",
@@ -45,7 +46,8 @@ def test_all_ways_to_import(tmp_path: Path) -> None:
 def test_an_import_counts_wherever_a_statement_may_stand(tmp_path: Path) -> None:
     blocks = (
         "if x:\n    import qualm.runners.a\nelse:\n    import qualm.runners.b\n"
-        "try:\n    import qualm.runners.c\nexcept E:\n    import qualm.runners.d\nelse:\n    import qualm.runners.e\nfinally:\n    import qualm.runners.f\n"
+        "try:\n    import qualm.runners.c\nexcept E:\n    import qualm.runners.d\n"
+        "else:\n    import qualm.runners.e\nfinally:\n    import qualm.runners.f\n"
         "class C:\n    async def f(self):\n        with x:\n            for i in x:\n                import qualm.runners.g\n"
         "match x:\n    case 1:\n        while x:\n            import qualm.runners.h\n"
     )

@@ -273,7 +273,8 @@ def test_killed_at_any_moment(repo: Path, model: Callable[..., Path], after: flo
     old = add(repo, "m", str(model("a", 1)), MODEL).entry.md5
     new = model("b", 2)
     code = (
-        "import sys; from pathlib import Path; from qualm.registry.entries.adding import add; from qualm.registry.entries.card import load_card;"
+        "import sys; from pathlib import Path; from qualm.registry.entries.adding import add;"
+        "from qualm.registry.entries.card import load_card;"
         "add(Path(sys.argv[1]), 'm', sys.argv[2], load_card('scene-vlm-base'))"
     )
     child = subprocess.Popen([sys.executable, "-c", code, str(repo), str(new)], start_new_session=True)

@@ -8,7 +8,7 @@ import pytest
 
 from qualm.compiler.plan.import_closure import closure as stage_closure
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.imports import PACKAGES, absolute, closure, roots_of
+from qualm.registry.plugins.imports import PACKAGES, absolute, closure, package_of, roots_of
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.runtime import code_digest
 
@@ -79,7 +79,7 @@ def test_packages_run_first_and_win_over_modules(tmp_path: Path) -> None:
         },
     )
     found = closure(["qualm.runners.plugins.models.m"], dict.fromkeys(PACKAGES, tmp_path))
-    assert {"runners", "qualm.runners.early", "qualm.runners.deep", "qualm.runners.deep.x", "qualm.runners.deep.y"} <= set(found)
+    assert {"qualm.runners", "qualm.runners.early", "qualm.runners.deep", "qualm.runners.deep.x", "qualm.runners.deep.y"} <= set(found)
     assert found["qualm.runners.deep"] == tmp_path / "runners/deep/__init__.py"
 
 
@@ -120,7 +120,7 @@ def test_another_package_counts_with_all_its_own_modules(tmp_path: Path, monkeyp
     monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
     found = closure(["acme_vlms.plugin"], roots_of("acme_vlms.plugin", ROOT))
     assert {"acme_vlms", "acme_vlms.plugin", "acme_vlms._helper", "qualm.registry.sample"} <= set(found)
-    assert not {name for name in found if name.partition(".")[0] not in ("acme_vlms", "registry")}
+    assert not {name for name in found if package_of(name) not in ("acme_vlms", "qualm.registry")}
     assert "acme_vlms" not in sys.modules
     before = code_digest.engine_digest("acme_vlms.plugin")
     write(tmp_path / "elsewhere", {"acme_vlms/_helper.py": "x = 2\n"})
@@ -147,7 +147,7 @@ def test_stages_depend_on_what_answers_are_keyed_by(kind: str) -> None:
 def test_there_is_no_second_closure() -> None:
     """Nothing else of ours reads import statements."""
     readers = set()
-    for package in (*PACKAGES, "compiler"):
+    for package in ("registry", "runners", "compiler"):
         for file in (ROOT / package).rglob("*.py"):
             nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
             if any(isinstance(node, ast.Attribute) and node.attr in ("Import", "ImportFrom", "ModuleFinder") for node in nodes):

@@ -41,11 +41,11 @@ def edit(path, old, new):
 def test_closure_is_what_runs(house):
     found = code_digest.closure("qualm.runners.plugins.models.m")
     assert set(found) == {
-        "runners",
+        "qualm.runners",
         "qualm.runners.plugins.models",
         "qualm.runners.plugins.models.m",
         "qualm.runners.helper",
-        "registry",
+        "qualm.registry",
         "qualm.registry.lazy",
     }
 
@@ -105,8 +105,8 @@ def test_the_engine_of_hf_vlm_is_small():
         "qualm.runners.plugins",
         "qualm.runners.prompts",
         "qualm.runners.runtime",
-        "registry",
-        "runners",
+        "qualm.registry",
+        "qualm.runners",
         "qualm.runners.plugins.models",
         "qualm.runners.inference.hf.adapters",
         "qualm.runners.inference.hf.double",

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from qualm.runners.runtime import checkpoints
+from qualm.registry.formats import atomic
 from qualm.runners.runtime.stage import StageError
 from tests.forks import forks
 from tests.tiny_models import tiny_llava
@@ -122,7 +122,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, model, monkeypatch):
     whole = make(tmp_path / "whole", model, steps=9)
     whole.run(checkpoint_every=3)
     calls = []
-    real = checkpoints.partial_path
+    real = atomic.partial_path
 
     def second_is_full(path):
         calls.append(path)
@@ -132,7 +132,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path, model, monkeypatch):
         return partial
 
     with monkeypatch.context() as patch, pytest.raises(StageError, match=r"the disk is full .*make room and run again"):
-        patch.setattr(checkpoints, "partial_path", second_is_full)
+        patch.setattr(atomic, "partial_path", second_is_full)
         project.run(checkpoint_every=3)
     (last,) = project.folder.glob(".qualm/**/last.ckpt")
     assert torch.load(last, weights_only=True)["global_step"] == 3

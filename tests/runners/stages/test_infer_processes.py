@@ -47,7 +47,7 @@ def start(project, **settings):
 
 def fork(project, *launcher, **settings):
     environment = {**project.environment(BATCH), **settings}
-    return forks().start(*launcher, "runners", "t/infer", folder=project.folder, environment=environment)
+    return forks().start(*launcher, "qualm.runners", "t/infer", folder=project.folder, environment=environment)
 
 
 def finish(process):

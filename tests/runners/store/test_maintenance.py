@@ -229,7 +229,8 @@ for i in range(160):
 
 
 def test_beside_a_running_writer_and_another_merger_killed_at_random(tmp_path):
-    merge = f"from pathlib import Path; from qualm.runners.store.maintenance import collect\nwhile True: collect(Path({str(tmp_path)!r}), grace=0.1)"
+    merge = "from pathlib import Path; from qualm.runners.store.maintenance import collect\n"
+    merge += f"while True: collect(Path({str(tmp_path)!r}), grace=0.1)"
     run = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], cwd=ROOT)
     merger = subprocess.Popen([sys.executable, "-c", merge], cwd=ROOT)
     rng = random.Random(3)

@@ -16,7 +16,7 @@ from qualm.compiler.people.serving import open_browser
 from qualm.runners.tools.page_guard import LONGEST_BODY
 from qualm.runners.tools.pages import Running
 from qualm.runners.tools.review import page
-from qualm.runners.tools.review.journal import Journal
+from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool
 from qualm.runners.tools.review.session import Session
 from tests.chromium import Chromium
@@ -34,7 +34,7 @@ UNDO = 3
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     folder = tmp_path_factory.mktemp("pairs")
     recipe, source = write_pairs(folder, 2, QUESTION)
-    return Session(read_pool([recipe], [source]), Journal(folder, "reviews", "ann"))
+    return Session(read_pool([recipe], [source]), ReviewJournal(folder, "reviews", "ann"))
 
 
 @pytest.fixture(scope="module")

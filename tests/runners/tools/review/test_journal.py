@@ -12,7 +12,7 @@ import pytest
 from qualm.registry.entries.adding import AddError
 from qualm.registry.entries.entries import find
 from qualm.runners.data.reviews.curation import Decision, read_decisions
-from qualm.runners.tools.review.journal import Journal, JournalError, place, publish, published
+from qualm.runners.tools.review.journal import JournalError, ReviewJournal, place, publish, published
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -26,24 +26,24 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_a_decision_is_kept_withdrawn_and_found_again(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, "reviews", "ann")
+    journal = ReviewJournal(tmp_path, "reviews", "ann")
     journal.record("a", "c", "valid", " two\nlines\t and  spaces ")
     journal.record("b", "c", "invalid", 'a "quote", a comma')
     journal.record("b", "c", "undone")
     assert journal.get("a", "other content") is None
     journal.close()
-    again = Journal(tmp_path, "reviews", "ann")
+    again = ReviewJournal(tmp_path, "reviews", "ann")
     assert again.get("a", "c") == Decision("a", "c", "ann", "valid", "two lines and spaces")
     assert again.get("b", "c") is None
 
 
 def test_a_line_that_a_kill_left_half_written_is_cut_off(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, "reviews", "ann")
+    journal = ReviewJournal(tmp_path, "reviews", "ann")
     journal.record("a", "c", "valid")
     journal.close()
     with journal.path.open("ab") as file:
         file.write(b"b,c,ann,inva")
-    again = Journal(tmp_path, "reviews", "ann")
+    again = ReviewJournal(tmp_path, "reviews", "ann")
     assert again.get("a", "c") and not again.get("b", "c")
     again.record("b", "c", "skip")
     again.close()
@@ -52,8 +52,8 @@ def test_a_line_that_a_kill_left_half_written_is_cut_off(tmp_path: Path) -> None
 
 def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from qualm.runners.tools.review.journal import Journal\n"
-        "j = Journal(Path(sys.argv[1]), 'reviews', 'ann')\n"
+        "import sys; from pathlib import Path; from qualm.runners.tools.review.journal import ReviewJournal\n"
+        "j = ReviewJournal(Path(sys.argv[1]), 'reviews', 'ann')\n"
         "for i in range(10**6):\n    j.record(f's{i}', 'c', 'valid'); print(i, flush=True)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
@@ -63,25 +63,25 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     process.kill()
     last = max([last, *(int(line) for line in process.stdout.read().split("\n")[:-1])])
     process.wait()
-    journal = Journal(tmp_path, "reviews", "ann")
+    journal = ReviewJournal(tmp_path, "reviews", "ann")
     assert all(journal.get(f"s{i}", "c") for i in range(last + 1))
 
 
 def test_one_window_per_reviewer(tmp_path: Path) -> None:
-    first = Journal(tmp_path, "reviews", "ann")
+    first = ReviewJournal(tmp_path, "reviews", "ann")
     with pytest.raises(JournalError, match="ann is reviewing reviews in another window"):
-        Journal(tmp_path, "reviews", "ann")
-    Journal(tmp_path, "reviews", "bob").close()
+        ReviewJournal(tmp_path, "reviews", "ann")
+    ReviewJournal(tmp_path, "reviews", "bob").close()
     first.close()
-    Journal(tmp_path, "reviews", "ann").close()
+    ReviewJournal(tmp_path, "reviews", "ann").close()
     with pytest.raises(JournalError, match="no reviewer's name"):
-        Journal(tmp_path, "reviews", "../ann")
+        ReviewJournal(tmp_path, "reviews", "../ann")
 
 
 def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
     assert publish(checkout, "our-reviews") is None
     for reviewer, decision in (("bob", "invalid"), ("ann", "valid")):
-        journal = Journal(checkout, "our-reviews", reviewer)
+        journal = ReviewJournal(checkout, "our-reviews", reviewer)
         journal.record("s2", "c", decision)
         journal.record("s1", "c", "valid")
         journal.close()
@@ -95,7 +95,7 @@ def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
     assert list(place(checkout, "our-reviews").iterdir()) == []  # the journals are let go
     assert publish(checkout, "our-reviews") is None
 
-    journal = Journal(checkout, "our-reviews", "ann")  # a later session changes its mind
+    journal = ReviewJournal(checkout, "our-reviews", "ann")  # a later session changes its mind
     assert journal.get("s2", "c")
     journal.record("s2", "c", "undone")
     journal.record("s1", "c", "invalid")
@@ -114,37 +114,34 @@ def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
 
 
 def test_what_cannot_be_published_stays_in_the_journal(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, "reviews", "ann")
+    journal = ReviewJournal(tmp_path, "reviews", "ann")
     journal.record("a", "c", "valid")
     journal.close()
     with pytest.raises(AddError, match="no DVC repository here"):
         publish(tmp_path, "reviews")
-    assert Journal(tmp_path, "reviews", "ann").get("a", "c")
+    assert ReviewJournal(tmp_path, "reviews", "ann").get("a", "c")
 
 
 def test_an_entry_whose_bytes_are_elsewhere_is_fetched_first(checkout: Path) -> None:
-    journal = Journal(checkout, "our-reviews", "ann")
+    journal = ReviewJournal(checkout, "our-reviews", "ann")
     journal.record("a", "c", "valid")
     journal.close()
     publish(checkout, "our-reviews")
     (checkout / "registry" / "data" / "our-reviews" / "decisions.csv").unlink()
     (checkout / "registry" / "data" / "our-reviews").rmdir()
     with pytest.raises(JournalError, match="not on this disk; get it first: `dvc checkout"):
-        Journal(checkout, "our-reviews", "ann")
+        ReviewJournal(checkout, "our-reviews", "ann")
 
 
 def test_a_full_disk_says_so_and_keeps_the_rest(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
-    journal = Journal(tmp_path, "reviews", "ann")
+    journal = ReviewJournal(tmp_path, "reviews", "ann")
     journal.record("a", "c", "valid")
-    file = journal._file
-    with open("/dev/full", "ab") as full:  # noqa: PTH123 - a device
-        journal._file = full
-        with pytest.raises(JournalError, match="No space left on device; this decision is not kept"):
-            journal.record("b", "c", "valid")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
-    journal._file = file
     journal.close()
-    again = Journal(tmp_path, "reviews", "ann")
+    journal._journal._held = os.open("/dev/full", os.O_RDWR)
+    with pytest.raises(JournalError, match="No space left on device; this decision is not kept"):
+        journal.record("b", "c", "valid")
+    journal.close()
+    again = ReviewJournal(tmp_path, "reviews", "ann")
     assert again.get("a", "c") and not again.get("b", "c")

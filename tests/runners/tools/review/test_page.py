@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from qualm.registry.sample import IMAGES
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import write_table
 from qualm.runners.tools.review import page
-from qualm.runners.tools.review.journal import Journal
+from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool, read_whole
 from qualm.runners.tools.review.session import Session
 from tests.chromium import Chromium
@@ -25,7 +26,7 @@ HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
     recipe, source = write_pairs(tmp_path, 2, HOSTILE)
-    return Session(read_pool([recipe], [source]), Journal(tmp_path, "reviews", "ann"))
+    return Session(read_pool([recipe], [source]), ReviewJournal(tmp_path, "reviews", "ann"))
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_it_fits_a_phone(browser: Chromium, session: Session) -> None:
 
 def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
     photos = read_whole("photos", write_questions(tmp_path / "photos", HOSTILE), SplitRule(), SUBSETS)
-    session = Session(photos, Journal(tmp_path, "reviews", "ann"))
+    session = Session(photos, ReviewJournal(tmp_path, "reviews", "ann"))
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(session, "photos", None)
         try:
@@ -136,7 +137,7 @@ def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
 
 def test_a_picture_that_is_gone_is_told_on_the_page(tmp_path: Path) -> None:
     folder = write_questions(tmp_path / "data")
-    session = Session(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), Journal(tmp_path, "reviews", "ann"))
+    session = Session(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), ReviewJournal(tmp_path, "reviews", "ann"))
     shown = page.drawn(session, "ours")
     assert "What is this?" in shown[0] and shown[1], "as long as it is there, it can be decided"
     write_table(folder / "images" / "00000.parquet", [], IMAGES)
@@ -152,7 +153,8 @@ def test_a_decision_that_cannot_be_kept_is_told_on_the_page(session: Session) ->
     first = page.drawn(session, "ours")[1]
     second = page.decide(session, "ours", "valid", first, "")[1]
     assert second and second != first
-    session.journal._file = session.journal.path.open("rb")  # as a disk that takes nothing more
+    session.journal.close()
+    session.journal._journal._held = os.open(session.journal.path, os.O_RDONLY)  # as a disk that takes nothing more
     for told, token, _ in (page.decide(session, "ours", "valid", second, ""), page.back(session, "ours")):
         assert "this decision is not kept, earlier ones are" in told
         assert token == second, "nothing has changed"

@@ -30,7 +30,8 @@ def test_a_half_written_line_is_cut_off(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'dark,scenes,"b')
     assert Votes(path).tally("scenes", "dark") == {"dark": {"right": 1}}
-    assert path.read_bytes().endswith(b"right\n")
+    Votes(path).record(Vote("dark", "scenes", "b", "ann", "too weak"))
+    assert path.read_text() == "dark,scenes,a,ann,right\ndark,scenes,b,ann,too weak\n"
 
 
 def test_what_is_no_vote_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""Files that are whole or as they were: written under another name beside their place, then renamed.
+
+A kill, a full disk or an error at any moment leaves the file that was there before; readers never see half of one. Every file of ours
+that another process may read or that outlives a run is written here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PARTIAL = ".partial"
+"""Ends the name of a file that is still being written; one that is left over belonged to a killed process."""
+REPLACED = ".old-"
+"""Begins the name of what a finished folder replaced, until it is deleted."""
+
+
+@contextmanager
+def file(path: Path, durable: bool = False) -> Iterator[Path]:
+    """A path beside `path` to write to, which takes its place when the block ends without an error.
+
+    Args:
+        path: of the file; its folder is made.
+        durable: whether the file must survive a power cut, not only a kill: its bytes and its name are on disk afterwards.
+
+    Raises:
+        OSError: the disk is full or cannot be written; `path` is as it was.
+    """
+    partial = partial_path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        if durable:
+            _sync(partial)
+        partial.replace(path)
+        if durable:
+            _sync(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, data: bytes, durable: bool = False) -> None:
+    """Write a file in one step; see `file`."""
+    with file(path, durable) as partial:
+        partial.write_bytes(data)
+
+
+def write_text(path: Path, text: str, durable: bool = False) -> None:
+    """Write a text in one step, as UTF-8 and with the line ends it has; see `file`."""
+    write_bytes(path, text.encode(), durable)
+
+
+def publish(finished: Path, target: Path) -> None:
+    """Move a finished file or folder to its place, from another file system too.
+
+    A folder cannot be renamed onto another: what stands there is set aside beside `finished` (`REPLACED`) and deleted afterwards; a kill
+    in between leaves it there. A file never takes the place of a folder.
+
+    Raises:
+        OSError: it cannot be moved; what stood there does so still.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    finished = _on_file_system_of(target, finished)
+    if not (finished.is_dir() and os.path.lexists(target)):
+        finished.replace(target)
+        return
+    old = finished.with_name(f"{REPLACED}{os.getpid()}-{target.name}")
+    target.replace(old)
+    try:
+        finished.replace(target)
+    except OSError:
+        old.replace(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True) if old.is_dir() and not old.is_symlink() else old.unlink()
+
+
+def partial_path(path: Path) -> Path:
+    """Where a file is written before it takes its place: another name for each process, thread and machine."""
+    return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
+
+
+def _on_file_system_of(target: Path, finished: Path) -> Path:
+    """`finished` itself, or a copy beside the target where that is on another file system: a rename does not cross between two."""
+    if finished.stat().st_dev == target.parent.stat().st_dev:
+        return finished
+    near = partial_path(target)
+    try:
+        shutil.copytree(finished, near, symlinks=True) if finished.is_dir() else shutil.copy2(finished, near)
+    except BaseException:
+        shutil.rmtree(near, ignore_errors=True) if near.is_dir() else near.unlink(missing_ok=True)
+        raise
+    shutil.rmtree(finished) if finished.is_dir() else finished.unlink()
+    return near
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,86 @@
+"""Journals: files of lines that are only ever appended to, by one writer each, so that a kill costs the line in flight and no other.
+
+A kill or a full disk leaves half a line at the end at most. Readers do not see it, and the next writer cuts it off before it appends.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+
+class Journal:
+    """One file of lines. Nothing is opened or made until something is appended."""
+
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        """Name the file.
+
+        Args:
+            path: where; its folder is made when something is first appended.
+            durable: whether what was appended must survive a power cut, not only a kill.
+        """
+        self.path, self._durable = path, durable
+        self._held: int | None = None
+
+    def append(self, lines: bytes) -> None:
+        """Write whole lines at the end, on disk when this returns.
+
+        Raises:
+            OSError: the disk is full or cannot be written; all earlier lines stay readable.
+        """
+        handle = self._open() if self._held is None else self._held
+        try:
+            self._cut_half_a_line(handle)
+            rest = memoryview(lines)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+            if self._durable:
+                os.fsync(handle)
+        finally:
+            if handle != self._held:
+                os.close(handle)
+
+    def append_row(self, fields: Sequence[str]) -> None:
+        """Append one line of a CSV table; see `append`."""
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerow(fields)
+        self.append(text.getvalue().encode())
+
+    def content(self) -> bytes:
+        """All whole lines; nothing where there is no file."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        return content[: content.rfind(b"\n") + 1]
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The whole lines of a CSV table, numbered from 1."""
+        yield from enumerate(csv.reader(io.StringIO(self.content().decode(), newline="")), 1)
+
+    def hold(self) -> bool:
+        """Keep every other holder out until `close`; False where there is one. The kernel lets go when the holder dies."""
+        handle = self._open()
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return False
+        self._held = handle
+        return True
+
+    def close(self) -> None:
+        """Let other holders in."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+    def _open(self) -> int:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+
+    def _cut_half_a_line(self, handle: int) -> None:
+        size = os.fstat(handle).st_size
+        if size and os.pread(handle, 1, size - 1) != b"\n":
+            os.ftruncate(handle, len(self.content()))

@@ -1,0 +1,123 @@
+"""One piece does each of these jobs, for the whole project: no other module does it by a call of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Piece(NamedTuple):
+    module: str
+    """Where the job is done."""
+    does: Callable[[ast.AST], bool]
+    """Whether a node does it."""
+    others: Mapping[str, str] = MappingProxyType({})
+    """Modules that may hold such a node, with the reason."""
+
+
+def called(node: ast.AST) -> tuple[str, list[ast.expr]]:
+    """The last name of what a call calls, with its positional arguments."""
+    if not isinstance(node, ast.Call):
+        return "", []
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    return name, node.args
+
+
+def opens_a_picture(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Attribute) and node.attr in ("open", "imread", "imdecode")):
+        return False
+    owner = ast.unparse(node.value)
+    return owner.endswith("Image") or node.attr != "open"
+
+
+def reads_imports(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and ast.unparse(node) in ("ast.Import", "ast.ImportFrom")
+
+
+def judges_characters(node: ast.AST) -> bool:
+    if isinstance(node, ast.comprehension | ast.GeneratorExp | ast.ListComp):
+        return any(called(inner)[0] == "isprintable" for inner in ast.walk(node))
+    return isinstance(node, ast.Attribute) and ast.unparse(node) in ("unicodedata.category", "unicodedata.bidirectional")
+
+
+def renames(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return ".partial" in node.value
+    name, arguments = called(node)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.replace", "os.rename", "os.renames", "shutil.move"):
+        return True
+    return name in ("replace", "rename") and len(arguments) == 1 and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) \
+        and not node.keywords  # fmt: skip
+
+
+def appends(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute) and ast.unparse(node) == "os.O_APPEND":
+        return True
+    name, arguments = called(node)
+    modes = [a.value for a in arguments if isinstance(a, ast.Constant)]
+    modes += [k.value.value for k in getattr(node, "keywords", []) if k.arg == "mode" and isinstance(k.value, ast.Constant)]
+    return name == "open" and any(isinstance(mode, str) and mode in ("a", "ab", "a+", "a+b", "ab+", "at") for mode in modes)
+
+
+PIECES = {
+    "pictures are opened": Piece("qualm.registry.formats.pictures", opens_a_picture),
+    "imports are followed": Piece("qualm.registry.plugins.imports", reads_imports),
+    "text is made safe to print": Piece("qualm.registry.text", judges_characters),
+    "files are replaced": Piece(
+        "qualm.registry.formats.atomic", renames, {"qualm.runners.store.segments": "a segment's name says which state it is in"}
+    ),
+    "files are appended to": Piece(
+        "qualm.runners.runtime.journal", appends, {"qualm.compiler.running.run": "the lock names its holder; a child writes its output"}
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    files = [file for package in ("registry", "runners", "compiler") for file in (ROOT / package).rglob("*.py")]
+    name = lambda file: "qualm." + ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")  # noqa: E731
+    return {name(file): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+@pytest.mark.parametrize("job", PIECES)
+def test_in_one_place_only(job: str, trees: dict[str, ast.Module]) -> None:
+    piece = PIECES[job]
+    lines = {name: [getattr(n, "lineno", 0) for n in ast.walk(tree) if piece.does(n)] for name, tree in trees.items()}
+    places = {name: where for name, where in lines.items() if where}
+    assert places.pop(piece.module), f"{piece.module} no longer does it: {job} where?"
+    for name in piece.others:
+        assert places.pop(name), f"{name} needs no exception any more: {job} elsewhere"
+    assert not places, f"{job} in {piece.module} and nowhere else; call that: {places}"
+
+
+SAMPLES = {
+    "pictures are opened": ["PIL.Image.open(x)", "Image.open(io.BytesIO(x))", "cv2.imread(x)", "cv2.imdecode(x, 1)"],
+    "imports are followed": ["isinstance(node, ast.Import)", "isinstance(node, (ast.ImportFrom, ast.Name))"],
+    "text is made safe to print": ["''.join(c for c in x if c.isprintable())", "unicodedata.category(c) in 'Cc'"],
+    "files are replaced": [
+        "p.replace(q)",
+        "os.replace(p, q)",
+        "p.rename(q)",
+        "shutil.move(p, q)",
+        "p.with_suffix('.partial')",
+        "f'.{p}.partial'",
+    ],
+    "files are appended to": ["open(p, 'ab')", "p.open('a')", "p.open(mode='a+')", "os.open(p, os.O_WRONLY | os.O_APPEND)"],
+}
+HARMLESS = (
+    "t.replace('a', 'b')\nreplace(row, x=1)\nwhen.replace(hour=1)\np.open('rb')\nname.isprintable()\nzipfile.open(x)\nImageOps.fit(x)"
+)
+
+
+@pytest.mark.parametrize("job", PIECES)
+def test_the_rule_sees_what_it_forbids(job: str) -> None:
+    for code in SAMPLES[job]:
+        assert any(map(PIECES[job].does, ast.walk(ast.parse(code)))), code
+    assert not any(map(PIECES[job].does, ast.walk(ast.parse(HARMLESS))))
