@@ -60,26 +60,26 @@ def clevr_hallucination(
     if len(set(chosen)) < len(chosen):
         raise AdapterError(f"clevr_hallucination: types: expected different ones, got {list(chosen)}")
     scenes = _official(context, split or "val") if context.source else _drawn(context, level, split or "test", PATIENCE * per_type)
-    asked = dict.fromkeys(chosen, 0)
+    counts = dict.fromkeys(chosen, 0)
     with ScenesFile(context.folder / "scenes", split or ("val" if context.source else "test")) as file:
-        seen = 0
+        n_scenes = 0
         for one in scenes:
-            seen += 1
+            n_scenes += 1
             questions = [
-                (kind, found)
+                (kind, question)
                 for kind in chosen
-                if asked[kind] < per_type and (found := _question(context.seed, one, kind, asked[kind], margin)) is not None
+                if counts[kind] < per_type and (question := _question(context.seed, one, kind, counts[kind], margin)) is not None
             ]
             if questions:
                 file.write(one.scene)
                 yield one.image()
             for kind, question in questions:
-                asked[kind] += 1
+                counts[kind] += 1
                 yield _sample(one, kind, question)
-            if min(asked.values()) >= per_type:
+            if min(counts.values()) >= per_type:
                 return
-    short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_wanted(kind, n))})" for kind, n in asked.items() if n < per_type)
-    raise AdapterError(f"clevr_hallucination: {seen:,} scenes gave only {short}; expected {per_type} of each type, lower `per_type`")
+    short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_wanted(kind, n))})" for kind, n in counts.items() if n < per_type)
+    raise AdapterError(f"clevr_hallucination: {n_scenes:,} scenes gave only {short}; expected {per_type} of each type, lower `per_type`")
 
 
 class _One(NamedTuple):
@@ -94,8 +94,8 @@ class _One(NamedTuple):
         name = self.scene["image_filename"]
         if self.context.source is None:
             return Image(self.image_id, png(self.scene), name)
-        made = read_image(self.context.source, (f"images/{self.where}/{name}",), self.image_id, f"scene of {name}")
-        return Image(made.image_id, made.data, name)
+        picture = read_image(self.context.source, (f"images/{self.where}/{name}",), self.image_id, f"scene of {name}")
+        return Image(picture.image_id, picture.data, name)
 
 
 def _official(context: AdapterContext, split: str) -> Iterator[_One]:
