@@ -130,7 +130,7 @@ def complete_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Entry point: turns the errors we foresee into one clear message and exit 2."""
+    """Entry point: turns expected errors into one clear message and exit 2."""
     guard()
     try:
         complete_app()(standalone_mode=True)

@@ -129,7 +129,7 @@ def calibrate(
       qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
     from qualm.compiler.people.calibrate import calibrate as choose
-    from qualm.compiler.people.strength_wanted import StrengthRequest
+    from qualm.compiler.people.strength_request import StrengthRequest
 
     request = StrengthRequest(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse

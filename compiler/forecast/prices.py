@@ -204,7 +204,7 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
     system = args.get("system")
-    wish = QuestionLoad(
+    each = QuestionLoad(
         frozenset(stage.params["needs"]),
         int(stage.params.get("draws", 0)),
         int(stage.params["max_new_tokens"]),
@@ -215,29 +215,29 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     tables = questions(stage, root, ["question", "choices", "image_id"])
     variants = len(stage.params["variants"])
     if tables is None:
-        count, load = None, wish.open(-(-UNKNOWN_QUESTION // 4), image=True)
+        count, load = None, each.open(-(-UNKNOWN_QUESTION // 4), image=True)
     else:
-        each = [one for table in tables for one in _loads(table, wish)]
-        count, load = len(each) * variants, sum(each, Load()).times(variants)
+        loads = [one for table in tables for one in _loads(table, each)]
+        count, load = len(loads) * variants, sum(loads, Load()).times(variants)
     dollars = server.price.of(load.sent, load.received) if server.price else None
-    lines = tuple(_lines(wish, server, dollars))
+    lines = tuple(_lines(each, server, dollars))
     return Cost(stage.name, chosen["label"], f"{name} at {url}", count, load, dollars, server.max_spend, lines)
 
 
-def _loads(table: pa.Table, wish: QuestionLoad) -> Iterator[Load]:
+def _loads(table: pa.Table, each: QuestionLoad) -> Iterator[Load]:
     for row in table.select(["question", "choices", "image_id"]).to_pylist():
         image = row["image_id"] is not None
         if row["choices"]:
             text = "\n".join([row["question"], *(f"A. {choice}" for choice in row["choices"]), INSTRUCTION])
-            yield wish.choice(tokens(text), image)
+            yield each.choice(tokens(text), image)
         else:
-            yield wish.open(tokens(row["question"]), image)
+            yield each.open(tokens(row["question"]), image)
 
 
-def _lines(wish: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
-    how = "in one request" if wish.together else "in a request each"
-    yield f"an open question: the answer, {wish.draws} draws {how}, signals: {', '.join(sorted(wish.needs)) or 'none'}"
-    yield f"a picture counts {wish.image} tokens, text a token for four bytes, an answer its whole length of {wish.longest}"
+def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
+    how = "in one request" if each.together else "in a request each"
+    yield f"an open question: the answer, {each.draws} draws {how}, signals: {', '.join(sorted(each.needs)) or 'none'}"
+    yield f"a picture counts {each.image} tokens, text a token for four bytes, an answer its whole length of {each.longest}"
     yield from _money(server, dollars)
 
 

@@ -9,8 +9,8 @@ from qualm.compiler.people import edit_yaml
 from qualm.compiler.people.strength_bench import open_bench
 from qualm.compiler.people.strength_entry import find_entry
 from qualm.compiler.people.strength_page import serve_page
+from qualm.compiler.people.strength_request import StrengthRequest, goal_of
 from qualm.compiler.people.strength_search import search_strength
-from qualm.compiler.people.strength_wanted import StrengthRequest, goal_of
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from qualm.compiler.people import edit_yaml
 from qualm.compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
 from qualm.compiler.people.strength_entry import PerturbationEntry
-from qualm.compiler.people.strength_wanted import OUTPUT, StrengthRequest
+from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError, SpecError
 

@@ -12,7 +12,7 @@ import typer
 
 from qualm.compiler.people import edit_yaml
 from qualm.compiler.people.strength_entry import PerturbationEntry
-from qualm.compiler.people.strength_wanted import OUTPUT, StrengthRequest, range_of
+from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest, range_of
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
 

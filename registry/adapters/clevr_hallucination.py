@@ -26,7 +26,7 @@ COUNTS = ("0", "1", "2", "3", "4")
 """Counts that are asked for in turn."""
 TRIES = 24
 """Questions drawn of a scene until one has the answer that is wanted."""
-PATIENCE = 60
+SCENES_PER_QUESTION = 60
 """Drawn scenes per question of a type, at most, before giving up."""
 
 
@@ -59,7 +59,9 @@ def clevr_hallucination(
     chosen = tuple(types or TYPES)
     if len(set(chosen)) < len(chosen):
         raise AdapterError(f"clevr_hallucination: types: expected different ones, got {list(chosen)}")
-    scenes = _official(context, split or "val") if context.source else _drawn(context, level, split or "test", PATIENCE * per_type)
+    scenes = (
+        _official(context, split or "val") if context.source else _drawn(context, level, split or "test", SCENES_PER_QUESTION * per_type)
+    )
     counts = dict.fromkeys(chosen, 0)
     with ScenesFile(context.folder / "scenes", split or ("val" if context.source else "test")) as file:
         n_scenes = 0

@@ -95,7 +95,7 @@ def add(
         AddError: anything at all is wrong; nothing has changed then.
     """
     if not SLUG.fullmatch(name):
-        raise AddError(f"'{name}' is no name for an entry: lower-case letters, digits, '-' and '_', at most 64, no path")
+        raise AddError(f"'{name}' is not a valid name for an entry: lower-case letters, digits, '-' and '_', at most 64, no path")
     if not (root / ".dvc").is_dir():
         raise AddError(f"{root}: no DVC repository here; run `dvc init` or go to the project's root")
     if not card.layout:

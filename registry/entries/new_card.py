@@ -128,7 +128,7 @@ def write(
         NewCardError: the name is none, or taken; or the files break the layout.
     """
     if not SLUG.fullmatch(name):
-        raise NewCardError(f"'{name}' is no name for a card: lower-case letters, digits, '-' and '_', at most 64, no path")
+        raise NewCardError(f"'{name}' is not a valid name for a card: lower-case letters, digits, '-' and '_', at most 64, no path")
     path = cards / f"{name}.yaml"
     if name in card_names(cards) and not replace:
         raise NewCardError(f"{path} is there already; --force writes it anew, another name leaves it as it is")

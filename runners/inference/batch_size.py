@@ -76,7 +76,7 @@ def sizes(asker: Asker, store: Store, together: bool) -> Sizes:
     """The batch size for each kind of task."""
     settings = asker.stage.settings
     device = torch_device(settings.device) if not settings.batch_size else ""
-    spread = together and distributed.manner(settings, together) in distributed.SPREAD
+    spread = together and distributed.parallelism(settings, together) in distributed.SPREAD
     if not device.startswith("cuda") or spread:
         return lambda _: settings.batch
     return measured(asker, store, CudaMemory(device), device)

@@ -51,7 +51,7 @@ def answer_all(asker: Asker, store: Store, work: Work, together: bool = False) -
         KeyboardInterrupt: the user asked to stop; what was answered is stored.
         StageError: a single prompt needs more memory than there is.
     """
-    how = distributed.manner(asker.stage.settings, together)
+    how = distributed.parallelism(asker.stage.settings, together)
     # Others that were started with us wait to be told, also that there is nothing to do; those we would start need not be.
     if work.batches or (how not in (distributed.ALONE, distributed.DEVICE_MAP) and "WORLD_SIZE" in os.environ):
         _run(asker, store, work, how)
@@ -59,7 +59,7 @@ def answer_all(asker: Asker, store: Store, work: Work, together: bool = False) -
 
 def follow(asker: Asker, store: Store) -> None:
     """Answer this process's share of what the first one has planned."""
-    _run(asker, store, Work(()), distributed.manner(asker.stage.settings, together=True))
+    _run(asker, store, Work(()), distributed.parallelism(asker.stage.settings, together=True))
 
 
 def _run(asker: Asker, store: Store, work: Work, how: str) -> None:

@@ -31,7 +31,7 @@ from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.store.answers import base_key, manner, part_key, pixel_digest
+from qualm.runners.store.answers import base_key, decoding_bytes, part_key, pixel_digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -101,7 +101,7 @@ class Asker:
         self.module: Any = None
         """The model's weights, once they are read."""
         self._seen: list[PixelDigestCache] = []
-        self._manners: dict[tuple[str, int], bytes] = {}
+        self._decodings: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
         self._misfit: Callable[[str, bool], str] = getattr(model, "misfit", lambda prompt, image: "")
 
@@ -139,18 +139,18 @@ class Asker:
     def key(self, place: Place, part: str) -> bytes:
         """The key of one part of the answer."""
         options = self._options(place) if part == OPTIONS else 0
-        how = self._manners.get((part, options)) or self._manners.setdefault((part, options), self._manner(part, options))
+        how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
         return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0)
 
-    def _manner(self, part: str, options: int) -> bytes:
+    def _decoding_of(self, part: str, options: int) -> bytes:
         how = self.decoding
         if part == OPTIONS:
-            return manner(part, {"method": "choice", "options": options})
+            return decoding_bytes(part, {"method": "choice", "options": options})
         greedy = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
         drawn = {"temperature": how.temperature, "top_p": how.top_p}
         if draw_of(part):
-            return manner(part, {**greedy, "method": "sample", **drawn})
-        return manner(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy)
+            return decoding_bytes(part, {**greedy, "method": "sample", **drawn})
+        return decoding_bytes(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy)
 
     def request(self, place: Place, parts: Sequence[str], answer: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
         """The request for some parts of an answer, made anew and held to its key.

@@ -101,8 +101,8 @@ class Client:
         """Tries repeated, cents spent."""
         self.tokens: Counter[str] = Counter()
         """Sent and received, as the server counts them."""
-        self._patience = RetryPolicy(server.retries, server.pause)
-        self._pace = RateLimiter(server.requests_per_minute, server.tokens_per_minute)
+        self._retry_policy = RetryPolicy(server.retries, server.pause)
+        self._rate_limiter = RateLimiter(server.requests_per_minute, server.tokens_per_minute)
         self._client: Any = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -132,7 +132,7 @@ class Client:
                 raise Stopped(f"max_spend of ${self.budget.cap:g} would be passed (${self.budget.spent:.4f} are spent); raise it")
             cost = 0.0
             try:
-                if self._stop.wait(self._pace.reserve(sent // 4 + received)):
+                if self._stop.wait(self._rate_limiter.reserve(sent // 4 + received)):
                     raise Failed("was stopped with the others")
                 answer = self._once(client, body)
                 cost = self._settle(answer, most, sent // 4 + received)
@@ -141,13 +141,13 @@ class Client:
                 return result
             except (_Again, Nonsense) as error:
                 cost = most if isinstance(error, Nonsense) or error.silent else cost
-                retries = min(self._patience.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._patience.retries
+                retries = min(self._retry_policy.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._retry_policy.retries
                 if attempt > retries:
                     raise self._last(error, attempt) from None
                 after = getattr(error, "after", None)
                 if after:
-                    self._pace.rest(after)
-                if self._stop.wait(self._patience.before(attempt, after)):
+                    self._rate_limiter.rest(after)
+                if self._stop.wait(self._retry_policy.before(attempt, after)):
                     raise Failed("was stopped with the others") from None
             finally:
                 self.budget.settle(most, cost)
@@ -312,7 +312,7 @@ class Client:
         read, written = used(answer)
         if not read or not written:  # nobody reads a request of no tokens
             return most
-        self._pace.correct(read + written - reserved)
+        self._rate_limiter.correct(read + written - reserved)
         with self._lock:
             self.tokens.update(sent=read, received=written)
         return self.budget.price.of(read, written)

@@ -70,7 +70,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
     return hashlib.sha256(FORMAT + material.encode()).digest()
 
 
-def manner(part: str, decoding: Mapping[str, Any]) -> bytes:
+def decoding_bytes(part: str, decoding: Mapping[str, Any]) -> bytes:
     """What a part depends on beside its base, as bytes: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`), method, limits."""
     return json.dumps([part, dict(decoding)], sort_keys=True, separators=(",", ":")).encode()
 
@@ -80,7 +80,7 @@ def part_key(base: bytes, how: bytes, stream: int = 0) -> bytes:
 
     Args:
         base: see `base_key`.
-        how: see `manner`.
+        how: see `decoding_bytes`.
         stream: what seeds a draw.
     """
     return hashlib.sha256(base + stream.to_bytes(16, "big") + how).digest()

@@ -20,7 +20,7 @@ UNTESTED: frozenset[str] = frozenset(
         "compiler/people/strength_bench.py",
         "compiler/people/strength_page.py",
         "compiler/people/strength_search.py",
-        "compiler/people/strength_wanted.py",
+        "compiler/people/strength_request.py",
         "compiler/plan/header.py",
         "compiler/project/checkout.py",
         "compiler/project/new_spec.py",

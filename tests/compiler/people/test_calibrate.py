@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.people.calibrate import calibrate
-from qualm.compiler.people.strength_wanted import StrengthRequest
+from qualm.compiler.people.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from tests.calibration_project import SPEC, calibration_project

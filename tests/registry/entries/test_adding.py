@@ -128,7 +128,7 @@ def test_damaged_files_are_all_named_and_nothing_is_added(repo: Path, outputs: P
 @pytest.mark.parametrize("name", ["../x", "a/b", "A", "", "-x", "x" * 65, "a;b", ".."])
 def test_names_are_slugs(repo: Path, outputs: Path, name: str, tree: Tree) -> None:
     before = tree(repo)
-    with pytest.raises(AddError, match="is no name for an entry"):
+    with pytest.raises(AddError, match="is not a valid name for an entry"):
         add(repo, name, str(outputs), BENCH)
     assert tree(repo) == before
 

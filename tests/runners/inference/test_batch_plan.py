@@ -10,7 +10,7 @@ from qualm.runners.contracts.models import Decoding, Part
 from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
 from qualm.runners.inference.requests import ModelInput, Place
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.answers import Store, manner, part_key
+from qualm.runners.store.answers import Store, decoding_bytes, part_key
 
 
 class Asker:
@@ -25,7 +25,7 @@ class Asker:
         return ("options",) if options else ("answer", "p_true", *(f"draw {k}" for k in range(1, self.draws + 1)))
 
     def key(self, place, part):
-        return part_key(place.base, manner(part, {}))
+        return part_key(place.base, decoding_bytes(part, {}))
 
 
 def cell(i, options=0, pixels=None, length=0):
