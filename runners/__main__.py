@@ -24,8 +24,6 @@ def _enter_environment() -> None:
     sys.exit("qualm: this Python has no pyarrow and there is no .venv here; run `make setup`, or set QUALM_PYTHON")
 
 
-SHARED = ("infer", "finetune")
-"""Stages that several processes may work on."""
 LAUNCHED = "QUALM_LAUNCHED"
 
 
@@ -52,10 +50,9 @@ def main(arguments: list[str]) -> int:
     guard()
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
-    import importlib
-
     from qualm.registry.dvc.config import DvcStateError
     from qualm.registry.plugins.rule import PluginError
+    from qualm.runners.contracts.stages import stage_kind
     from qualm.runners.runtime import status
     from qualm.runners.runtime.intact import check_inputs
     from qualm.runners.runtime.records import RecordError
@@ -66,17 +63,18 @@ def main(arguments: list[str]) -> int:
     status.tell("started", stage=key)
     try:
         stage = read_stage(key, read_settings())
+        kind = stage_kind(stage.kind)
         if LAUNCHED not in os.environ and is_first():
             check_inputs(stage, Path.cwd())
-        if stage.settings.launcher and stage.kind in SHARED and LAUNCHED not in os.environ:
+        if stage.settings.launcher and kind.parallel and LAUNCHED not in os.environ:
             return _launch(stage.settings.launcher, key)
-        module = importlib.import_module(f"qualm.runners.stages.{stage.kind}")
+        run = kind.run()
         if not is_first():  # another process of the same training: the first one holds the lock and publishes
-            module.run(stage)
+            run(stage)
             return 0
         with only_writer(stage):
             start = time.monotonic()
-            module.run(stage)
+            run(stage)
             seconds = time.monotonic() - start
             write_record(stage, seconds)
     except (StageError, RecordError, PluginError, SettingsError, DvcStateError) as error:

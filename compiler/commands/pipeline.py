@@ -63,7 +63,7 @@ def plan(
     resolved = project.resolve(spec)
     compiled = make_plan(resolved, project.root)
     forecasts = forecast(compiled, project.root, project.run_wide.default, project.before(compiled))
-    missing = needs(resolved, compiled, forecasts, project.root, project.settings)
+    missing = needs(compiled, forecasts, project.root, project.settings)
     estimates = list(estimate(compiled, forecasts, project.root, project.settings, gpu))
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     if as_json:

@@ -76,7 +76,7 @@ def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Se
     on = card(name) if name else None
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     for stage in plan.stages:
-        if stage.kind == "infer" and stage.name in active and stage.params["model"]["plugin"] == "hf_vlm":
+        if "generations" in stage.outputs and stage.name in active and stage.params["model"]["plugin"] == "hf_vlm":
             yield _estimate(plan, stage, root, settings, on)
 
 
@@ -143,7 +143,7 @@ def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: 
     """The size of a stage's model; of a tuned one that is not made yet, that of what it is tuned from."""
     if args.get("hub"):
         return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/published/models.yaml)"
-    bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.stages if stage.kind == "finetune"}
+    bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.writers("model")}
     places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
     why = f"{places[0]} is not here yet" if places else "no files of it are known"
     for place in places:  # grows by what each is tuned from

@@ -14,8 +14,7 @@ from typing import Any
 
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
-from qualm.compiler.resolve.resolved import Resolved
-from qualm.compiler.spec.plugin_ref import DATA, Ref
+from qualm.compiler.spec.plugin_ref import DATA
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
@@ -49,7 +48,7 @@ class Need:
         return {"kind": self.kind, "what": self.what, "how": self.how, "stages": list(self.stages)}
 
 
-def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
+def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> list[Need]:
     """Everything that is missing for the stages that would run, each thing once, by kind and name.
 
     Raises:
@@ -63,8 +62,8 @@ def needs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
     for stage in stages:
         for need in (
             *_inputs(stage, tracked, root),
-            *(_named_elsewhere(stage.params) if stage.kind != "report" else ()),  # which lists the models and loads none
-            *_variables(stage, resolved, settings),
+            *(need for ref in stage.refs for need in _named_elsewhere(ref.args)),
+            *_variables(stage, settings),
             *_adapter(stage),
         ):
             if need.kind == "spec" and stage.name not in blocked:
@@ -114,7 +113,8 @@ def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: b
         return f"`qualm data add {name} --from PATH`; {card.title}: {card.source}"
     if reviewed:
         return f"`qualm verify {_spec(stage)} {stage.params['dataset']}`, by which people decide on its questions"
-    return f"`qualm data add {name} --from PATH --card {'CARD' if stage.kind == 'data' else 'transformers_model'}`"
+    is_data = stage.inputs.get("source") == f"{DATA}/{name}"
+    return f"`qualm data add {name} --from PATH --card {'CARD' if is_data else 'transformers_model'}`"
 
 
 def _named_elsewhere(params: Any) -> Iterator[Need]:
@@ -133,8 +133,8 @@ def _named_elsewhere(params: Any) -> Iterator[Need]:
             yield from _named_elsewhere(value)
 
 
-def _variables(stage: PlannedStage, resolved: Resolved, settings: Settings) -> Iterator[Need]:
-    for plugin, args in (use for ref in _refs(stage, resolved) for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]):
+def _variables(stage: PlannedStage, settings: Settings) -> Iterator[Need]:
+    for plugin, args in (use for ref in stage.refs for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]):
         if SERVER in plugin.declares:
             url = str(args[plugin.declares[SERVER]])
             key = settings.server(url, str(args["model"])).key
@@ -142,23 +142,6 @@ def _variables(stage: PlannedStage, resolved: Resolved, settings: Settings) -> I
                 yield Need("environment", key, f"the key of {url}")
 
 
-def _refs(stage: PlannedStage, resolved: Resolved) -> list[Ref]:
-    if stage.kind == "judge":
-        return list(resolved.judges)
-    if stage.kind == "estimate":
-        return list(resolved.estimators)
-    if stage.kind == "perturb":
-        return [p for p in resolved.perturbations if p.label == stage.params["variant"]]
-    if stage.kind == "pair":
-        recipes = [recipe.ref for s in resolved.pairs for recipe in s.recipes]
-        return [r for r in recipes if r.as_json().items() <= stage.params.items()]
-    if stage.kind == "infer":
-        return [m.ref for m in resolved.models if m.ref.label == stage.params["model"]["label"]]
-    if stage.kind == "finetune":
-        return [f.ref for f in resolved.finetunes if f.ref.label == stage.params["name"]]
-    return []
-
-
 def _adapter(stage: PlannedStage) -> Iterator[Need]:
-    if stage.kind == "data" and stage.params.get("missing"):
+    if stage.params.get("missing"):
         yield Need("adapter", stage.params["card"], f"missing: {stage.params['missing']}")

@@ -140,21 +140,20 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
         SettingsError: a server's settings contradict themselves.
     """
     models = {m.ref.label: m.ref.plugin for m in resolved.models}
-    written = {p.label: p for p in resolved.perturbations}
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     readers: dict[str, str] = {}
     for stage in plan.stages:
         if stage.name not in active:
             continue
-        if stage.kind == "infer":
+        if "generations" in stage.outputs:
             plugin = models[stage.params["model"]["label"]]
             if SERVER in plugin.declares:
                 yield _answering(stage, plugin, root, settings)
-        elif stage.kind == "perturb":
-            ref = written[stage.params["variant"]]
-            for plugin, args in nested_uses(ref.plugin, ref.args):
-                if SERVER in plugin.declares:
-                    yield _rewriting(stage, ref, plugin, args, root, settings, readers)
+        elif "perturbed" in stage.outputs:
+            for ref in stage.refs:
+                for plugin, args in nested_uses(ref.plugin, ref.args):
+                    if SERVER in plugin.declares:
+                        yield _rewriting(stage, ref, plugin, args, root, settings, readers)
 
 
 def _rewriting(

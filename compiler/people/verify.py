@@ -130,12 +130,12 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
     if name in datasets:
         d = datasets[name]
         curated = spec.datasets[name.partition("@")[0]].curated
-        maker = next(s for s in plan.stages if s.kind == "data" and s.params["dataset"] == name)
-        return ReviewTarget(spec.name, "datasets", name, curated or own, curated is not None, (maker,), (), SplitRule(d.splits), d.subsets)
+        makers = (plan.makers[name],)
+        return ReviewTarget(spec.name, "datasets", name, curated or own, curated is not None, makers, (), SplitRule(d.splits), d.subsets)
     curated = spec.pairs[name].curated
-    stage = next(s for s in plan.stages if s.kind == "assemble" and s.params["dataset"] == name)
+    stage = plan.makers[name]
     folders = set(leaves(stage.inputs["recipes"]))
-    recipes = tuple(s for s in plan.stages if s.kind == "pair" and set(leaves(s.outputs)) & folders)
+    recipes = tuple(s for s in plan.writers("pairs") if s.outputs["pairs"] in folders)
     sources = tuple(root / p for p in leaves(stage.inputs["datasets"]))
     return ReviewTarget(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
 

@@ -21,14 +21,12 @@ def judge(layout: Layout) -> PlannedStage:
     inputs, outputs = layout.answered, _judged(layout)
     if r.spec.judging.labels:
         inputs["labels"] = artifact_path(r.spec.judging.labels)
-    in_git = frozenset(outputs.keys() & {"judging"})
-    return layout.stage("judge", "judge", "Judge open answers", params, inputs, outputs, r.judges, in_git)
+    return layout.stage("judge", params, inputs, outputs, r.judges)
 
 
 def _judged(layout: Layout) -> dict[str, str]:
     """The ratings, and how far their judges are to be trusted where people judged the same answers."""
-    outputs = {"judgements": f"{layout.place()}/judgements.parquet"}
-    return outputs | ({"judging": f"{layout.place()}/judging.json"} if layout.resolved.spec.judging.labels else {})
+    return layout.places("judge", ["judgements", *(["judging"] if layout.resolved.spec.judging.labels else [])])
 
 
 def estimate(layout: Layout) -> PlannedStage:
@@ -44,22 +42,20 @@ def estimate(layout: Layout) -> PlannedStage:
         params["left_out"] = {model: labels for model, labels in left_out.items() if labels}
     if QUESTION in read:
         inputs["datasets"] = tables["datasets"]
-    outputs = {"uncertainties": f"{layout.place()}/uncertainties.parquet"}
-    return layout.stage("estimate", "estimate", "Estimate uncertainty", params, inputs, outputs, r.estimators)
+    return layout.stage("estimate", params, inputs, layout.places("estimate", ["uncertainties"]), r.estimators)
 
 
 def calibrate(layout: Layout) -> PlannedStage:
     """Conformal sets."""
-    place = layout.place()
     params = {"settings": settings(layout), **splits(layout.evaluated)}
-    outputs = {"sets": f"{place}/conformal_sets.parquet", "thresholds": f"{place}/conformal_thresholds.parquet"}
+    outputs = layout.places("calibrate", ["sets", "thresholds"])
     used = [score for c in layout.resolved.conformal for score in c.scores]
-    return layout.stage("calibrate", "calibrate", "Calibrate conformal sets", params, layout.answered, outputs, used)
+    return layout.stage("calibrate", params, layout.answered, outputs, used)
 
 
 def abstain(layout: Layout) -> PlannedStage:
     """Answers that models decline, by what was judged right."""
-    r, place = layout.resolved, layout.place()
+    r = layout.resolved
     params = {
         "abstentions": [a.as_json() for a in r.abstentions],
         **scoring_judges(layout),
@@ -68,8 +64,8 @@ def abstain(layout: Layout) -> PlannedStage:
     }
     of = {model for a in r.abstentions for model in a.of}
     inputs = {**layout.answered, **_judged(layout), "generations": {m: files for m, files in layout.generations.items() if m in of}}
-    outputs = {"abstentions": f"{place}/abstentions.parquet", "abstention_rules": f"{place}/abstention_rules.parquet"}
-    return layout.stage("abstain", "abstain", "Choose when to decline", params, inputs, outputs, [a.plugin for a in r.abstentions])
+    outputs = layout.places("abstain", ["abstentions", "abstention_rules"])
+    return layout.stage("abstain", params, inputs, outputs, [a.plugin for a in r.abstentions])
 
 
 def settings(layout: Layout) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
     inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
     outputs = made(layout.whole.get(d.label, layout.data[d.label]))
     used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *([d.prepare] if d.prepare else [])]
-    return layout.stage(f"data-{slug(d.label)}", "data", f"Samples of {d.label}", params, inputs, outputs, used)
+    return layout.stage("data", params, inputs, outputs, used, dataset=d.label)
 
 
 def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
@@ -35,7 +35,7 @@ def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
     params |= {"subsets": dict(d.subsets)} if d.subsets else {}
     inputs = {**made(layout.whole[d.label]), "reviews": d.reviews}
     outputs = made(layout.data[d.label])
-    return layout.stage(f"curate-{slug(d.label)}", "curate", f"What people kept of {d.label}", params, inputs, outputs)
+    return layout.stage("curate", params, inputs, outputs, dataset=d.label)
 
 
 def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
@@ -43,9 +43,8 @@ def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
     ref = recipe.ref
     params = {**ref.as_json(), "about": recipe.about}
     inputs = {"datasets": {name: layout.data[name] for name in recipe.datasets}}
-    name = f"pair-{slug(pairs.label)}-{slug(ref.label)}"
-    outputs = {"pairs": layout.place("pairs", pairs.label, ref.label)}
-    return layout.stage(name, "pair", f"Pairs of {pairs.label}: {ref.label}", params, inputs, outputs, [ref])
+    names = {"pairs": pairs.label, "recipe": ref.label}
+    return layout.stage("pair", params, inputs, layout.places("pair", ["pairs"], **names), [ref], **names)
 
 
 def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
@@ -56,7 +55,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
         "near_duplicates": pairs.near_duplicates,
     }
     inputs: dict[str, Any] = {
-        "recipes": {recipe.ref.label: layout.place("pairs", pairs.label, recipe.ref.label) for recipe in pairs.recipes},
+        "recipes": {r.ref.label: layout.place("pair", "pairs", pairs=pairs.label, recipe=r.ref.label) for r in pairs.recipes},
         "datasets": {name: layout.data[name] for name in pairs.sources},
     }
     if pairs.reviews is not None:
@@ -64,7 +63,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
         params["unreviewed"] = pairs.unreviewed
     inputs["cards"] = {name: card(layout.data[name]) for name in pairs.sources}
     outputs = made(layout.data[pairs.label])
-    return layout.stage(f"data-{slug(pairs.label)}", "assemble", f"Assemble the pairs of {pairs.label}", params, inputs, outputs)
+    return layout.stage("assemble", params, inputs, outputs, name=f"data-{slug(pairs.label)}", dataset=pairs.label)
 
 
 def perturb(layout: Layout, p: Ref) -> PlannedStage:
@@ -75,4 +74,4 @@ def perturb(layout: Layout, p: Ref) -> PlannedStage:
     inputs = {"datasets": {d.label: layout.data[d.label] for d in layout.evaluated}}
     inputs["cards"] = {name: card(path) for name, path in inputs["datasets"].items()}
     outputs = {"perturbed": layout.perturbed[p.label], "cards": {name: card(path) for name, path in layout.perturbed[p.label].items()}}
-    return layout.stage(f"perturb-{slug(p.label)}", "perturb", f"Perturb by {p.label}", params, inputs, outputs, [p])
+    return layout.stage("perturb", params, inputs, outputs, [p], variant=p.label)

@@ -19,69 +19,9 @@ from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry.formats import atomic
+from qualm.runners.contracts.stages import stage_kind
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-PLOTS: dict[str, dict[str, Any]] = {
-    "reliability": {
-        "x": "confidence",
-        "y": "accuracy",
-        "x_label": "mean confidence of the bin",
-        "y_label": "accuracy",
-        "title": "Reliability: accuracy against confidence",
-        "template": "qualm_reliability",
-    },
-    "risk_coverage": {
-        "x": "coverage",
-        "y": "risk",
-        "x_label": "share answered",
-        "y_label": "error among them",
-        "title": "Risk against coverage",
-        "template": "qualm_risk_coverage",
-    },
-    "set_sizes": {
-        "x": "size",
-        "y": "count",
-        "x_label": "options in the set",
-        "y_label": "test questions",
-        "title": "Sizes of the conformal sets",
-        "template": "qualm_set_sizes",
-    },
-    "metric_study": {
-        "x": "value",
-        "y": "confidence_weighted_accuracy",
-        "x_label": "the other metric",
-        "y_label": "confidence-weighted accuracy",
-        "title": "Confidence-weighted accuracy against other metrics",
-        "template": "qualm_metric_study",
-    },
-    "sweeps": {
-        "x": "strength",
-        "y": "value",
-        "x_label": "strength",
-        "y_label": "value",
-        "title": "Strength sweeps of perturbations",
-        "template": "qualm_sweeps",
-    },
-    "urr": {
-        "x": "variant",
-        "y": "estimator",
-        "x_label": "perturbation",
-        "y_label": "estimator",
-        "title": "Uncertainty reflection rate",
-        "template": "qualm_urr",
-    },
-    "hcc": {
-        "x": "variant",
-        "y": "estimator",
-        "x_label": "perturbation",
-        "y_label": "estimator",
-        "title": "Hallucination consistency coefficient",
-        "template": "qualm_hcc",
-    },
-    "log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"},
-}
-"""How `dvc plots show` draws an output of that key; templates of ours lie in compiler/plots/."""
 
 
 def plot_templates() -> dict[str, str]:
@@ -131,7 +71,8 @@ def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
     metrics = sorted(p for p in in_git if p.endswith(".json"))
     if metrics:
         content["metrics"] = [{p: {"cache": False}} for p in metrics]
-    plots = {p: PLOTS[k] for k, p in sorted(stage.outputs.items()) if k in stage.kept_in_git and k in PLOTS}
+    styles = stage_kind(stage.kind).plots
+    plots = {p: styles[k] for k, p in sorted(stage.outputs.items()) if k in styles}
     if plots:
         content["plots"] = [{p: {"cache": False, **style}} for p, style in plots.items()]
     content["meta"] = {"qualm": {"kind": stage.kind, "spec": plan.spec}}

@@ -5,7 +5,7 @@ No stage names a path of its own: what one writes and the next reads is the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,10 @@ from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
 from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
+from qualm.runners.contracts.stages import stage_kind, stage_kinds
 
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
-
-LATER_STAGES = 6
-"""judge, estimate, calibrate, abstain, score, report."""
-
-SEEDED = ("data", "pair", "perturb", "finetune", "infer", "score", "report")
 
 
 def card(folder: str) -> str:
@@ -43,19 +39,19 @@ class Layout:
         self.resolved, self.root = resolved, root
         self.code_root = root if (root / "runners").is_dir() else ROOT
         self.evaluated = resolved.evaluated
-        self.data = {d.label: self.place("data", d.label) for d in resolved.data}
+        self.data = {d.label: self.place(_maker(d), "dataset", dataset=d.label) for d in resolved.data}
         """What models are asked, by data set."""
         curated = [d for d in resolved.datasets if d.reviews is not None]
         self.whole = {d.label: self.data[d.label] for d in curated}
         """Data sets that people reviewed, before anything is left out of them."""
-        self.data |= {d.label: self.place("curated", d.label) for d in curated}
+        self.data |= {d.label: self.place("curate", "dataset", dataset=d.label) for d in curated}
         self.generations = {
-            m.ref.label: {d.label: f"{self.place('generations', m.ref.label, d.label)}.parquet" for d in self.evaluated}
+            m.ref.label: {d.label: self.place("infer", "generations", model=m.ref.label, dataset=d.label) for d in self.evaluated}
             for m in resolved.models
         }
         """Answers, by model and data set."""
         self.perturbed = {
-            p.label: {d.label: self.place("perturbed", p.label, d.label) for d in self.evaluated}
+            p.label: {d.label: self.place("perturb", "perturbed", variant=p.label, dataset=d.label) for d in self.evaluated}
             for p in resolved.perturbations
             if p.is_stage
         }
@@ -63,40 +59,65 @@ class Layout:
         self.perturbing = [p for p in resolved.perturbations if p.label not in self.perturbed]
         """Perturbations that are made anew wherever samples are read."""
         self.coarse = self._stages_by_data_set() > MAX_STAGES
-        places = {self.place("generations", m.ref.label) for m in resolved.models}
+        places = {path.rpartition("/")[0] for files in self.generations.values() for path in files.values()}
         self.folders = frozenset(places if self.coarse else ())
 
     def _stages_by_data_set(self) -> int:
         """How many stages there would be, were every data set answered in one of its own."""
         r = self.resolved
         makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in r.pairs) + len(r.finetunes) + len(self.perturbed)
-        return makes + len(r.models) * len(self.evaluated) + LATER_STAGES
+        return makes + len(r.models) * len(self.evaluated) + sum(kind.once for kind in stage_kinds().values())
 
     @property
     def answered(self) -> dict[str, Any]:
         """What models were asked and what they answered, as inputs."""
         return {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
 
-    def place(self, *parts: str) -> str:
-        """A path below the spec's results."""
-        return "/".join(("results", self.resolved.spec.name, *(slug(p) for p in parts)))
+    @property
+    def is_answered(self) -> bool:
+        """Whether models answer anything."""
+        return bool(self.resolved.models and self.evaluated)
+
+    def tables(self, stages: Iterable[PlannedStage]) -> dict[str, Any]:
+        """What a stage can read after these: data sets, answers, and what kinds write of which a spec has one stage."""
+        written = {key: path for stage in stages if stage_kind(stage.kind).once for key, path in stage.outputs.items()}
+        return {**self.answered, **({"perturbed": self.perturbed} if self.perturbed else {}), **written}
+
+    def place(self, kind: str, key: str, **names: str) -> str:
+        """Where a kind of stage writes the output of this key."""
+        below = stage_kind(kind).writes[key].format(**{name: slug(label) for name, label in names.items()})
+        return f"results/{self.resolved.spec.name}/{below}"
+
+    def places(self, kind: str, keys: Iterable[str], **names: str) -> dict[str, str]:
+        """Where it writes the outputs of these keys."""
+        return {key: self.place(kind, key, **names) for key in keys}
 
     def stage(
         self,
-        name: str,
         kind: str,
-        desc: str,
         params: dict[str, Any],
         inputs: dict[str, Any],
         outputs: dict[str, Any],
-        used: Any = (),
-        kept_in_git: frozenset[str] = frozenset(),
+        used: Iterable[Ref | Plugin] = (),
+        *,
+        name: str = "",
+        **names: str,
     ) -> PlannedStage:
         """A stage with the code that implements it: its runner's and that of the plugins and references it `used`.
+
+        Args:
+            kind: of stage.
+            params: what it is told.
+            inputs: what it reads, by key: a path, or a mapping of paths.
+            outputs: what it writes, likewise.
+            used: the plugins it runs.
+            name: of the stage; by default its kind and the `names`.
+            names: what the title of the kind names.
 
         Raises:
             SpecError: a key has a name that DVC's run cache does not see.
         """
+        of, used = stage_kind(kind), tuple(used)
         plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
         input_paths = set(leaves(inputs))
         artifacts = {
@@ -104,14 +125,26 @@ class Layout:
         }
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
-        files = closure([f"qualm.runners.stages.{kind}", *(p.module for p in plugins)], self.code_root)
+        files = closure([of.module, *(p.module for p in plugins)], self.code_root)
         code = {name: path for name, path in files.items() if path.is_relative_to(self.root)}
         elsewhere = {name: path for name, path in files.items() if name not in code}
         package = content_digest(elsewhere) if elsewhere else ""
         for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
             raise SpecError([clash(self.resolved, f"the name '{key}' is one that DVC's run cache does not see")])
-        seed = self.resolved.seed if kind in SEEDED else 0
-        return PlannedStage(name, kind, desc, params, inputs, outputs, seed, tuple(sorted(code)), kept_in_git, package, self.folders)
+        seed = self.resolved.seed if of.seeded else 0
+        refs = tuple(u for u in used if isinstance(u, Ref))
+        name, title = name or "-".join([kind, *map(slug, names.values())]), of.title.format(**names)
+        return PlannedStage(name, kind, title, params, inputs, outputs, seed, tuple(sorted(code)), package, self.folders, refs)
+
+
+def _maker(data: DatasetUse | PairSetUse) -> str:
+    """The kind of stage that makes it."""
+    return "assemble" if isinstance(data, PairSetUse) else "data"
+
+
+def read_by(kind: str, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of these tables that a kind of stage reads."""
+    return {key: tables[key] for key in stage_kind(kind).reads if key in tables}
 
 
 def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:

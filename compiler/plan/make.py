@@ -6,8 +6,9 @@ variants, the scores), never one cell of the product. What lies below a stage is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from qualm.compiler.plan import answers, data, models, scores
 from qualm.compiler.plan.layout import Layout
@@ -15,6 +16,34 @@ from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.registry.plugins.rule import ROOT
+
+Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
+"""From the places of a spec, and the stages planned so far, to those of one kind."""
+
+
+def _one(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
+    """The one stage of a kind, where models answer and the spec has this section."""
+    return lambda at, before: [plan(at, before)] if at.is_answered and getattr(at.resolved, section) else []
+
+
+PLANNERS: Mapping[str, Planner] = MappingProxyType(
+    {
+        "data": lambda at, _: (data.samples(at, d) for d in at.resolved.datasets),
+        "curate": lambda at, _: (data.curate(at, d) for d in at.resolved.datasets if d.label in at.whole),
+        "pair": lambda at, _: (data.pair(at, pairs, recipe) for pairs in at.resolved.pairs for recipe in pairs.recipes),
+        "assemble": lambda at, _: (data.assemble(at, pairs) for pairs in at.resolved.pairs),
+        "finetune": lambda at, _: (models.finetune(at, f) for f in at.resolved.finetunes),
+        "perturb": lambda at, _: (data.perturb(at, p) for p in at.resolved.perturbations if at.is_answered and p.label in at.perturbed),
+        "infer": lambda at, _: models.inferences(at) if at.is_answered else (),
+        "judge": _one("judges", lambda at, _: answers.judge(at)),
+        "estimate": _one("estimators", lambda at, _: answers.estimate(at)),
+        "calibrate": _one("conformal", lambda at, _: answers.calibrate(at)),
+        "abstain": _one("abstentions", lambda at, _: answers.abstain(at)),
+        "score": _one("metrics", scores.score),
+        "report": _one("metrics", scores.report),
+    }
+)
+"""How the stages of each kind of `runners/stages/` are planned, in an order in which all that a stage reads is planned before it."""
 
 
 def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
@@ -24,48 +53,9 @@ def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:
         SpecError: two stages would write one path, or stages wait for each other.
     """
     layout = Layout(resolved, root)
-    stages = _stages(layout)
+    stages: list[PlannedStage] = []
+    for planner in PLANNERS.values():
+        stages += planner(layout, stages)
     check_outputs(stages, resolved)
-    artifacts = {f.ref.label: layout.place("models", f.ref.label) for f in resolved.finetunes}
+    artifacts = {f.ref.label: layout.place("finetune", "model", model=f.ref.label) for f in resolved.finetunes}
     return Plan(resolved.spec.name, resolved.spec.title, tuple(ordered(stages, resolved)), artifacts)
-
-
-def _stages(layout: Layout) -> list[PlannedStage]:
-    r = layout.resolved
-    stages = [*_made(layout)]
-    if not r.models or not layout.evaluated:
-        return stages
-    stages += (data.perturb(layout, p) for p in r.perturbations if p.label in layout.perturbed)
-    stages += models.inferences(layout)
-    per_sample = list(_per_sample(layout))
-    stages += per_sample
-    if r.metrics:
-        tables = {key: path for stage in per_sample for key, path in stage.outputs.items()}
-        score = scores.score(layout, tables)
-        stages.append(score)
-        stages.append(scores.report(layout, {**layout.answered, **tables, **score.outputs}, stages))
-    return stages
-
-
-def _made(layout: Layout) -> Iterator[PlannedStage]:
-    """Of what is asked and whom: data sets, pair sets, tuned models."""
-    r = layout.resolved
-    yield from (data.samples(layout, d) for d in r.datasets)
-    yield from (data.curate(layout, d) for d in r.datasets if d.label in layout.whole)
-    for pairs in r.pairs:
-        yield from (data.pair(layout, pairs, recipe) for recipe in pairs.recipes)
-        yield data.assemble(layout, pairs)
-    yield from (models.finetune(layout, f) for f in r.finetunes)
-
-
-def _per_sample(layout: Layout) -> Iterator[PlannedStage]:
-    """Of what is said of every answer."""
-    r = layout.resolved
-    if r.judges:
-        yield answers.judge(layout)
-    if r.estimators:
-        yield answers.estimate(layout)
-    if r.conformal:
-        yield answers.calibrate(layout)
-    if r.abstentions:
-        yield answers.abstain(layout)

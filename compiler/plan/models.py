@@ -27,7 +27,7 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
     if bases:
         inputs["models"] = bases
     inputs |= _beneath(begun)
-    outputs = {"model": layout.place("models", ref.label), "log": f"{layout.place('training', ref.label)}.csv"}
+    outputs = layout.places("finetune", ["model", "log"], model=ref.label)
     params = {
         "name": ref.label,
         "plugin": ref.plugin.name,
@@ -35,8 +35,7 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
         "models": {m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in begun},
         "max_new_tokens": r.spec.inference.max_new_tokens,
     }
-    used = [ref, *(m.ref for m in begun)]
-    return layout.stage(f"finetune-{slug(ref.label)}", "finetune", f"Train {ref.label}", params, inputs, outputs, used, frozenset({"log"}))
+    return layout.stage("finetune", params, inputs, outputs, [ref, *(m.ref for m in begun)], model=ref.label)
 
 
 def inferences(layout: Layout) -> Iterator[PlannedStage]:
@@ -58,9 +57,9 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
     if layout.perturbed:
         inputs["perturbed"] = {p: {d.label: folders[d.label] for d in datasets} for p, folders in layout.perturbed.items()}
     outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
-    desc = f"Answers of {label} to {', '.join(d.label for d in datasets)}"
-    used = [model.ref, *layout.perturbing]
-    return layout.stage(name, "infer", desc, {**_asked(layout, model), **splits(datasets)}, inputs, outputs, used)
+    names = {"model": label, "dataset": ", ".join(d.label for d in datasets)}
+    params = {**_asked(layout, model), **splits(datasets)}
+    return layout.stage("infer", params, inputs, outputs, [model.ref, *layout.perturbing], name=name, **names)
 
 
 def _asked(layout: Layout, model: ModelUse) -> dict[str, Any]:

@@ -5,10 +5,12 @@ Everything that shows, runs, prices or compiles a benchmark reads this; only `qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.runners.contracts.stages import IN_GIT
 from qualm.runners.runtime.parameters import to_mappings
 
 
@@ -24,12 +26,17 @@ class PlannedStage:
     outputs: dict[str, Any]
     seed: int
     code: tuple[str, ...]
-    kept_in_git: frozenset[str] = frozenset()
-    """Keys of `outputs` that are small and readable: in git, not in the DVC cache."""
     package: str = ""
     """SHA-256 of the files that implement it as far as they are installed packages': a parameter. Where all are, `code` is empty."""
     folders: frozenset[str] = frozenset()
     """Folders that stand for the paths within them, so that a stage of two hundred files is one line to DVC."""
+    refs: tuple[Ref, ...] = ()
+    """The plugins that it runs, as the spec names them."""
+
+    @property
+    def kept_in_git(self) -> frozenset[str]:
+        """Keys of `outputs` that are small and readable: in git, not in the DVC cache."""
+        return frozenset(key for key, path in self.outputs.items() if isinstance(path, str) and path.endswith(IN_GIT))
 
     @property
     def deps(self) -> tuple[str, ...]:
@@ -70,6 +77,23 @@ class Plan:
 
     def stage(self, name: str) -> PlannedStage:
         return next(s for s in self.stages if s.name == name)
+
+    def writers(self, key: str) -> tuple[PlannedStage, ...]:
+        """The stages that write an output of this key."""
+        return tuple(writers(self.stages, key))
+
+    @property
+    def makers(self) -> dict[str, PlannedStage]:
+        """Data set -> the stage that makes it, before people leave anything out of it."""
+        first: dict[str, PlannedStage] = {}
+        for stage in self.writers("dataset"):
+            first.setdefault(stage.params["dataset"], stage)
+        return first
+
+
+def writers(stages: Iterable[PlannedStage], key: str) -> Iterator[PlannedStage]:
+    """Those of these stages that write an output of this key."""
+    return (stage for stage in stages if key in stage.outputs)
 
 
 def leaves(tree: Any) -> Iterator[str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from qualm.compiler.plan.answers import scoring_judges, settings
-from qualm.compiler.plan.layout import Layout, splits, variants
-from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.plan.layout import Layout, read_by, splits, variants
+from qualm.compiler.plan.plan import PlannedStage, writers
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry import CLEAN, MODALITIES
 
 
-def score(layout: Layout, tables: Mapping[str, str]) -> PlannedStage:
-    """Scores with intervals, of the answers and of the `tables` of what was said of each."""
-    r, place = layout.resolved, layout.place()
+def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
+    """Scores with intervals, of the answers and of what the stages `before` say of each."""
+    r = layout.resolved
     interval = r.spec.compare.interval
     params: dict[str, Any] = {
         "metrics": [m.as_json() for m in r.metrics],
@@ -28,29 +28,21 @@ def score(layout: Layout, tables: Mapping[str, str]) -> PlannedStage:
     params |= _unscored(layout)
     if r.spec.compare.baseline or r.spec.compare.pairs:
         params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
-    inputs = {**layout.answered, **{k: v for k, v in tables.items() if k not in ("thresholds", "abstention_rules", "judging")}}
-    plots = {k: f"{place}/plots/{k}.csv" for k in ("reliability", "risk_coverage", "set_sizes")}
-    outputs = {"scores": f"{place}/scores.parquet", "metrics": f"{place}/metrics.json", **plots}
+    written = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
-        params["tests"] = _tests(layout)
-        outputs["effects"] = f"{place}/effects.parquet"
-        params |= _about_perturbations(layout)
-        plots |= {k: f"{place}/plots/{k}.csv" for k in ("sweeps", "urr", "hcc")}
-        outputs |= plots
-        outputs |= {k: f"{place}/{k}.parquet" for k in ("modality_scores", "rank_stability", "attributions", "blames")}
+        params |= {"tests": _tests(layout), **_about_perturbations(layout)}
+        written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
     if "compare" in params:
-        outputs["comparisons"] = f"{place}/comparisons.parquet"
+        written.append("comparisons")
     if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:
-        plots["metric_study"] = f"{place}/plots/metric_study.csv"
-        outputs |= {"metric_study": plots["metric_study"], "correlations": f"{place}/correlations.parquet"}
-    in_git = frozenset({"metrics", *plots})
-    return layout.stage("score", "score", "Score everything, with intervals", params, inputs, outputs, r.metrics, in_git)
+        written += ["metric_study", "correlations"]
+    return layout.stage("score", params, read_by("score", layout.tables(before)), layout.places("score", written), r.metrics)
 
 
-def report(layout: Layout, tables: Mapping[str, Any], before: Sequence[PlannedStage]) -> PlannedStage:
-    """The page that tells of all `tables`, signed with a digest of all stages `before` it."""
+def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
+    """The page that tells of all tables of the stages `before` it, signed with a digest of them."""
     r = layout.resolved
-    inputs = {k: v for k, v in tables.items() if k != "metrics"}
+    inputs = read_by("report", layout.tables(before))
     params: dict[str, Any] = {
         "title": r.spec.title or r.spec.name,
         "description": r.spec.description,
@@ -64,27 +56,22 @@ def report(layout: Layout, tables: Mapping[str, Any], before: Sequence[PlannedSt
         **_about_idk(layout),
         **(_about_perturbations(layout) if r.perturbations else {}),
         **_unscored(layout),
-        **({"tests": _tests(layout)} if "effects" in tables else {}),
+        **({"tests": _tests(layout)} if "effects" in inputs else {}),
         "made": _made(layout, before),
     }
     if r.spec.report.published:
         params["published"] = inputs["published"] = f"registry/data/{r.spec.report.published}/tables"
-    if layout.perturbed:
-        inputs["perturbed"] = layout.perturbed
     everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
-    return layout.stage(
-        "report", "report", "Report", params, inputs, {"report": f"{layout.place()}/report.html"}, [*r.metrics, *layout.perturbing]
-    )
+    return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])
 
 
 def _made(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
     """What a reader must know to do the same again: of intervals and tests, of decoding, of every model."""
     spec = layout.resolved.spec
-    answering = [stage for stage in before if stage.kind == "infer"]
     decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}
-    for stage in answering:
+    for stage in writers(before, "generations"):
         model = stage.params["model"]
         decoding |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p") if key in stage.params}
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}

@@ -6,23 +6,9 @@ from html import escape
 
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.spec.errors import ProjectError
+from qualm.runners.contracts.stages import stage_kind
 
 Edges = list[tuple[str, str]]
-_COLOURS = {
-    "data": "#4c78a8",
-    "pair": "#e377c2",
-    "assemble": "#17becf",
-    "curate": "#86bcb6",
-    "finetune": "#b279a2",
-    "perturb": "#ff9da6",
-    "infer": "#f58518",
-    "judge": "#72b7b2",
-    "estimate": "#54a24b",
-    "calibrate": "#9d755d",
-    "abstain": "#eeca3b",
-    "score": "#e45756",
-    "report": "#79706e",
-}
 
 
 def draw(plan: Plan, form: str, full: bool) -> str:
@@ -53,7 +39,7 @@ def _nodes(plan: Plan, full: bool) -> tuple[dict[str, tuple[str, str]], Edges]:
 
 def _dot(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
     lines = ["digraph pipeline {", "  rankdir=LR;", '  node [shape=box, style="rounded,filled", fontcolor=white, color=white];']
-    lines += [f'  "{name}" [label="{label}", fillcolor="{_COLOURS.get(kind, "#333333")}"];' for name, (kind, label) in nodes.items()]
+    lines += [f'  "{name}" [label="{label}", fillcolor="{stage_kind(kind).colour}"];' for name, (kind, label) in nodes.items()]
     lines += [f'  "{a}" -> "{b}";' for a, b in edges]
     return "\n".join([*lines, "}"])
 
@@ -112,6 +98,6 @@ def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
         parts.append(f'<path d="{curve}" fill="none" stroke="#999999" stroke-width="1.5" marker-end="url(#a)"/>')
     for name, (kind, label) in nodes.items():
         x, y = place[name]
-        parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="36" rx="8" fill="{_COLOURS.get(kind, "#333333")}"/>')
+        parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="36" rx="8" fill="{stage_kind(kind).colour}"/>')
         parts.append(f'<text x="{x + width / 2:.0f}" y="{y + 23}" text-anchor="middle" fill="#ffffff">{escape(label)}</text>')
     return "\n".join([*parts, "</svg>"])

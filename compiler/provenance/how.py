@@ -23,7 +23,7 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
     from qualm.runners.runtime.stamp import read_stamp
 
     plan = project.plan(spec)
-    stage = next((s for s in plan.stages if s.kind == "report"), None)
+    stage = next(iter(plan.writers("report")), None)
     if stage is None:
         raise ProjectError(f"spec '{plan.spec}' has no report; add a `metrics:` section")
     recorded = stage.params["made"]

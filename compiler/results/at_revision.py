@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.plan import PlannedStage, leaves
+from qualm.compiler.plan.plan import PlannedStage, leaves, writers
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import abstaining, method_name
@@ -85,7 +85,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False)
     if spec not in specs_at(project, commit):
         raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")
     stages = _stages(project, commit, spec)
-    scored = next((s for s in stages.values() if s.kind == "score"), None)
+    scored = next(writers(stages.values(), "scores"), None)
     if scored is None:
         raise ProjectError(f"{revision}: '{spec}' has no compiled score stage; it has no metrics, or was never compiled there")
     locked = _locked(project, commit, spec)
@@ -95,7 +95,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False)
     root = _folder(
         project, f"{revision}:{spec}", commit, spec, {path: _hash(path, hashes, revision) for path in leaves(scored.inputs)}, pull
     )
-    methods = [m for s in stages.values() if s.kind == "abstain" for m in s.params["abstentions"]]
+    methods = [m for s in writers(stages.values(), "abstentions") for m in s.params["abstentions"]]
     abstain = [abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"]]
     return Benchmark(scored, (*scored.inputs["generations"], *abstain), root)
 

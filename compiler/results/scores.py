@@ -18,15 +18,14 @@ Row = dict[str, Any]
 
 def score_stage(project: Project, spec: str | None) -> PlannedStage:
     plan = project.plan(spec)
-    for stage in plan.stages:
-        if stage.kind == "score":
-            return stage
+    for stage in plan.writers("scores"):
+        return stage
     raise ProjectError(f"spec '{plan.spec}' has no metrics, so there are no scores; add a `metrics:` section")
 
 
 def scored_models(project: Project, score: PlannedStage, spec: str | None) -> list[str]:
     """Models of a score stage, and after them those that abstain."""
-    methods = [m for stage in project.plan(spec).stages if stage.kind == "abstain" for m in stage.params["abstentions"]]
+    methods = [m for stage in project.plan(spec).writers("abstentions") for m in stage.params["abstentions"]]
     abstained = [abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"]]
     return [*score.inputs["generations"], *abstained]
 

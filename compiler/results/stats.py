@@ -32,7 +32,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
         ProjectError: none of them is.
     """
     plan = project.plan(spec)
-    folders = {s.params["dataset"]: s.outputs["dataset"] for s in plan.stages if s.kind in ("data", "assemble", "curate")}
+    folders = {s.params["dataset"]: s.outputs["dataset"] for s in plan.writers("dataset")}
     statistics = {name: read_statistics(project.root / folder) for name, folder in folders.items()}
     there = {name: counts for name, counts in statistics.items() if counts is not None}
     if not there:

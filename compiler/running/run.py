@@ -91,8 +91,8 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
     from qualm.compiler.results.scores import read_scores
     from qualm.compiler.results.show import show_warnings
 
-    for stage in plan.stages:
-        if stage.kind == "score" and (path := project.root / stage.outputs["scores"]).is_file():
+    for stage in plan.writers("scores"):
+        if (path := project.root / stage.outputs["scores"]).is_file():
             show_warnings(read_scores(path), out)
 
 

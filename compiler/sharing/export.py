@@ -116,7 +116,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[Part, ...]:
     parts: list[Part] = []
     names_of: dict[str, dict[str, None]] = {"model": {}, "dataset": {}, "variant": {}}
     missing: list[str] = []
-    for stage in (s for s in plan.stages if s.kind == "infer"):
+    for stage in plan.writers("generations"):
         model = stage.params["model"]["label"]
         for variant in read_variants(stage.params["variants"], stage.inputs.get("perturbed")):
             for dataset, path in stage.outputs["generations"].items():
@@ -146,7 +146,7 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
     """The data sets that are asked for, else the pair sets; they must have been made."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes data sets, of which no model or variant is a part; say which data set with -d")
-    stage_of = {s.params["dataset"]: s for s in plan.stages if s.kind in ("data", "assemble")}
+    stage_of = plan.makers
     names = list(request.datasets or (s.label for s in resolved.pairs))
     if not names:
         raise ProjectError(f"{plan.spec}: has no pair set; say which data set with -d: {', '.join(stage_of) or 'it has none'}")
@@ -163,7 +163,7 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
     """What the infer stages were told about decoding."""
     settings = resolved.spec.inference.model_dump()
-    return {k: settings[k] for k in sorted(settings) if any(k in s.params for s in plan.stages if s.kind == "infer")}
+    return {k: settings[k] for k in sorted(settings) if any(k in s.params for s in plan.writers("generations"))}
 
 
 def _about(resolved: Resolved) -> dict[str, About]:

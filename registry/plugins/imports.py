@@ -21,6 +21,7 @@ PACKAGES = ("qualm.registry", "qualm.runners")
 EXECUTION = frozenset(
     {
         "qualm.runners.__main__",
+        "qualm.runners.contracts.stages",
         "qualm.runners.runtime.settings",
         "qualm.runners.servers.client",
         "qualm.runners.servers.config",
@@ -29,7 +30,7 @@ EXECUTION = frozenset(
         "qualm.runners.servers.transport",
     }
 )
-"""What starts a stage and what changes speed only: no content, so neither these count nor what only they import."""
+"""What plans and starts a stage and what changes speed only: no content, so neither these count nor what only they import."""
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:

@@ -348,28 +348,52 @@ def _locate(module: str) -> Path:
     raise PluginError(f"entry point names module '{module}', whose file was not found under {spec.origin}")
 
 
-@cache
-def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
+def _parsed(path: Path) -> ast.Module:
     try:
-        tree = ast.parse(textfiles.read_text(path, MAX_BYTES), str(path))
+        return ast.parse(textfiles.read_text(path, MAX_BYTES), str(path))
     except textfiles.TextFileError as error:
         raise PluginError(str(error)) from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise PluginError(f"{path}: cannot be read as Python: {error or type(error).__name__}") from None
+
+
+def constants_of(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
+    """The UPPER-CASE constants of a module: those written out, by name, and the names of those that are computed.
+
+    `NAME = Type(key=literal, ...)` is written out too, and read as the mapping of its keywords.
+
+    Raises:
+        PluginError: the file cannot be read as Python.
+    """
+    return _constants(_parsed(path))
+
+
+def _constants(tree: ast.Module) -> tuple[dict[str, Any], frozenset[str]]:
     constants: dict[str, Any] = {}
     computed: set[str] = set()
-    functions: dict[str, ast.FunctionDef] = {}
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            functions[node.name] = node
-        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 if isinstance(target, ast.Name) and target.id.isupper():
                     try:
-                        constants[target.id] = ast.literal_eval(node.value)
+                        constants[target.id] = _written_out(node.value)
                     except (ValueError, TypeError, RecursionError):
                         computed.add(target.id)
+    return constants, frozenset(computed - constants.keys())
+
+
+def _written_out(node: ast.expr) -> Any:
+    if isinstance(node, ast.Call) and node.keywords and not node.args and all(k.arg for k in node.keywords):
+        return {k.arg: ast.literal_eval(k.value) for k in node.keywords}
+    return ast.literal_eval(node)
+
+
+@cache
+def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
+    tree = _parsed(path)
+    constants, computed = _constants(tree)
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if name not in functions:
         raise PluginError(f"{path}: expected a function named '{name}', found {', '.join(functions) or 'none'}")
     arguments = functions[name].args
@@ -391,7 +415,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
         raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")
     reads = tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args))
     doc = ast.get_docstring(functions[name]) or ""
-    return Plugin(kind, name, path, module, doc, reads, tuple(parameters), constants, frozenset(computed - constants.keys()))
+    return Plugin(kind, name, path, module, doc, reads, tuple(parameters), constants, computed)
 
 
 _SCALARS: dict[str, Any] = {

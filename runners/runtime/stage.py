@@ -22,7 +22,7 @@ from typing import Any
 from qualm.registry.formats import atomic, textfiles
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stamp import here, write_stamp
+from qualm.runners.runtime.stamp import here
 
 LOCAL = Path(".qualm")
 """Everything local to this checkout: scratch, locks, run records, the sample-level store. Ignored by git and DVC."""
@@ -54,7 +54,7 @@ class Stage:
     spec: str
     name: str
     kind: str
-    """The runner module: data, finetune, infer, judge, estimate, conformal, score, report."""
+    """What `qualm.runners.contracts.stages` knows of it."""
     params: dict[str, Any]
     inputs: dict[str, Any]
     """Paths (or nested mappings of paths) from the project's root."""
@@ -151,5 +151,3 @@ def write_record(stage: Stage, seconds: float) -> None:
     record: Mapping[str, Any] = {**stage.provenance, **here(), "seconds": round(seconds, 3), "counters": stage.counters}
     path = LOCAL / "runs" / stage.spec / f"{stage.name}.json"
     atomic.write_text(path, json.dumps(record, indent=1, sort_keys=True) + "\n")
-    if stage.kind == "report":
-        write_stamp(stage.spec)

@@ -19,12 +19,20 @@ from qualm.registry.plugins import rule as plugins
 from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
 from qualm.runners.contracts.abstentions import Answers, Rule
 from qualm.runners.contracts.returned import called, wrong
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Floats, Samples, read_samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.data.splits import VALIDATION, rule
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import Cell, Tables, read_cells
+
+KIND = StageKind(
+    title="Choose when to decline",
+    reads=("datasets", "generations", "judgements", "judging"),
+    writes={"abstentions": "abstentions.parquet", "abstention_rules": "abstention_rules.parquet"},
+    colour="#eeca3b",
+)
 
 ALL = "all"
 Bools = NDArray[np.bool_]

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.data_cards import DataCard, parents, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
@@ -26,6 +27,13 @@ from qualm.runners.data.reviews.curation import CurationError, curate
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
 from qualm.runners.runtime.records import ShardWriter, read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Assemble the pairs of {dataset}",
+    reads=("recipes", "datasets", "cards", "reviews"),
+    writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md"},
+    colour="#17becf",
+)
 
 
 @dataclass

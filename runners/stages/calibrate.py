@@ -12,12 +12,20 @@ import pyarrow as pa
 from qualm.registry.plugins import rule as plugins
 from qualm.registry.sample import CLEAN, CONFORMAL_SETS, CONFORMAL_THRESHOLDS
 from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, greedy_by_variant, option_probabilities
 from qualm.runners.data.calibration_split import Bools, Floats, Precision, calibration_rows
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
+
+KIND = StageKind(
+    title="Calibrate conformal sets",
+    reads=("datasets", "generations"),
+    writes={"sets": "conformal_sets.parquet", "thresholds": "conformal_thresholds.parquet"},
+    colour="#9d755d",
+)
 
 MOST_OPTIONS = 64
 

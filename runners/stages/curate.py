@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.data_cards import DataCard, parents, write_card
 from qualm.runners.data.reviews.claims import ClaimError, claims
 from qualm.runners.data.reviews.curation import CurationError, curate
@@ -22,6 +23,13 @@ from qualm.runners.data.splits import rule
 from qualm.runners.data.statistics import VERIFICATION
 from qualm.runners.runtime.records import ShardWriter, iterate, read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="What people kept of {dataset}",
+    reads=("dataset", "card", "reviews"),
+    writes={"dataset": "curated/{dataset}", "card": "curated/{dataset}.md"},
+    colour="#86bcb6",
+)
 
 TABLES = ("samples.parquet", "images", VERIFICATION)
 """What this stage writes itself."""

@@ -19,6 +19,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.plugins.rule import load
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data import skipped_rows as left_out
 from qualm.runners.data.data_cards import DataCard, write_card
 from qualm.runners.data.rows import as_row, as_sample, choose, with_provenance
@@ -26,6 +27,14 @@ from qualm.runners.data.selection import Selection
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
 from qualm.runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Samples of {dataset}",
+    reads=("source", "ask"),
+    writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md"},
+    colour="#4c78a8",
+    seeded=True,
+)
 
 
 def run(stage: Stage) -> None:

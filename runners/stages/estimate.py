@@ -25,10 +25,18 @@ from qualm.registry.sample import GENERATIONS, GREEDY, UNCERTAINTIES
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.contracts.nli import NliError
 from qualm.runners.contracts.returned import called, numbers
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import column, read_samples
 from qualm.runners.runtime.precision import kept
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Estimate uncertainty",
+    reads=("datasets", "generations"),
+    writes={"uncertainties": "uncertainties.parquet"},
+    colour="#54a24b",
+)
 
 AT_ONCE = 50_000
 """Greedy answers that are handed to an estimator together, more or less: whole files."""

@@ -20,12 +20,23 @@ from typing import Any
 from qualm.registry.plugins.rule import get, load
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
 from qualm.runners.contracts.models import ModelError
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import Advance, progress
 from qualm.runners.runtime.settings import Settings, is_first
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError, digest
 from qualm.runners.training.training_log import log_callback
+
+KIND = StageKind(
+    title="Train {model}",
+    reads=("datasets", "models", "beneath"),
+    writes={"model": "models/{model}", "log": "training/{model}.csv"},
+    colour="#b279a2",
+    seeded=True,
+    parallel=True,
+    plots={"log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"}},
+)
 
 LEG = 100
 """Rows of the log, in steps, where a recipe does not say."""

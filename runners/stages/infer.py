@@ -11,6 +11,7 @@ from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.rule import get, gives, load
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.dataset import DatasetFolder, read_variants, rehearse
 from qualm.runners.data.skipped_rows import report
 from qualm.runners.data.splits import rule
@@ -18,6 +19,15 @@ from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import is_first
 from qualm.runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Answers of {model} to {dataset}",
+    reads=("datasets", "perturbed", "model", "beneath"),
+    writes={"generations": "generations/{model}/{dataset}.parquet"},
+    colour="#f58518",
+    seeded=True,
+    parallel=True,
+)
 
 
 def run(stage: Stage) -> None:

@@ -16,12 +16,20 @@ import pyarrow.compute as pc
 
 from qualm.registry.sample import GENERATIONS, GREEDY, JUDGEMENTS
 from qualm.runners.contracts.judges import JudgeError
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, read_samples
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
 from qualm.runners.studies.judge_reliability import LabelError, all_judges, read_labels
+
+KIND = StageKind(
+    title="Judge open answers",
+    reads=("datasets", "generations", "labels"),
+    writes={"judgements": "judgements.parquet", "judging": "judging.json"},
+    colour="#72b7b2",
+)
 
 Rows = list[dict[str, Any]]
 Block = tuple[Rows, list[Answered | None]]

@@ -15,10 +15,19 @@ from pathlib import Path
 from qualm.registry.plugins.rule import get, load
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.rows import as_row
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, write_table
 from qualm.runners.runtime.stage import Stage, StageError
+
+KIND = StageKind(
+    title="Pairs of {pairs}: {recipe}",
+    reads=("datasets",),
+    writes={"pairs": "pairs/{pairs}/{recipe}"},
+    colour="#e377c2",
+    seeded=True,
+)
 
 
 def run(stage: Stage) -> None:

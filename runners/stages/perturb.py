@@ -24,6 +24,7 @@ from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.generators import GeneratorError
 from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
 from qualm.runners.contracts.returned import described, perturbed
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.data_cards import DataCard, parents, write_card
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.data.rows import with_provenance
@@ -35,6 +36,14 @@ from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.store.answers import pixel_digest
+
+KIND = StageKind(
+    title="Perturb by {variant}",
+    reads=("datasets", "cards"),
+    writes={"perturbed": "perturbed/{variant}/{dataset}", "cards": "perturbed/{variant}/{dataset}.md"},
+    colour="#ff9da6",
+    seeded=True,
+)
 
 WORDS, PICTURES = 256, 16
 """Samples in a batch: of questions alone, and where pictures are decoded."""

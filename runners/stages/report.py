@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.load import Results, read_results
 from qualm.runners.reporting.made import made
@@ -24,7 +25,43 @@ from qualm.runners.reporting.sections.pairs import paired, pairs
 from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.runtime.stamp import write_stamp
 from qualm.runners.scoring import score_warnings
+
+KIND = StageKind(
+    title="Report",
+    reads=(
+        "datasets",
+        "perturbed",
+        "generations",
+        "judgements",
+        "judging",
+        "uncertainties",
+        "sets",
+        "thresholds",
+        "abstentions",
+        "abstention_rules",
+        "scores",
+        "comparisons",
+        "correlations",
+        "effects",
+        "modality_scores",
+        "rank_stability",
+        "attributions",
+        "blames",
+        "reliability",
+        "risk_coverage",
+        "set_sizes",
+        "metric_study",
+        "sweeps",
+        "urr",
+        "hcc",
+        "published",
+    ),
+    writes={"report": "report.html"},
+    colour="#79706e",
+    seeded=True,
+)
 
 ASSETS = [
     "../reporting/templates/report.html",
@@ -53,6 +90,7 @@ def run(stage: Stage) -> None:
     file.write_bytes(page)
     stage.count(bytes=len(page))
     stage.publish(file, stage.outputs["report"])
+    write_stamp(stage.spec)
 
 
 def render(results: Results) -> bytes:

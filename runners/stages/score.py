@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import CLEAN, COMPARISONS, CORRELATIONS, EFFECTS, SCORES
+from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.precision import result
@@ -26,6 +27,89 @@ from qualm.runners.scoring.cells import Cell, Tables, read_cells
 from qualm.runners.scoring.curves import FIELDS, Curves
 from qualm.runners.scoring.evaluate import Metric, Slice, evaluate, intervals, read_metrics, why_absent
 from qualm.runners.studies import confidence_weighted_accuracy, perturbation
+
+KIND = StageKind(
+    title="Score everything, with intervals",
+    reads=("datasets", "generations", "judgements", "uncertainties", "sets", "abstentions"),
+    writes={
+        "scores": "scores.parquet",
+        "metrics": "metrics.json",
+        "comparisons": "comparisons.parquet",
+        "correlations": "correlations.parquet",
+        "effects": "effects.parquet",
+        "modality_scores": "modality_scores.parquet",
+        "rank_stability": "rank_stability.parquet",
+        "attributions": "attributions.parquet",
+        "blames": "blames.parquet",
+        "reliability": "plots/reliability.csv",
+        "risk_coverage": "plots/risk_coverage.csv",
+        "set_sizes": "plots/set_sizes.csv",
+        "metric_study": "plots/metric_study.csv",
+        "sweeps": "plots/sweeps.csv",
+        "urr": "plots/urr.csv",
+        "hcc": "plots/hcc.csv",
+    },
+    colour="#e45756",
+    seeded=True,
+    plots={
+        "reliability": {
+            "x": "confidence",
+            "y": "accuracy",
+            "x_label": "mean confidence of the bin",
+            "y_label": "accuracy",
+            "title": "Reliability: accuracy against confidence",
+            "template": "qualm_reliability",
+        },
+        "risk_coverage": {
+            "x": "coverage",
+            "y": "risk",
+            "x_label": "share answered",
+            "y_label": "error among them",
+            "title": "Risk against coverage",
+            "template": "qualm_risk_coverage",
+        },
+        "set_sizes": {
+            "x": "size",
+            "y": "count",
+            "x_label": "options in the set",
+            "y_label": "test questions",
+            "title": "Sizes of the conformal sets",
+            "template": "qualm_set_sizes",
+        },
+        "metric_study": {
+            "x": "value",
+            "y": "confidence_weighted_accuracy",
+            "x_label": "the other metric",
+            "y_label": "confidence-weighted accuracy",
+            "title": "Confidence-weighted accuracy against other metrics",
+            "template": "qualm_metric_study",
+        },
+        "sweeps": {
+            "x": "strength",
+            "y": "value",
+            "x_label": "strength",
+            "y_label": "value",
+            "title": "Strength sweeps of perturbations",
+            "template": "qualm_sweeps",
+        },
+        "urr": {
+            "x": "variant",
+            "y": "estimator",
+            "x_label": "perturbation",
+            "y_label": "estimator",
+            "title": "Uncertainty reflection rate",
+            "template": "qualm_urr",
+        },
+        "hcc": {
+            "x": "variant",
+            "y": "estimator",
+            "x_label": "perturbation",
+            "y_label": "estimator",
+            "title": "Hallucination consistency coefficient",
+            "template": "qualm_hcc",
+        },
+    },
+)
 
 ALL = "all"
 CROSS = "*"

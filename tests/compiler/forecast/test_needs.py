@@ -10,7 +10,6 @@ from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.terminal.views import print_needs
@@ -73,16 +72,15 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def planned(tmp_path: Path, text: str = SPEC) -> tuple[Resolved, Plan]:
+def planned(tmp_path: Path, text: str = SPEC) -> Plan:
     (tmp_path / "t.yaml").write_text(text)
-    resolved = resolve_file(tmp_path / "t.yaml", tmp_path, RunWide(default="t"))
-    return resolved, make_plan(resolved)
+    return make_plan(resolve_file(tmp_path / "t.yaml", tmp_path, RunWide(default="t")))
 
 
 def found(tmp_path: Path, action: str = "run", text: str = SPEC) -> list[Need]:
-    resolved, plan = planned(tmp_path, text)
+    plan = planned(tmp_path, text)
     settings = Settings(servers={"http://made.up/v1": {"key": "MADE_UP_KEY"}})
-    return needs(resolved, plan, [Forecast(s.name, s.kind, action) for s in plan.stages], tmp_path, settings)  # type: ignore[arg-type]
+    return needs(plan, [Forecast(s.name, s.kind, action) for s in plan.stages], tmp_path, settings)  # type: ignore[arg-type]
 
 
 def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
@@ -132,7 +130,7 @@ def test_a_key_that_is_set_is_no_need(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_data_set_that_nothing_reads_compiles_and_its_stage_says_so(tmp_path: Path) -> None:
-    _, plan = planned(tmp_path)
+    plan = planned(tmp_path)
     stage = plan.stage("data-docci")
     assert stage.params["adapter"] is None and stage.inputs == {"source": "registry/data/docci"}
     with pytest.raises(StageError) as caught:

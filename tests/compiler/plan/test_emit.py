@@ -33,7 +33,6 @@ def plan(spec: str = "demo") -> Plan:
         {"model": f"{base}/models/small", "log": f"{base}/training/small.csv"},
         7,
         ("runners/stages/finetune.py",),
-        frozenset({"log"}),
     )
     score = PlannedStage(
         "score",
@@ -44,7 +43,6 @@ def plan(spec: str = "demo") -> Plan:
         {"scores": f"{base}/scores.parquet", "metrics": f"{base}/metrics.json", "reliability": f"{base}/plots/reliability.csv"},
         7,
         ("runners/stages/score.py", "runners/plugins/metrics/ece.py"),
-        frozenset({"metrics", "reliability"}),
     )
     return Plan(spec, "Demo", (data, train, score), {"small": f"{base}/models/small"})
 

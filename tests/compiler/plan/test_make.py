@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from qualm.compiler.plan.make import PLANNERS
 from qualm.compiler.spec.canonical_json import canonical
+from qualm.runners.contracts.stages import stage_kinds
 from tests.compiler.plan.planned import SPEC, make
 
 
@@ -20,3 +22,7 @@ def test_order_of_keys_is_no_content(tmp_path: Path) -> None:
     lines = SPEC.splitlines(keepends=True)
     reordered = "".join([*lines[:2], *lines[7:], *lines[2:7]]).replace("[accuracy, set_size]", "[set_size, accuracy]")
     assert [canonical(s.as_json()) for s in make(tmp_path).stages] == [canonical(s.as_json()) for s in make(tmp_path, reordered).stages]
+
+
+def test_every_kind_of_stage_is_planned() -> None:
+    assert PLANNERS.keys() == stage_kinds().keys()

@@ -81,7 +81,7 @@ class Checkout:
         outputs = {"scores": "scores.parquet", "comparisons": "comparisons.parquet"}
         method = {"label": "t", "fit": "half", "of": ["m"]}
         stages = (
-            PlannedStage("abstain", "abstain", "", {"abstentions": [method]}, {}, {}, 0, ()),
+            PlannedStage("abstain", "abstain", "", {"abstentions": [method]}, {}, {"abstentions": "abstentions.parquet"}, 0, ()),
             PlannedStage("score", "score", "", params, inputs, outputs, 7, ()),
         )
         self._plan = Plan("s", "s", stages)
