@@ -10,7 +10,7 @@ import pytest
 from qualm.registry.sample import GENERATIONS, IMAGES, JUDGEMENTS, SAMPLES, SCORES
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import Variant, read_variants
-from qualm.runners.plugins.exports import About, ExportContext, Part
+from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.runtime.records import read_table, write_table
 from tests.recordings import png
@@ -80,11 +80,11 @@ def write(folder: Path, n_open=10, n_choice=6, draws=3, variants=("clean",), see
 def context(source: Path, out: Path, variant: Variant | dict = CLEAN, **more) -> ExportContext:
     out.mkdir(parents=True, exist_ok=True)
     variant = variant if isinstance(variant, Variant) else read_variants([variant])[0]
-    part = Part("m", "d", variant, 7, source / "data", source / "generations.parquet")
+    part = ExportPart("m", "d", variant, 7, source / "data", source / "generations.parquet")
     return ExportContext(
-        folder=out, spec="bench", parts=(part,), made=MADE, title="A benchmark", recipe="qualm: 1\nname: bench\n", revision="abc123",
+        folder=out, spec="bench", parts=(part,), time=MADE, title="A benchmark", recipe="qualm: 1\nname: bench\n", revision="abc123",
         decoding={"max_new_tokens": 16}, models={"m": {"plugin": "hf_vlm", "args": {"artifact": "x"}}},
-        about={"d": About("Data", "MIT", "@misc{d, title={D}}", "https://example.org")},
+        about={"d": DatasetCredits("Data", "MIT", "@misc{d, title={D}}", "https://example.org")},
         tables={name: source / f"{name}.parquet" for name in ("judgements", "scores")}, higher_is_better={"accuracy": True, "ece": False},
         **more,
     )  # fmt: skip

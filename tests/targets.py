@@ -6,7 +6,7 @@ import PIL.Image
 from qualm.registry.scenes.render import render
 from qualm.registry.scenes.world import make_scene
 from qualm.runners.contracts.inpainters import Job
-from qualm.runners.contracts.masks import Wanted
+from qualm.runners.contracts.masks import MaskRequest
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Target, Thing
 from qualm.runners.runtime.settings import Settings
@@ -31,7 +31,7 @@ def target(what, scene=None, **more):
 
 def wanted(picture, name="dog", boxes=(), objects=(), scene=None):
     what = thing(name, boxes, objects)
-    return Wanted(target(what, scene), what, picture)
+    return MaskRequest(target(what, scene), what, picture)
 
 
 def scene_and_picture(level="easy", index=0, seed=5):

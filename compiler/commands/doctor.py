@@ -18,8 +18,8 @@ from qualm.registry.formats import textfiles
 
 if TYPE_CHECKING:
     from qualm.runners.tools.doctor.cases import Case
-    from qualm.runners.tools.doctor.patient import Finding
-    from qualm.runners.tools.doctor.visit import Wish
+    from qualm.runners.tools.doctor.patient import CheckResult
+    from qualm.runners.tools.doctor.visit import DoctorOptions
 
 app = typer.Typer(no_args_is_help=True, help="Examine what a benchmark stands on, before it is run.")
 
@@ -97,7 +97,7 @@ def model(
         raise typer.Exit(1)
 
 
-def find(project: Project, name: str, revision: str | None, parameters: dict[str, Any], drift: bool = False) -> Wish:
+def find(project: Project, name: str, revision: str | None, parameters: dict[str, Any], drift: bool = False) -> DoctorOptions:
     """The model that a name means.
 
     Args:
@@ -111,19 +111,19 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
         ProjectError: it means nothing here.
     """
     from qualm.runners.runtime.settings import read_settings
-    from qualm.runners.tools.doctor.visit import Wish
+    from qualm.runners.tools.doctor.visit import DoctorOptions
 
     device = read_settings().device
     before, _, after = name.partition(":")
     if revision is not None:
-        return Wish(name, "hf_vlm", {"hub": name, "revision": revision, **parameters}, None, device, drift)
+        return DoctorOptions(name, "hf_vlm", {"hub": name, "revision": revision, **parameters}, None, device, drift)
     for folder in (Path(name).expanduser().resolve(), project.root / DATA / name):
         if folder.is_dir():
-            return Wish(name, "hf_vlm", parameters, folder, device, drift)
+            return DoctorOptions(name, "hf_vlm", parameters, folder, device, drift)
     if (project.root / DATA / f"{name}.dvc").is_file():
         raise ProjectError(f"{DATA}/{name} is not here yet; `dvc pull {DATA}/{name}.dvc` brings it")
     if after and before in project.specs():
-        return _of_spec(project, before, after, Wish(name, "hf_vlm", parameters, None, device, drift))
+        return _of_spec(project, before, after, DoctorOptions(name, "hf_vlm", parameters, None, device, drift))
     if "/" in name:
         raise ProjectError(
             f"{name}: there is no such folder; for the model of that name on the hub give `--revision`, a commit of 40 digits"
@@ -131,7 +131,7 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
     raise ProjectError(f"{name}: expected a folder, an entry of {DATA}/, SPEC:MODEL, or OWNER/NAME of the hub with `--revision`")
 
 
-def _of_spec(project: Project, spec: str, label: str, wish: Wish) -> Wish:
+def _of_spec(project: Project, spec: str, label: str, wish: DoctorOptions) -> DoctorOptions:
     from dataclasses import replace
 
     from qualm.compiler.spec.errors import nearest
@@ -152,7 +152,7 @@ def _of_spec(project: Project, spec: str, label: str, wish: Wish) -> Wish:
     return replace(wish, plugin=use.ref.plugin.name, args={**use.ref.args, **wish.args}, folder=folder)
 
 
-def _examined(wish: Wish, project: Project, spec: str | None, samples: int) -> Iterator[Finding]:
+def _examined(wish: DoctorOptions, project: Project, spec: str | None, samples: int) -> Iterator[CheckResult]:
     from qualm.runners.tools.doctor.visit import visit
 
     cases = _cases(project, spec, samples)
@@ -183,7 +183,7 @@ def _read(path: Path) -> str:
         raise ProjectError(f"{path}: expected a Jinja chat template: {error}") from error
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: CheckResult) -> None:
     from rich.markup import escape
 
     from qualm.compiler.terminal.views import console

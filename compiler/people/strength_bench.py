@@ -18,7 +18,7 @@ from qualm.registry.plugins.column_names import CONTEXT
 
 if TYPE_CHECKING:
     from qualm.runners.runtime.stage import Stage
-    from qualm.runners.tools.strengths.bench import Asked, Bench
+    from qualm.runners.tools.strengths.bench import Bench, Respondent
     from qualm.runners.tools.strengths.effects import Goal
     from qualm.runners.tools.strengths.knobs import Knob
 
@@ -60,8 +60,8 @@ def open_bench(
         yield Bench(dataset, subject, resolved.seed, subject_model), knobs, stage
 
 
-def _asked(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Asked:
-    from qualm.runners.tools.strengths.bench import Asked
+def _asked(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Respondent:
+    from qualm.runners.tools.strengths.bench import Respondent
 
     use = _named(list(resolved.models), name, "model", lambda m: m.ref.label)
     for source in [*([use.source] if use.source else []), *use.beneath]:
@@ -71,7 +71,7 @@ def _asked(project: Project, resolved: Resolved, stage: Stage, name: str | None)
             )
     readable = [e for e in resolved.estimators if e.plugin.reads and set(e.plugin.reads) <= {"token_logprobs", "token_entropies"}]
     estimator = readable[0].as_json() if readable else {"label": FALLBACK, "plugin": FALLBACK, "args": {}}
-    return Asked(stage, use.ref.as_json(), Path(use.source) if use.source else None, estimator)
+    return Respondent(stage, use.ref.as_json(), Path(use.source) if use.source else None, estimator)
 
 
 def _named(uses: list[Any], name: str | None, what: str, label: Any, first: bool = False) -> Any:

@@ -29,7 +29,7 @@ def serve_page(
 ) -> None:
     """Serves the page until Ctrl-C; values are written only into the spec's `own` file."""
     from qualm.runners.tools.strengths.page import serve
-    from qualm.runners.tools.strengths.session import Session, WriteError
+    from qualm.runners.tools.strengths.session import StrengthSession, WriteError
     from qualm.runners.tools.strengths.votes import Votes
 
     points = {k: entry.args[k] for k in entry.named} if entry.pointed else {}
@@ -46,7 +46,7 @@ def serve_page(
 
     reviewer = request.reviewer or own_name()
     votes = Votes(Path(OUTPUT) / resolved.spec.name / "votes.csv")
-    session = Session(bench, knobs, votes, reviewer, write if own else None)
+    session = StrengthSession(bench, knobs, votes, reviewer, write if own else None)
     title = f"{entry.plugin.name} in {resolved.spec.name}"
     until_stopped(
         lambda: serve(session, title, request.port),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qualm.runners.tools.strengths.bench import Bench
     from qualm.runners.tools.strengths.effects import Goal
     from qualm.runners.tools.strengths.knobs import Knob
-    from qualm.runners.tools.strengths.search import Found
+    from qualm.runners.tools.strengths.search import SearchOutcome
 
 
 def search_strength(
@@ -46,8 +46,8 @@ def search_strength(
     if request.scale not in ("auto", "linear", "log"):
         raise ProjectError(f"--scale: expected auto, linear or log, got '{request.scale}'")
     where = bench.range_of(knob, range_of(request, knob), request.scale)
-    outcome = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, shown=goal.shown)
-    who = f"{bench.asked.label}'s answers to " if bench.asked is not None else ""
+    outcome = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, display=goal.display)
+    who = f"{bench.respondent.label}'s answers to " if bench.respondent is not None else ""
     title = f"{entry.plugin.name}: {knob.name}, {goal.title}, {who}{bench.dataset.name}"
     _print(outcome, goal, title)
     for path in _files(resolved, entry, bench, knob, goal, outcome, request.output):
@@ -61,7 +61,11 @@ def search_strength(
     summary = f"{written(value)}: {goal.title} {curve.phrase(outcome.chosen, goal)}"
     typer.echo(f"chosen: {knob.name} {summary}" + (f" ({outcome.why})" if outcome.why else ""))
     if request.write:
-        how = f"--share {goal.shown(goal.target):g}" if request.distance is None else f"--distance {goal.name}={goal.shown(goal.target):g}"
+        how = (
+            f"--share {goal.display(goal.target):g}"
+            if request.distance is None
+            else f"--distance {goal.name}={goal.display(goal.target):g}"
+        )
         comment = f"{summary} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
         point = entry.args[knob.name] if entry.pointed and knob.name in entry.named else None
         where_to = replace(place, parameter=knob.name, point=point)
@@ -71,7 +75,7 @@ def search_strength(
     return True
 
 
-def _print(outcome: Found, goal: Goal, title: str) -> None:
+def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
     from rich.text import Text
 
     from qualm.registry.terminal.console import Console
@@ -88,14 +92,14 @@ def _print(outcome: Found, goal: Goal, title: str) -> None:
 
 
 def _files(
-    resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: Found, output: Path | None
+    resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: SearchOutcome, output: Path | None
 ) -> Iterator[Path]:
     """The curve on disk: CSV and SVG, named by what was asked."""
     from qualm.runners.tools.strengths import curve
 
     folder = output or Path(OUTPUT) / resolved.spec.name
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.asked.label] if bench.asked else [])]
+    parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.respondent.label] if bench.respondent else [])]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", "_".join(parts))
     texts = {"csv": curve.csv_text(outcome, goal), "svg": curve.svg_text(outcome, goal, f"{entry.plugin.name}: {knob.name}")}
     for suffix, text in texts.items():

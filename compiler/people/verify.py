@@ -17,7 +17,7 @@ from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:
     from qualm.runners.tools.review.pool import Pool
-    from qualm.runners.tools.review.session import Session
+    from qualm.runners.tools.review.session import ReviewSession
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     from qualm.runners.tools.pages import PageError
     from qualm.runners.tools.review.journal import JournalError, ReviewJournal, publish
     from qualm.runners.tools.review.pool import PoolError
-    from qualm.runners.tools.review.session import Session
+    from qualm.runners.tools.review.session import ReviewSession
     from qualm.runners.tools.review.terminal import NoTerminal
 
     target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
@@ -76,7 +76,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
         pool = _pool(project, target, request)
         journal = ReviewJournal(project.root, target.entry, request.reviewer or own_name())
         try:
-            _review(Session(pool, journal, request.skipped), f"{target.name} ({target.spec})", request, project.root)
+            _review(ReviewSession(pool, journal, request.skipped), f"{target.name} ({target.spec})", request, project.root)
         finally:
             journal.close()
         _finish(project.root, target)
@@ -155,7 +155,7 @@ def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Poo
     return pool.only(request.category, request.sample, 0)
 
 
-def _review(session: Session, title: str, request: ReviewRequest, root: Path) -> None:
+def _review(session: ReviewSession, title: str, request: ReviewRequest, root: Path) -> None:
     if not request.page:
         from qualm.runners.tools.review.terminal import run
 

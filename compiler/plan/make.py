@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from qualm.compiler.plan import answers, data, models, scores
+from qualm.compiler.plan import answers, data, models, own_stages, scores
 from qualm.compiler.plan.layout import Layout
 from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage
@@ -40,10 +40,14 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
         "calibrate": _one("conformal", lambda at, _: answers.calibrate(at)),
         "abstain": _one("abstentions", lambda at, _: answers.abstain(at)),
         "score": _one("metrics", scores.score),
+        "stages": own_stages.planned,
         "report": _one("metrics", scores.report),
     }
 )
-"""How the stages of each kind of `runners/stages/` are planned, in an order in which all that a stage reads is planned before it."""
+"""How the stages of each kind of `runners/stages/` are planned, in an order in which all that a stage reads is planned before it.
+
+`stages` are those that a spec names itself, of kinds that are plugins.
+"""
 
 
 def make_plan(resolved: Resolved, root: Path = ROOT) -> Plan:

@@ -82,6 +82,7 @@ def _resolve(reader: SpecReader) -> Resolved:
         conformal=conformal.resolve(reader),
         abstentions=abstentions.resolve(reader, [m.ref.label for m in answering]),
         metrics=metrics.with_companions(reader.refs("metrics", spec.metrics)),
+        stages=reader.refs("stages", spec.stages),
     )
     if (cells := len(resolved.models) * len(resolved.evaluated)) > 2 * validate.MAX_POINTS:
         reader.problem(("models",), f"expected at most {2 * validate.MAX_POINTS:,} models x data sets, got {cells:,}", "make several specs")

@@ -34,6 +34,8 @@ class Resolved:
     conformal: tuple[ConformalUse, ...]
     abstentions: tuple[AbstentionUse, ...]
     metrics: tuple[Ref, ...]
+    stages: tuple[Ref, ...] = ()
+    """Of kinds that are not built in."""
 
     @property
     def data(self) -> list[DatasetUse | PairSetUse]:

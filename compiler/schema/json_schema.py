@@ -16,7 +16,7 @@ from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
 
-LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
+LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics", "stages")
 _LEAVE_OUT = {
     "type": "array",
     "items": {"type": "string"},

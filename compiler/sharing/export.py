@@ -26,7 +26,7 @@ from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
 
 if TYPE_CHECKING:
-    from qualm.runners.plugins.exports import About, ExportContext, Part
+    from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
 
 TABLES = ("judgements", "uncertainties", "sets", "scores")
 """Whole-spec tables that go along where they have been made."""
@@ -79,7 +79,7 @@ def export_results(project: Project, request: ExportRequest) -> None:
                 spec=plan.spec,
                 parts=() if of_datasets else _parts(plan, request),
                 datasets=_datasets(resolved, plan, request) if of_datasets else {},
-                made=_now(),
+                time=_now(),
                 settings=read_settings(),
                 title=plan.title,
                 recipe=textfiles.read_text(project.spec_path(request.spec)),
@@ -108,12 +108,12 @@ def _plugin(to: str) -> Plugin:
         raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(names)}") from None
 
 
-def _parts(plan: Plan, request: ExportRequest) -> tuple[Part, ...]:
+def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
     """Every model, dataset and variant that is asked for; their answers must have been made."""
     from qualm.runners.data.dataset import read_variants
-    from qualm.runners.plugins.exports import Part
+    from qualm.runners.plugins.exports import ExportPart
 
-    parts: list[Part] = []
+    parts: list[ExportPart] = []
     names_of: dict[str, dict[str, None]] = {"model": {}, "dataset": {}, "variant": {}}
     missing: list[str] = []
     for stage in plan.writers("generations"):
@@ -127,7 +127,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[Part, ...]:
                     samples, recorded = Path(stage.inputs["datasets"][dataset]), stage.params["model"]
                     elsewhere = recorded["args"] if recorded["plugin"] == RECORDED else None
                     source = Path(stage.inputs["model"]) if elsewhere is not None and "model" in stage.inputs else None
-                    parts.append(Part(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
+                    parts.append(ExportPart(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
                     missing += [] if Path(path).is_file() and parts[-1].samples.is_dir() else [stage.name]
     for kind, names in (("model", request.models), ("dataset", request.datasets), ("variant", request.variants)):
         for name in names or ():
@@ -166,19 +166,19 @@ def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
     return {k: settings[k] for k in sorted(settings) if any(k in s.params for s in plan.writers("generations"))}
 
 
-def _about(resolved: Resolved) -> dict[str, About]:
+def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
     """Where each dataset is from; a pair set is from all that it was made of."""
-    from qualm.runners.plugins.exports import About
+    from qualm.runners.plugins.exports import DatasetCredits
 
-    about_of: dict[str, About] = {}
+    about_of: dict[str, DatasetCredits] = {}
     for d in resolved.datasets:
         card = cards.load_card(d.card)
-        about_of[d.label] = About(card.title, card.licence, card.citation, card.source)
+        about_of[d.label] = DatasetCredits(card.title, card.licence, card.citation, card.source)
     for s in resolved.pairs:
         of = [about for name, about in about_of.items() if name.split("@")[0] in s.sources]
         joined = ("; ".join(dict.fromkeys(getattr(a, field) for a in of if getattr(a, field))) for field in ("title", "licence", "source"))
         title, licence, source = joined
-        about_of[s.label] = About(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
+        about_of[s.label] = DatasetCredits(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
     return about_of
 
 

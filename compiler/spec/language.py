@@ -256,6 +256,7 @@ class Spec(_Strict):
     slices: list[str] = Field(
         [], description="Fields of samples by whose values every metric is computed too; `category*answerable` = by their combinations."
     )
+    stages: list[Any] = Field([], description="Stages of kinds of your own beside the others: plugins of runners/plugins/stages/.")
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")
     report: Report = Field(Report(), description="What the report shows.")
 

@@ -18,6 +18,7 @@ from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, Plugi
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.tables import folded, plain_table
 from qualm.registry.text import print_json
+from qualm.runners.contracts.stages import stage_kinds
 
 FOOTERS = {
     "models": "a model of your own: docs/how-to/models.md; those of the hub: `qualm ls models --published`",
@@ -50,6 +51,8 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
     out.print(Text(f"`qualm ls {kind or 'KIND'} NAME` explains one" + ("" if kind else "; `qualm ls KIND` names parameters"), style="dim"))
     for each in [kind] if kind in FOOTERS else [] if kind else FOOTERS:
         out.print(Text(FOOTERS[each], style="dim"))
+    if kind in (None, "stages"):
+        out.print(Text(f"kinds of stages that are built in: {', '.join(stage_kinds())}", style="dim"))
 
 
 def print_plugin(kind: str, name: str, as_json: bool) -> None:

@@ -61,6 +61,10 @@ def _over(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, Mapping) and all(isinstance(v, str) for item in value.items() for v in item))
 
 
+def _stage_kind(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("title"), str) and isinstance(value.get("writes"), Mapping)
+
+
 def _one_of(*values: Any, needed: bool = False) -> Constant:
     return Constant(
         f"one of {', '.join(map(repr, values))}", lambda v: any(v is x or (isinstance(x, str) and v == x) for x in values), needed
@@ -152,6 +156,7 @@ CONTRACTS: dict[str, Contract] = {
     "inpainters": _CONTEXT,
     "abstentions": Contract("(fit)", _so_many(1)),
     "nli": _CONTEXT,
+    "stages": Contract("(stage)", _so_many(1), {"KIND": Constant("StageKind(title=..., writes={...})", _stage_kind, needed=True)}),
     "exports": Contract("(context)", _so_many(1), {"OF": _one_of("datasets", "answers")}),
 }
 """By kind; prose and types stand in `runners/contracts/`, of what the registry holds in each folder's `__init__.py`."""

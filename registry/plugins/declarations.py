@@ -26,6 +26,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "LOADS_WITH": ("finetunes", "the model plugin that loads what it makes"),
         "ADAPTER": ("tunings", "it makes an adapter, not a whole model"),
         "OF": ("exports", "`datasets` where it writes data and no answers"),
+        "KIND": ("stages", "the title of its stages, what they read and write, how they are drawn"),
         "SERVER": ("", "which parameter holds the address of the server it asks"),
         "ENGINE": ("models", "modules that shape what is asked and how replies are read"),
         "ASSETS": ("", "files beside the module that it reads"),

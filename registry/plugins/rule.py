@@ -51,6 +51,7 @@ KINDS = {
     "abstentions": "runners/plugins/abstentions",
     "nli": "runners/plugins/nli",
     "exports": "runners/plugins/exports",
+    "stages": "runners/plugins/stages",
 }
 """Spec key -> plugin folder. A folder that is not there has no plugins."""
 

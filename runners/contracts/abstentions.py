@@ -65,7 +65,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AbstentionRule:
     """What a plugin decides."""
 
     threshold: float

@@ -81,7 +81,7 @@ class FinetuneContext:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingRecipe:
     """Everything the shared trainer needs."""
 
     module: Any

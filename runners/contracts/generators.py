@@ -49,7 +49,7 @@ def chat(text: str, *images: bytes) -> list[Message]:
 
 
 @dataclass(frozen=True)
-class Request:
+class ChatRequest:
     """One chat to answer."""
 
     messages: tuple[Message, ...]
@@ -75,7 +75,7 @@ class Engine(Protocol):
     name: str
     """For messages to people."""
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Reply]]]:
+    def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
         """Replies as they are made, each with its request's place; every request is answered once.
 
         Raises:
@@ -116,5 +116,5 @@ class Reply:
     """Why there is no text."""
 
 
-class Unusable(Exception):
+class UnusableReply(Exception):
     """A reply that no pair can be made of. The message is the reason, short, as it is counted."""

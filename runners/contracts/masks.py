@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class MaskRequest:
     """One mask to make."""
 
     target: Target
@@ -41,7 +41,7 @@ class Wanted:
 
 Mask = np.ndarray | str
 """A mask, or why there is none."""
-Masker = Callable[[Sequence[Wanted]], list[Mask]]
+Masker = Callable[[Sequence[MaskRequest]], list[Mask]]
 
 
 def dilated(mask: np.ndarray, kernel: int) -> np.ndarray:

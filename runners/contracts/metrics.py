@@ -138,10 +138,10 @@ def torchmetric(name: str) -> type[Any]:
                 self.add_state(column, default=[], dist_reduce_fx="cat")
 
         def update(self, *values: torch.Tensor, **named: torch.Tensor) -> None:
-            given = dict(zip(columns, values, strict=False)) | named
-            if set(given) != set(columns):
-                raise TypeError(f"{name}.update: expected columns {', '.join(columns)}; got {', '.join(given) or 'none'}")
-            for column, value in given.items():
+            by_column = dict(zip(columns, values, strict=False)) | named
+            if set(by_column) != set(columns):
+                raise TypeError(f"{name}.update: expected columns {', '.join(columns)}; got {', '.join(by_column) or 'none'}")
+            for column, value in by_column.items():
                 getattr(self, column).append(value.detach().to(torch.float64).flatten())
 
         def compute(self) -> torch.Tensor:

@@ -145,7 +145,7 @@ class Request:
     """128 bits from seed and sample, which with a draw's number make its random numbers."""
     pixels: str = ""
     """Digest of the picture: equal digests are one picture, whose work is shared. Empty: unknown."""
-    given: Part | None = None
+    greedy: Part | None = None
     """The greedy answer, where it is known and only signals about it are wanted."""
     drawn: Mapping[int, str] = field(default_factory=dict)
     """Sampled answers that are known, by number, where a signal that shows them is wanted; those in `parts` are shown as well."""
@@ -197,7 +197,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Told:
+class PartReply:
     """One part of what a server gave for a request."""
 
     part: str
@@ -224,7 +224,7 @@ class Remote(Protocol):
     def render(self, messages: list[dict[str, Any]]) -> str:
         """A text that stands for this conversation and everything that is sent with it but pictures."""
 
-    def parts(self, request: Request, decoding: Decoding) -> Iterator[Told]:
+    def parts(self, request: Request, decoding: Decoding) -> Iterator[PartReply]:
         """The parts of one request, each as soon as it is there.
 
         Raises:

@@ -53,7 +53,7 @@ class NliContext:
     """What this run did: printed, and not part of the result."""
 
 
-class Engine(Protocol):
+class NliEngine(Protocol):
     """Something that tells whether texts follow from each other."""
 
     identity: str

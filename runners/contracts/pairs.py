@@ -117,8 +117,8 @@ def pair_samples(
 
 def by_image(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """Rows of SAMPLES that have a picture, by picture, in order of first appearance."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["image_id"] is not None:
-            found.setdefault(row["image_id"], []).append(row)
-    return found
+            groups.setdefault(row["image_id"], []).append(row)
+    return groups

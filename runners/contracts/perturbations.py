@@ -93,8 +93,8 @@ class PerturbContext:
         """What `make` returns, made for the first batch only."""
         if name not in self.lasting:
             self.lasting[name] = make()
-        found: T = self.lasting[name]
-        return found
+        value: T = self.lasting[name]
+        return value
 
 
 def generator(seed: int, variant: str, sample_id: str) -> np.random.Generator:

@@ -39,12 +39,12 @@ def numbers(plugin: Plugin, where: str, value: Any, shape: tuple[int, ...]) -> N
         StageError: the plugin gave something else.
     """
     try:
-        found = np.asarray(value, dtype=np.float64)
+        array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        found = None
-    if found is None or found.shape != shape:
+        array = None
+    if array is None or array.shape != shape:
         raise wrong(plugin, where, f"an array of float64 of shape {shape}", value)
-    return found
+    return array
 
 
 def listed(plugin: Plugin, where: str, value: Any, n: int, kind: type, *others: type) -> Sequence[Any]:
@@ -61,26 +61,26 @@ def listed(plugin: Plugin, where: str, value: Any, n: int, kind: type, *others: 
     return value
 
 
-def perturbed(file: str, where: str, modality: str, given: Any, made: Any) -> Any:
+def perturbed(file: str, where: str, modality: str, source: Any, output: Any) -> Any:
     """One item that a perturbation made of another: of the same kind, a picture of the same size and mode; or None.
 
     Raises:
         StageError: it is anything else.
     """
-    if made is None:
+    if output is None:
         return None
     if modality == "cross":
-        if not isinstance(made, tuple) or len(made) != 2:
-            raise StageError(f"{file}: {where}: expected a picture and a question, got {described(made)}")
-        return perturbed(file, where, "image", given[0], made[0]), perturbed(file, where, "text", given[1], made[1])
+        if not isinstance(output, tuple) or len(output) != 2:
+            raise StageError(f"{file}: {where}: expected a picture and a question, got {described(output)}")
+        return perturbed(file, where, "image", source[0], output[0]), perturbed(file, where, "text", source[1], output[1])
     if modality == "text":
-        if not isinstance(made, str):
-            raise StageError(f"{file}: {where}: expected a text, got {described(made)}")
-        return made
-    size, mode = getattr(made, "size", None), getattr(made, "mode", None)
-    if given is not None and (size, mode) != (given.size, given.mode):
-        raise StageError(f"{file}: {where}: expected {described(given)}, as the one it was given, got {described(made)}")
-    return made
+        if not isinstance(output, str):
+            raise StageError(f"{file}: {where}: expected a text, got {described(output)}")
+        return output
+    size, mode = getattr(output, "size", None), getattr(output, "mode", None)
+    if source is not None and (size, mode) != (source.size, source.mode):
+        raise StageError(f"{file}: {where}: expected {described(source)}, as the one it was given, got {described(output)}")
+    return output
 
 
 def wrong(plugin: Plugin, where: str, expected: str, value: Any) -> StageError:

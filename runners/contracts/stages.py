@@ -1,30 +1,51 @@
 """Kinds of stages: each declared once, in its own file, from which compiler, forecast, graph and runner read what they know of it.
 
-`runners/stages/KIND.py` holds `KIND = StageKind(...)` and `run(stage)`. The declaration is read from the source and nothing is imported,
-so it is written out: one call with literals by keyword.
+The kinds that are built in stand in `runners/stages/KIND.py`, with `KIND = StageKind(...)` and `run(stage)`, and `compiler/plan/make.py`
+plans their stages from the sections of a spec. A kind of one's own is a plugin that a spec names under `stages:`. Its contract, `NAME.py`:
+
+    KIND = StageKind(title="Summary of the scores", reads=("scores",), writes={"summary": "{stage}.parquet"}, colour="#1f77b4")
+
+    def NAME(stage: Stage, *, parameter: type = default) -> None
+
+- `stage.inputs[key]` is there for every key of `reads`: what stages of the spec write, as a path or a mapping of paths. `datasets` are
+  by name, `generations` by model and data set, outputs of other kinds of one's own by the name of their stage.
+- It writes below `stage.scratch` and hands every output of `writes` to `stage.publish(file, stage.outputs[key])`, tables with
+  `stage.provenance`. `{stage}` in `title` and in paths is the stage's name, which tells the points of a sweep apart.
+- What it writes follows from inputs, parameters and, where the kind is `seeded`, `stage.seed`, and from nothing else.
+- `stage.count(rows=n)` is printed at the end; a `StageError` says what was expected, what came and what to do.
+
+Declarations are read from the source and nothing is imported, so each is written out: one call with literals by keyword.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
-from qualm.registry.plugins.rule import PluginError, constants_of
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import Plugin, PluginError, constants_of
+
+if TYPE_CHECKING:
+    from qualm.runners.runtime.stage import Stage
 
 IN_GIT = (".json", ".csv")
 """Suffixes of outputs that are small and readable, metrics and the points of plots: they lie in git, all others in DVC's cache."""
 FOLDER = Path(__file__).parents[1] / "stages"
 PACKAGE = "qualm.runners.stages"
+_PATH = re.compile(r"[A-Za-z0-9{][A-Za-z0-9{}_.-]*(/[A-Za-z0-9{][A-Za-z0-9{}_.-]*)*")
 
 
 @dataclass(frozen=True)
 class StageKind:
     """What is known of the stages of one kind without running them."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic where a plugin's declaration is checked
 
     title: str
     """What a stage of it does, as dvc.yaml describes it; {names} are filled in."""
@@ -49,41 +70,65 @@ class StageKind:
         """Whether a spec has at most one stage of it."""
         return "{" not in self.title + "".join(self.writes.values())
 
-    def run(self) -> Callable[..., None]:
+    def run(self) -> Callable[[Stage], None]:
         """What does the work of a stage: imports the module."""
-        function: Callable[..., None] = importlib.import_module(self.module).run
-        return function
+        if self.module == f"{PACKAGE}.{self.name}":
+            built_in: Callable[[Stage], None] = importlib.import_module(self.module).run
+            return built_in
+        function = rule.load("stages", self.name)
+        return lambda stage: function(stage, **stage.params["args"])
 
 
 @cache
 def stage_kinds() -> Mapping[str, StageKind]:
-    """All kinds by name, sorted."""
+    """The kinds that are built in, by name, sorted."""
     return MappingProxyType({path.stem: stage_kind(path.stem) for path in sorted(FOLDER.glob("[!_]*.py"))})
 
 
-@cache
 def stage_kind(name: str) -> StageKind:
     """A kind by its name.
 
     Raises:
-        PluginError: there is none of that name, or its file declares none.
+        PluginError: there is none of that name, or its declaration is none.
     """
+    return _built_in(name) or own_kind(rule.get("stages", name))
+
+
+@cache
+def _built_in(name: str) -> StageKind | None:
     path = FOLDER / f"{name}.py"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in FOLDER.glob("[!_]*.py")))
-        raise PluginError(f"no kind of stage named '{name}'; there are: {known}")
-    return _declared(constants_of(path)[0].get("KIND"), name, f"{PACKAGE}.{name}", path)
+    return StageKind(**constants_of(path)[0]["KIND"], name=name, module=f"{PACKAGE}.{name}") if path.is_file() else None
 
 
-def _declared(declaration: Any, name: str, module: str, path: Path) -> StageKind:
-    if not isinstance(declaration, Mapping):
-        raise PluginError(f"{path}: expected `KIND = StageKind(...)`, written out with literals by keyword")
+def own_kind(plugin: Plugin) -> StageKind:
+    """The kind that a plugin declares.
+
+    Raises:
+        PluginError: it declares none that a spec can have beside those that are built in.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        return StageKind(**{**declaration, "name": name, "module": module})
-    except TypeError as error:
-        raise PluginError(f"{path}: KIND: {error}") from None
+        kind = TypeAdapter(StageKind).validate_python({**plugin.declares["KIND"], "name": plugin.name, "module": plugin.module})
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+    else:
+        faults = _faults(kind)
+    if faults:
+        raise PluginError(f"{plugin.path}: KIND: {'; '.join(faults)}")
+    return kind
 
 
-def in_git(paths: Iterable[str]) -> list[str]:
-    """Those of these paths that lie in git."""
-    return [path for path in paths if path.endswith(IN_GIT)]
+def _faults(kind: StageKind) -> list[str]:
+    """Everything in which a kind of one's own would be in the way of those that are built in, or cannot be planned."""
+    owners = {key: other.name for other in stage_kinds().values() for key in other.writes}
+    faults = [f"'{kind.name}' is a kind that is built in; rename it"] if kind.name in stage_kinds() else []
+    for key, path in kind.writes.items():
+        if key in owners:
+            faults.append(f"writes: '{key}' is what `{owners[key]}` writes; choose another key")
+        if not _PATH.fullmatch(path):
+            faults.append(f"writes.{key}: expected a path below results/SPEC/, got {path!r}")
+    for text in (kind.title, *kind.writes.values()):
+        if set("{}") & set(text.replace("{stage}", "")):
+            faults.append(f"title and writes: expected no place to be filled in but {{stage}}, got {text!r}")
+    return faults

@@ -22,7 +22,7 @@ from qualm.runners.inference.requests import Place
 from qualm.runners.runtime.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
-    from qualm.runners.inference.requests import Asker, ModelInput
+    from qualm.runners.inference.requests import Asker, SampleVariant
     from qualm.runners.store.answers import Store
 
 PLANS = LOCAL / "plans"
@@ -70,7 +70,7 @@ class Work:
 class AnswerTask:
     """What is missing of one cell."""
 
-    cell: ModelInput
+    cell: SampleVariant
     parts: tuple[str, ...]
 
 
@@ -86,7 +86,7 @@ class Lookup:
     """Parts that another cell's computation gives as well."""
 
 
-def look_up(asker: Asker, cells: Sequence[ModelInput], store: Store) -> Lookup:
+def look_up(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> Lookup:
     """Compare what is wanted with what is stored."""
     lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
@@ -161,7 +161,7 @@ def _packed(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
 class PlanFile:
     """The plan of one stage on disk."""
 
-    def __init__(self, asker: Asker, cells: Sequence[ModelInput]) -> None:
+    def __init__(self, asker: Asker, cells: Sequence[SampleVariant]) -> None:
         """Named by all that is wanted and the batch size, so that another wish has another plan."""
         total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
         for cell in cells:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.plugins.rule import load_chosen
-from qualm.runners.contracts.generators import Composer, Engine, GeneratorContext, GeneratorError, Message, Reply, Request
+from qualm.runners.contracts.generators import ChatRequest, Composer, Engine, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.replies import Replies, request_key
@@ -43,14 +43,14 @@ class Generator:
             GeneratorError: the engine failed; what it had answered is kept, and is not asked again.
         """
         chosen = seeds if seeds is not None else [0] * len(prompts)
-        requests = [Request(tuple(p), max_new_tokens, temperature, s) for p, s in zip(prompts, chosen, strict=True)]
+        requests = [ChatRequest(tuple(p), max_new_tokens, temperature, s) for p, s in zip(prompts, chosen, strict=True)]
         keys = [request_key(self.identity, r) for r in requests]
         open_ = {key: r for key, r in zip(keys, requests, strict=True) if key not in self.replies}
         self.counters["replies stored"] += len(set(keys)) - len(open_)
         rejected = self._ask(open_)
         return [self.replies[key] if key in self.replies else rejected[key] for key in keys]
 
-    def _ask(self, requests: Mapping[bytes, Request]) -> dict[bytes, Reply]:
+    def _ask(self, requests: Mapping[bytes, ChatRequest]) -> dict[bytes, Reply]:
         """Answer and store; what came without text is handed back and not stored."""
         rejected: dict[bytes, Reply] = {}
         keys = list(requests)

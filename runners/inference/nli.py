@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.plugins.rule import load_chosen
-from qualm.runners.contracts.nli import Engine, Floats, Logits, NliContext, NliError, Pair
+from qualm.runners.contracts.nli import Floats, Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.runtime.progress import progress
 from qualm.runners.store.inferences import Inferences
 
@@ -31,7 +31,7 @@ FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 
 class Nli:
     """An engine behind the two rules and the cache: any number of pairs, each different one inferred once."""
 
-    def __init__(self, engine: Engine, context: NliContext, cache: Path = CACHE) -> None:
+    def __init__(self, engine: NliEngine, context: NliContext, cache: Path = CACHE) -> None:
         self.engine, self.settings, self.counters = engine, context.settings, context.counters
         self._kept = Inferences(cache, engine.identity)
 

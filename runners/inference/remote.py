@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.contracts.models import ANSWER, Part, Told
+from qualm.runners.contracts.models import ANSWER, Part, PartReply
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
@@ -40,7 +40,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
     model, stage = asker.model, asker.stage
     log = _Log(asker, tasks, proven=len(store) > 0)
 
-    def work(task: AnswerTask) -> Iterator[Told]:
+    def work(task: AnswerTask) -> Iterator[PartReply]:
         answer = asker.key(task.cell.place, ANSWER)
         with lock:
             answer_part = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
@@ -51,9 +51,9 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
                 value, reason = sound(outcome.part, outcome.value)
                 yield replace(outcome, value=value, reason="; ".join(filter(None, (outcome.reason, reason))))
         except Rejected as error:  # of what had to be known before the rest could be asked for
-            yield from (Told(part, Part(), str(error), True) for part in missing)
+            yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
-    def keep(outcomes: list[tuple[int, Told]]) -> None:
+    def keep(outcomes: list[tuple[int, PartReply]]) -> None:
         if outcomes:
             with lock:
                 keys = [asker.key(tasks[place].cell.place, t.part) for place, t in outcomes]
@@ -82,11 +82,11 @@ class _Log:
     def __init__(self, asker: Asker, tasks: list[AnswerTask], proven: bool) -> None:
         """`proven`: this model has answered before."""
         self.asker, self.tasks, self.proven = asker, tasks, proven
-        self.rejected: list[tuple[int, Told]] = []
+        self.rejected: list[tuple[int, PartReply]] = []
         self._undefined: list[dict[str, str]] = []
         self._answered = 0
 
-    def take(self, outcomes: list[tuple[int, Told]]) -> None:
+    def take(self, outcomes: list[tuple[int, PartReply]]) -> None:
         for place, outcome in outcomes:
             if outcome.rejected:
                 self.rejected.append((place, outcome))
@@ -106,7 +106,7 @@ class _Log:
             first = self.rejected[0][1].reason
             raise StageError(f"{self.asker.model.line.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
 
-    def _tell(self, place: Place, outcome: Told) -> None:
+    def _tell(self, place: Place, outcome: PartReply) -> None:
         where = {
             "dataset": self.asker.datasets[place.dataset].name,
             "sample": self.asker.name(place),

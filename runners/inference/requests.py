@@ -52,7 +52,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelInput:
+class SampleVariant:
     """A place, and what planning and tables want to know of it."""
 
     place: Place
@@ -105,11 +105,11 @@ class Asker:
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
         self._misfit: Callable[[str, bool], str] = getattr(model, "misfit", lambda prompt, image: "")
 
-    def survey(self) -> tuple[list[ModelInput], list[str]]:
+    def survey(self) -> tuple[list[SampleVariant], list[str]]:
         """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
         self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
-        cells: list[ModelInput] = []
+        cells: list[SampleVariant] = []
         broken: list[str] = []
         settings = self.stage.settings
         with progress(settings, "looking up", len(rows)) as advance:
@@ -119,7 +119,7 @@ class Asker:
                     print(f"{self.stage.key}: {examined}", file=sys.stderr, flush=True)
                     broken.append(str(examined))
                     continue
-                cells += (cell for cell in examined if isinstance(cell, ModelInput))
+                cells += (cell for cell in examined if isinstance(cell, SampleVariant))
                 self.stage.count(**Counter(note for note in examined if isinstance(note, str)))
         for digests in self._seen:
             digests.save()
@@ -180,14 +180,14 @@ class Asker:
             )
         return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, answer, drawn or {})
 
-    def _examine(self, place: tuple[int, int]) -> list[ModelInput | str] | BrokenSample:
+    def _examine(self, place: tuple[int, int]) -> list[SampleVariant | str] | BrokenSample:
         number, row = place
         try:
             return list(self._cells(number, row))
         except BrokenSample as error:
             return error
 
-    def _cells(self, number: int, row: int) -> Iterator[ModelInput | str]:
+    def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
         """The cells of a sample, and words for what is to be counted of it."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
@@ -212,7 +212,7 @@ class Asker:
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             where = Place(number, row, index, self._base(prompt, pixels, question))
             input_digest = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
-            yield ModelInput(where, self._options(where), pixels, self._length(prompt, size), input_digest)
+            yield SampleVariant(where, self._options(where), pixels, self._length(prompt, size), input_digest)
             if not variant.modality:
                 clean = input_digest
             elif input_digest == clean:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.contracts.models import ANSWER, COLUMNS, PARTS, draw_of
-from qualm.runners.inference.requests import Asker, ModelInput
+from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.store.answers import Store
 
 _FIELD = {
@@ -25,7 +25,7 @@ _ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
 _CHUNK = 2048
 
 
-def table(asker: Asker, number: int, cells: Sequence[ModelInput], store: Store) -> pa.Table:
+def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
     """GENERATIONS of one dataset.
 
     Args:
@@ -41,7 +41,7 @@ def table(asker: Asker, number: int, cells: Sequence[ModelInput], store: Store) 
     return pa.concat_tables([GENERATIONS.empty_table(), *(_rows(asker, number, some, store) for some in mine)])
 
 
-def _rows(asker: Asker, number: int, cells: Sequence[ModelInput], store: Store) -> pa.Table:
+def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
     samples = asker.datasets[number].samples
     parts = [asker.parts(cell.options) for cell in cells]
     stored = store.take([asker.key(cell.place, part) for cell, needed in zip(cells, parts, strict=True) for part in needed])

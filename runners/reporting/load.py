@@ -83,8 +83,8 @@ class Results:
     @cached_property
     def tests(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
         """(model, dataset, slice, metric) -> its test against the baseline."""
-        found = self.comparisons.filter(pl.col("a") == self.baseline)
-        return {(r["b"], r["dataset"], r["slice"], r["metric"]): r for r in found.iter_rows(named=True)}
+        rows = self.comparisons.filter(pl.col("a") == self.baseline)
+        return {(r["b"], r["dataset"], r["slice"], r["metric"]): r for r in rows.iter_rows(named=True)}
 
     @cached_property
     def clean(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
@@ -120,22 +120,22 @@ class Results:
     def _ranking(self, dataset: str, label: Label) -> float:
         """The mean of an AUROC over models, by which estimators are set in order; 0 for other metrics and where it is undefined."""
         values = [self.value(m, dataset, label.text) for m in self.models] if label.plugin == "auroc" else []
-        known = [v for v in values if v is not None and math.isfinite(v)]
-        return sum(known) / len(known) if known else 0.0
+        finite = [v for v in values if v is not None and math.isfinite(v)]
+        return sum(finite) / len(finite) if finite else 0.0
 
     def headline(self, dataset: str, most: int = 3) -> list[Label]:
         """The few metrics that small plots show: quality of the answers, size of the sets, calibration, ranking by the best estimator."""
         labels = self.main_labels(dataset)
-        wanted: list[Callable[[Label], bool]] = [
+        rules: list[Callable[[Label], bool]] = [
             lambda a: "accuracy" in a.plugin and not a.score and not a.estimator,
             lambda a: a.plugin == "set_size" and a.score in ("mean", "lac"),
             lambda a: a.plugin == "ece",
             lambda a: a.plugin == "auroc",
         ]
         order = sorted(labels, key=lambda a: (a.score != "mean", "rows=all" in a.sweep, -self._ranking(dataset, a)))
-        chosen = [next((a for a in order if rule(a)), None) for rule in wanted]
-        found = list(dict.fromkeys(a for a in chosen if a is not None))
-        return (found or labels)[:most]
+        chosen = [next((a for a in order if rule(a)), None) for rule in rules]
+        picks = list(dict.fromkeys(a for a in chosen if a is not None))
+        return (picks or labels)[:most]
 
 
 def read_results(stage: Stage) -> Results:
@@ -150,9 +150,9 @@ def read_results(stage: Stage) -> Results:
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
     samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
-    told = stage.params
+    params = stage.params
     judgements, judge = read_judgements(
-        inputs.get("judgements"), told.get("judge"), told.get("judge_of", {}), told.get("judge_of_choices", {}), samples
+        inputs.get("judgements"), params.get("judge"), params.get("judge_of", {}), params.get("judge_of_choices", {}), samples
     )
     answers = [
         model_answers(model, name, path, samples[name], judgements, str(stage.params.get("confidence", "sequence")))

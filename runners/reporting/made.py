@@ -22,7 +22,7 @@ PLACE = "../../.qualm/runs"
 
 
 @dataclass(frozen=True)
-class Made:
+class Appendix:
     """The appendix."""
 
     facts: list[tuple[str, str]]
@@ -32,34 +32,34 @@ class Made:
     """Where the picture lies, from the page."""
 
 
-def made(results: Results) -> Made | None:
+def appendix(results: Results) -> Appendix | None:
     """The appendix; None for a report that was planned before there was one."""
-    told = results.stage.params.get("made")
-    if told is None:
+    settings = results.stage.params.get("made")
+    if settings is None:
         return None
     facts = [
-        *facts_of(told),
+        *facts_of(settings),
         ("Seed", str(results.stage.seed)),
         ("Spec digest", str(results.stage.params.get("spec_sha256") or "not given")),
     ]
-    models = [model_row(about, Path()) for about in told["models"]]
-    return Made(facts, models, HEADER, f"{PLACE}/{results.stage.spec}/made.svg")
+    models = [model_row(about, Path()) for about in settings["models"]]
+    return Appendix(facts, models, HEADER, f"{PLACE}/{results.stage.spec}/made.svg")
 
 
-def facts_of(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What holds for all models."""
-    interval = told["interval"]
+    interval = settings["interval"]
     resamples = f"{100 * interval['level']:g}% percentile intervals of {interval['bootstrap']:,} bootstrap resamples of whole groups"
     yield "Intervals", resamples if interval["bootstrap"] else "none: bootstrap: 0"
-    if compare := told.get("compare"):
+    if compare := settings.get("compare"):
         tests = (
             f"{compare['permutations']:,} random exchanges within groups; correction {compare['correction']}, family {compare['family']}"
         )
         yield "Tests", tests
-    if told["models"] and all(about["plugin"] == "recorded" for about in told["models"]):
+    if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
         yield "Decoding", "none here: all answers were recorded elsewhere"
         return
-    decoding = told["decoding"]
+    decoding = settings["decoding"]
     longest = f"at most {decoding['max_new_tokens']:,} new tokens"
     sampled = (
         f"; {decoding['draws']} draws at temperature {decoding['temperature']:g}, top_p {decoding['top_p']:g}"
@@ -67,7 +67,7 @@ def facts_of(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         else ""
     )
     yield "Decoding", f"greedy, {longest}{sampled or '; no draws'}"
-    yield "Confidence of open answers", visible(told["confidence"], 40)
+    yield "Confidence of open answers", visible(settings["confidence"], 40)
 
 
 def model_row(about: Mapping[str, Any], root: Path) -> list[str]:

@@ -88,8 +88,8 @@ def words(name: str) -> str:
     ('CLIP mask', 'P(True)@prompt=plain', 'DegMat')
     """
     plugin, at, rest = name.partition("@")
-    said = _CALLED.get(plugin) or " ".join(w.upper() if w in _ACRONYMS else w for w in plugin.split("_"))
-    return visible(said + at + rest.replace("_", " "), 120)
+    phrase = _CALLED.get(plugin) or " ".join(w.upper() if w in _ACRONYMS else w for w in plugin.split("_"))
+    return visible(phrase + at + rest.replace("_", " "), 120)
 
 
 def why_undefined(n: int, n_unscored: int) -> str:

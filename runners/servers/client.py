@@ -59,7 +59,7 @@ class Rejected(Exception):
     """The server will not answer this one request, however often it is asked: the message says why."""
 
 
-class UnusableReply(Rejected):
+class NoUsableReply(Rejected):
     """Every try brought a reply, and none could be used: the message says what was wrong with the last."""
 
 
@@ -166,7 +166,7 @@ class Client:
             count = len(self._unusable)
         if count >= self.server.concurrency - 1 + GIVE_UP_AFTER:  # those on their way may all be at the one thing that it gets wrong
             return Stopped(f"no reply to {count} requests in a row can be used; the last so: {message}")
-        return UnusableReply(f"none of {attempts} replies can be used; the last so: {message}")
+        return NoUsableReply(f"none of {attempts} replies can be used; the last so: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
         """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.

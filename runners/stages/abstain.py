@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from qualm.registry import method_name
 from qualm.registry.plugins import rule as plugins
 from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
-from qualm.runners.contracts.abstentions import Answers, Rule
+from qualm.runners.contracts.abstentions import AbstentionRule, Answers
 from qualm.runners.contracts.returned import called, wrong
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Floats, Samples, read_samples
@@ -144,8 +144,8 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
     for part in sorted(set(category[samples.n_options == 0])):
         inside = category == part
         chosen = fits & inside & defined
-        fitted: Rule = called(plugin, where, partial(function, answers.rows(chosen), **method["args"]))
-        if not isinstance(fitted, Rule):
+        fitted: AbstentionRule = called(plugin, where, partial(function, answers.rows(chosen), **method["args"]))
+        if not isinstance(fitted, AbstentionRule):
             raise wrong(plugin, where, "a Rule", fitted)
         thresholds[inside] = fitted.threshold
         counted = applied & inside & defined

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.plugins.rule import get, load
-from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.runtime.code_digest import engine_digest
@@ -94,7 +94,7 @@ def run(stage: Stage) -> None:
     shutil.rmtree(work)
 
 
-def _first_first(mark: Path, make: Callable[[], Recipe]) -> Recipe:
+def _first_first(mark: Path, make: Callable[[], TrainingRecipe]) -> TrainingRecipe:
     """Make the recipe in the first of several processes before the others do: what it asks a model, they find in the store."""
     while not is_first() and not mark.exists():
         time.sleep(0.1)
@@ -104,7 +104,9 @@ def _first_first(mark: Path, make: Callable[[], Recipe]) -> Recipe:
     return recipe
 
 
-def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Advance, events: Path | None = None) -> Mapping[str, Any]:
+def train(
+    recipe: TrainingRecipe, work: Path, settings: Settings, seed: int, advance: Advance, events: Path | None = None
+) -> Mapping[str, Any]:
     """Run a recipe to its end, from `work`'s checkpoint where there is one, and keep `work/log.csv`.
 
     Args:
@@ -160,7 +162,7 @@ def train(recipe: Recipe, work: Path, settings: Settings, seed: int, advance: Ad
     return state
 
 
-def _pieces(recipe: Recipe, settings: Settings, devices: int) -> int:
+def _pieces(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
     """Into how many micro-batches each device divides its share."""
     if recipe.share is None and devices > 1:
         raise FinetuneError(f"this recipe trains on one device, but the settings say {devices}; set QUALM_DEVICES=1")
@@ -195,7 +197,7 @@ def _files(folder: Path) -> dict[str, list[int]]:
     return {str(p.relative_to(folder)): [p.stat().st_size, p.stat().st_mtime_ns] for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _shares(recipe: Recipe, pieces: int, settings: Settings) -> Any:
+def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:
     """A data module that gives this device's shares of the step the trainer is at, wherever it was resumed."""
     import lightning as L
     from torch.utils.data import DataLoader, IterableDataset

@@ -17,7 +17,7 @@ import polars as pl
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.load import Results, read_results
-from qualm.runners.reporting.made import made
+from qualm.runners.reporting.made import appendix
 from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
 from qualm.runners.reporting.sections.examples import examples
 from qualm.runners.reporting.sections.judging import judging
@@ -150,7 +150,7 @@ def _content(results: Results) -> dict[str, Any]:
         "perturbed": perturbed(results),
         "pairs": pairs(results, (n_examples - each * len(singles)) // 2) if with_pairs else [],
         "examples": examples(results, n_examples - each * len(with_pairs) if singles else 0, singles),
-        "made": made(results),
+        "made": appendix(results),
         "models": [visible(m, 80) for m in results.models],
         "libraries": _libraries(results),
         "metrics": _metrics(results),

@@ -18,13 +18,13 @@ from qualm.runners.servers.protocol import is_count
 from qualm.runners.store.append_log import Lines
 
 if TYPE_CHECKING:
-    from qualm.runners.contracts.generators import Request
+    from qualm.runners.contracts.generators import ChatRequest
 
 MAGIC = "qualm replies 1"
 """In every key and file name: with another format, nothing is found again."""
 
 
-def request_key(identity: str, request: Request) -> bytes:
+def request_key(identity: str, request: ChatRequest) -> bytes:
     """SHA-256 over everything that a reply depends on: generator, every turn with its pictures, limits and seed."""
     turns = [[m.role, m.text, [hashlib.sha256(image).hexdigest() for image in m.images]] for m in request.messages]
     material = json.dumps([MAGIC, identity, turns, request.max_new_tokens, float(request.temperature), request.seed])

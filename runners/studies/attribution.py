@@ -44,8 +44,8 @@ def standardised(change: Floats) -> Floats:
     spread = change[finite].std() if finite.any() else 0.0
     if not spread > SLACK * max(1e-300, float(np.abs(change[finite]).max(initial=0.0))):
         return np.full(len(change), np.nan)
-    found: Floats = np.where(finite, (np.where(finite, change, 0.0) - change[finite].mean()) / spread, np.nan)
-    return found
+    scores: Floats = np.where(finite, (np.where(finite, change, 0.0) - change[finite].mean()) / spread, np.nan)
+    return scores
 
 
 def by_modality(changes: Mapping[str, Floats], modality: Mapping[str, str]) -> dict[str, Floats]:
@@ -56,26 +56,26 @@ def by_modality(changes: Mapping[str, Floats], modality: Mapping[str, str]) -> d
         modality: variant -> image, text or cross.
     """
     n = len(next(iter(changes.values()), np.empty(0)))
-    found = {}
+    means = {}
     for name in MODALITIES:
         of = np.stack([standardised(d) for v, d in changes.items() if modality[v] == name] or [np.full(n, np.nan)])
-        known = ~np.isnan(of)
+        finite = ~np.isnan(of)
         with np.errstate(invalid="ignore"):
-            found[name] = np.where(known.any(axis=0), np.where(known, of, 0.0).sum(axis=0) / known.sum(axis=0), np.nan)
-    return found
+            means[name] = np.where(finite.any(axis=0), np.where(finite, of, 0.0).sum(axis=0) / finite.sum(axis=0), np.nan)
+    return means
 
 
 def blamed(moved: Mapping[str, Floats], margin: float = MARGIN) -> list[str | None]:
     """The modality to blame for each sample; None where fewer than two modalities have a value."""
     table = np.stack([moved[name] for name in MODALITIES], axis=1)
-    found: list[str | None] = []
+    modalities: list[str | None] = []
     for row in table:
         order = sorted((i for i in range(len(row)) if not np.isnan(row[i])), key=lambda i: -row[i])
         if len(order) < 2:
-            found.append(None)
+            modalities.append(None)
         else:
-            found.append(MODALITIES[order[0]] if row[order[0]] - row[order[1]] >= margin else UNDECIDED)
-    return found
+            modalities.append(MODALITIES[order[0]] if row[order[0]] - row[order[1]] >= margin else UNDECIDED)
+    return modalities
 
 
 def labels(samples: Samples, of_dataset: str | None = None) -> list[str | None]:
@@ -84,16 +84,16 @@ def labels(samples: Samples, of_dataset: str | None = None) -> list[str | None]:
     By what the spec selects (`where: image`, where the card has a subset of that name), else by `meta.modality`, else by a
     part of the category; None where nothing says so.
     """
-    known = {*MODALITIES, NOT_UNCERTAIN}
-    if of_dataset in known:
+    names = {*MODALITIES, NOT_UNCERTAIN}
+    if of_dataset in names:
         return [of_dataset] * samples.n
-    said = samples.values("modality")
-    parts = [next((p for p in (c or "").split("/") if p in known), None) for c in samples.values("category")]
-    return [m if m in known else c for m, c in zip(said, parts, strict=True)]
+    by_meta = samples.values("modality")
+    parts = [next((p for p in (c or "").split("/") if p in names), None) for c in samples.values("category")]
+    return [m if m in names else c for m, c in zip(by_meta, parts, strict=True)]
 
 
 def accuracy(
-    truth: Sequence[str | None], found: Sequence[str | None], groups: NDArray[Any], times: int, level: float, seed: int, *names: str
+    truth: Sequence[str | None], attributions: Sequence[str | None], groups: NDArray[Any], times: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
     """How often the modality that is blamed is the one that the label names.
 
@@ -102,12 +102,12 @@ def accuracy(
         better; undecided counts as wrong) with its percentile interval over resamples of groups, `accuracy_decided` over those
         decided, and `floor`: the accuracy of always naming the most frequent label. Null where n is 0.
     """
-    rows = [i for i, (t, f) in enumerate(zip(truth, found, strict=True)) if t in MODALITIES and f is not None]
-    kept = [truth[i] for i in rows]
-    n, undecided = len(rows), sum(found[i] == UNDECIDED for i in rows)
+    rows = [i for i, (t, f) in enumerate(zip(truth, attributions, strict=True)) if t in MODALITIES and f is not None]
+    truths = [truth[i] for i in rows]
+    n, undecided = len(rows), sum(attributions[i] == UNDECIDED for i in rows)
     if not n:
         return {"n": 0, "n_undecided": 0, **dict.fromkeys(("accuracy", "low", "high", "accuracy_decided", "floor"))}
-    right = np.array([truth[i] == found[i] for i in rows], dtype=np.float64)
+    right = np.array([truth[i] == attributions[i] for i in rows], dtype=np.float64)
     bootstrap = Bootstrap(groups[rows], times, seed, "blame", *names)
     drawn = [(block @ right) / (block @ np.ones(n)) for block in bootstrap.blocks()]
     low, high = np.quantile(np.concatenate(drawn), [(1 - level) / 2, (1 + level) / 2]) if bootstrap.groups > 1 and drawn else (None, None)
@@ -118,5 +118,5 @@ def accuracy(
         "low": None if low is None else result(low),
         "high": None if high is None else result(high),
         "accuracy_decided": float(right.sum() / (n - undecided)) if n > undecided else None,
-        "floor": max(kept.count(m) for m in MODALITIES) / n,
+        "floor": max(truths.count(m) for m in MODALITIES) / n,
     }

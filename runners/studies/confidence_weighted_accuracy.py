@@ -34,23 +34,23 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
     """
     clean = [r for r in rows if r["variant"] == CLEAN and r["value"] is not None]
     studied = {(r["model"], r["dataset"], r["slice"]): r["value"] for r in clean if plugins.get(r["metric"]) == STUDIED}
-    found = []
+    points = []
     for r in clean:
         key = (r["model"], r["dataset"], r["slice"])
         if plugins.get(r["metric"].partition("[")[0]) in AGAINST and key in studied:
             named = {name: r[name] for name in ("dataset", "slice", "metric", "model", "value")}
-            found.append(named | {STUDIED: studied[key]})
-    return sorted(found, key=lambda p: tuple(p[name] for name in FIELDS[:4]))
+            points.append(named | {STUDIED: studied[key]})
+    return sorted(points, key=lambda p: tuple(p[name] for name in FIELDS[:4]))
 
 
-def correlations(found: Sequence[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
+def correlations(points: Sequence[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
     """Pearson's and Spearman's correlation over the models, per dataset, slice and metric.
 
     Null where fewer than three models have both values or one of them does not vary. The interval of Pearson's is
     Fisher's, and takes models for independent draws, which tunings of one base are not: read it as a rough guide.
     """
-    for key in dict.fromkeys((p["dataset"], p["slice"], p["metric"]) for p in found):
-        here = [p for p in found if (p["dataset"], p["slice"], p["metric"]) == key]
+    for key in dict.fromkeys((p["dataset"], p["slice"], p["metric"]) for p in points):
+        here = [p for p in points if (p["dataset"], p["slice"], p["metric"]) == key]
         x, y = (np.array([p[name] for p in here], dtype=np.float64) for name in ("value", STUDIED))
         same = dict(zip(("dataset", "slice", "metric"), key, strict=True)) | {"studied": STUDIED, "n_models": len(here)}
         yield same | {name: None if math.isnan(v) else v for name, v in _correlation(x, y, level).items()}
@@ -70,5 +70,5 @@ def _correlation(x: Floats, y: Floats, level: float) -> dict[str, float]:
     return {name: significant(float(v)) if name.endswith("_p") else float(v) for name, v in zip(names, values, strict=True)}
 
 
-def write_points(found: Sequence[Mapping[str, Any]], path: Path) -> None:
-    write_csv(path, FIELDS, found)
+def write_points(points: Sequence[Mapping[str, Any]], path: Path) -> None:
+    write_csv(path, FIELDS, points)

@@ -53,12 +53,12 @@ def read_labels(path: Path) -> list[Labelled]:
         missing = [c for c in COLUMNS if c not in (reader.fieldnames or ())]
         if missing:
             raise LabelError(f"{file}: expected the columns {', '.join(COLUMNS)}; missing {', '.join(missing)}")
-        found = [_label(file, reader.line_num, row) for row in reader]
+        labels = [_label(file, reader.line_num, row) for row in reader]
     except (TextFileError, csv.Error) as error:
         raise LabelError(f"{file}: expected a CSV file of labelled answers: {error}") from error
-    if not found:
+    if not labels:
         raise LabelError(f"{file}: expected labelled answers, found none")
-    return found
+    return labels
 
 
 def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled:
@@ -83,9 +83,9 @@ def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> 
     """
     from scipy.stats import binomtest, kendalltau
 
-    told = [(label.is_refusal, one.pred_is_idk) for label, one in zip(labels, judgements, strict=True) if one.pred_is_idk is not None]
-    right = sum(a == b for a, b in told)
-    interval = binomtest(right, len(told)).proportion_ci(method="wilson") if told else None
+    refusals = [(label.is_refusal, one.pred_is_idk) for label, one in zip(labels, judgements, strict=True) if one.pred_is_idk is not None]
+    right = sum(a == b for a, b in refusals)
+    interval = binomtest(right, len(refusals)).proportion_ci(method="wilson") if refusals else None
     rated = [
         (label.rating, one.rating)
         for label, one in zip(labels, judgements, strict=True)
@@ -97,12 +97,12 @@ def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> 
         "n": len(labels),
         "unread": sum(not one.parse_ok for one in judgements),
         "refusals": {
-            "n": len(told),
-            "accuracy": right / len(told) if told else None,
+            "n": len(refusals),
+            "accuracy": right / len(refusals) if refusals else None,
             "low": _rounded(interval.low) if interval else None,
             "high": _rounded(interval.high) if interval else None,
-            "missed": sum(a and not b for a, b in told),
-            "imagined": sum(b and not a for a, b in told),
+            "missed": sum(a and not b for a, b in refusals),
+            "imagined": sum(b and not a for a, b in refusals),
         },
         "ratings": {
             "n": len(rated),

@@ -66,12 +66,12 @@ class Study:
         self.changes: dict[tuple[str, str], dict[str, dict[str, Floats]]] = {}
         """(model, estimator) -> dataset -> variant -> change of uncertainty."""
 
-    def add(self, cell: Cell, groups: int, found: Sequence[tuple[str, Measured]], limits: Sequence[tuple[float, float]]) -> None:
+    def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[tuple[float, float]]) -> None:
         """What was measured on all rows of a cell, `groups` of them."""
         where = (cell.model, cell.samples.name)
         self.groups[where] = groups
         self.samples[cell.samples.name] = cell.samples
-        for (label, measured), limit in zip(found, limits, strict=True):
+        for (label, measured), limit in zip(metrics, limits, strict=True):
             if self._split(label)[0] in NEEDED:
                 self.measured[where, cell.variant, label] = measured
                 self.limits[where, cell.variant, label] = limit
@@ -157,7 +157,7 @@ class Study:
         for where, variant, label, (plugin, metric, rest) in self._of(*RANKED):
             if rest and (variant == CLEAN) == (plugin == "auroc"):
                 parts.setdefault((metric, *where), {}).setdefault(rest, []).append(self.measured[where, variant, label])
-        tables = {place: {e: _drawn(mean_over(of)) for e, of in found.items()} for place, found in parts.items()}
+        tables = {place: {e: _drawn(mean_over(of)) for e, of in by_estimator.items()} for place, by_estimator in parts.items()}
         return list(stability(tables, self.level))
 
     def blame(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -166,12 +166,12 @@ class Study:
         if len({m for m in self.modality.values() if m in MODALITIES}) < 2:
             return [], []
         for (model, estimator), of in self.changes.items():
-            made = [row for pool in self._pools(of) for row in self._attributed(model, estimator, {d: of[d] for d in pool})]
-            samples += made
-            truth, found = [row["truth"] for row in made], [row["blamed"] for row in made]
+            rows = [row for pool in self._pools(of) for row in self._attributed(model, estimator, {d: of[d] for d in pool})]
+            samples += rows
+            truth, attributions = [row["truth"] for row in rows], [row["blamed"] for row in rows]
             groups = np.array([f"{d}\0{g}" for pool in self._pools(of) for d in pool for g in self.samples[d].groups.tolist()])
-            told = accuracy(truth, found, groups, self.times, self.level, self.seed, model, estimator)
-            summary.append({"model": model, "estimator": estimator} | told)
+            agreement = accuracy(truth, attributions, groups, self.times, self.level, self.seed, model, estimator)
+            summary.append({"model": model, "estimator": estimator} | agreement)
         return samples, summary
 
     def _pools(self, names: Iterable[str]) -> list[list[str]]:
@@ -181,11 +181,11 @@ class Study:
 
     def _attributed(self, model: str, estimator: str, of: Mapping[str, Mapping[str, Floats]]) -> list[dict[str, Any]]:
         moved = by_modality(_joined(of, self.modality, {d: self.samples[d].n for d in of}), self.modality)
-        found = blamed(moved)
+        attributions = blamed(moved)
         truth = [t for d in of for t in labels(self.samples[d], self.labelled.get(d))]
         rows = [{"model": model, "dataset": d, "sample_id": i, "estimator": estimator} for d in of for i in self.samples[d].ids.to_pylist()]
         for k, row in enumerate(rows):
-            row |= {m: _null(float(moved[m][k])) for m in MODALITIES} | {"blamed": found[k], "truth": truth[k]}
+            row |= {m: _null(float(moved[m][k])) for m in MODALITIES} | {"blamed": attributions[k], "truth": truth[k]}
         return rows
 
     def tables(self) -> dict[str, tuple[list[dict[str, Any]], pa.Schema]]:

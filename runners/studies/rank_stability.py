@@ -40,8 +40,8 @@ def tau_b(a: Floats, b: Floats) -> Floats:
     one, other = (np.sign(x[:, pairs[:, 0]] - x[:, pairs[:, 1]]) for x in (a, b))
     untied = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = np.where(untied > 0, (one * other).sum(axis=1) / untied, np.nan)
-    return found
+        tau: Floats = np.where(untied > 0, (one * other).sum(axis=1) / untied, np.nan)
+    return tau
 
 
 def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Iterator[dict[str, Any]]:
@@ -71,11 +71,11 @@ def _tau(a: Mapping[str, Floats], b: Mapping[str, Floats], shared: Sequence[str]
     if len(shared) < FEWEST:
         return None, None, None
     times = min(len(of[e]) for of in (a, b) for e in shared)
-    found = tau_b(*(np.stack([of[e][:times] for e in shared], axis=1) for of in (a, b)))
-    if np.isnan(found[0]):
+    taus = tau_b(*(np.stack([of[e][:times] for e in shared], axis=1) for of in (a, b)))
+    if np.isnan(taus[0]):
         return None, None, None
-    drawn = found[1:][~np.isnan(found[1:])]
+    drawn = taus[1:][~np.isnan(taus[1:])]
     if not len(drawn) or len(drawn) < ENOUGH * (times - 1):
-        return float(found[0]), None, None
+        return float(taus[0]), None, None
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return float(found[0]), result(low), result(high)
+    return float(taus[0]), result(low), result(high)

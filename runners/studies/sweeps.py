@@ -30,13 +30,13 @@ def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
     >>> sweeps([blur(4), blur(2)])[0].points
     ((2.0, 'blur@radius=2'), (4.0, 'blur@radius=4'))
     """
-    found: dict[tuple[str, str, str], dict[float, str]] = {}
+    strengths: dict[tuple[str, str, str], dict[float, str]] = {}
     for one in variants:
         for name, value in one["args"].items():
             if isinstance(value, int | float) and not isinstance(value, bool):
                 others = json.dumps({k: v for k, v in one["args"].items() if k != name}, sort_keys=True)
-                found.setdefault((one["plugin"], name, others), {})[float(value)] = one["variant"]
-    several = {key: points for key, points in found.items() if len(points) > 1}
+                strengths.setdefault((one["plugin"], name, others), {})[float(value)] = one["variant"]
+    several = {key: points for key, points in strengths.items() if len(points) > 1}
     modality = {one["plugin"]: str(one["modality"]) for one in variants}
     return [
         Sweep(_titled(key, list(several)), modality[key[0]], key[1], tuple(sorted(several[key].items())))

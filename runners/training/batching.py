@@ -85,11 +85,11 @@ def pack(coded: Sequence[Coded], filler: int, image_token: int | None = None) ->
                 end += own
             unit[row, start:end] = number
             start = end
-    seen = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
-    seen &= torch.ones(length, length, dtype=torch.bool).tril()
-    mask = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)[:, None]
-    given = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures(seen_pictures)}
-    return given | {"labels": labels, "owner": owner}
+    visible = (unit[:, :, None] == unit[:, None, :]) & ((owner[:, :, None] == owner[:, None, :]) | (owner == -1)[:, None, :])
+    visible &= torch.ones(length, length, dtype=torch.bool).tril()
+    mask = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)[:, None]
+    inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions, **beside, **pictures(seen_pictures)}
+    return inputs | {"labels": labels, "owner": owner}
 
 
 def _units(coded: Sequence[Coded], image_token: int | None) -> list[tuple[int, list[int]]]:
@@ -115,7 +115,7 @@ def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
     """Picture tensors of all examples one after the other, filled up with zeros where they differ in shape beyond the first axis."""
     import torch
 
-    made = {}
+    tensors = {}
     for name in dict.fromkeys(n for one in coded for n in one.picture):
         parts = [one.picture[name] for one in coded if name in one.picture]
         widest = [max(p.shape[axis] for p in parts) for axis in range(1, parts[0].dim())]
@@ -125,8 +125,8 @@ def pictures(coded: Sequence[Coded]) -> dict[str, Any]:
             filled.append(
                 torch.nn.functional.pad(part, [x for pair in reversed(lacking) for x in pair]) if any(b for _, b in lacking) else part
             )
-        made[name] = torch.cat(filled)
-    return made
+        tensors[name] = torch.cat(filled)
+    return tensors
 
 
 def _place(ids: Any, labels: Any, one: Coded, start: int, begun: int = 0) -> None:

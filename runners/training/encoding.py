@@ -49,11 +49,11 @@ class Encoder:
 
     def answer(self, example: Example, text: str | None = None) -> tuple[int, ...]:
         """Ids of an answer, end of turn included; of the example's own, or of another text in its place."""
-        said = example.answer if text is None else text
+        answer = example.answer if text is None else text
         prompt = self.model.render(list(example.conversation))
-        key = (prompt, said)
+        key = (prompt, answer)
         if key not in self._answers:
-            self._answers[key] = tuple(self.model.answer_ids(list(example.conversation), said))
+            self._answers[key] = tuple(self.model.answer_ids(list(example.conversation), answer))
         return self._answers[key]
 
     def picture_of(self, example: Example) -> tuple[str, str | None]:
@@ -70,11 +70,11 @@ class Encoder:
         key = (example.dataset, example.row, prompt)
         image = self.picture_of(example)
         with self._lock:
-            known, picture = self._texts.get(key), self._pictures.get(image) if image[1] is not None else {}
-        if known is None or picture is None:
-            known, picture = self._encode(example, prompt)
-            picture = self._keep(key, known, image, picture)
-        return Coded(known[0], self.answer(example, text), known[1], picture)
+            encoding, picture = self._texts.get(key), self._pictures.get(image) if image[1] is not None else {}
+        if encoding is None or picture is None:
+            encoding, picture = self._encode(example, prompt)
+            picture = self._keep(key, encoding, image, picture)
+        return Coded(encoding[0], self.answer(example, text), encoding[1], picture)
 
     def _encode(self, example: Example, prompt: str) -> tuple[Any, Mapping[str, Any]]:
         try:
@@ -87,10 +87,10 @@ class Encoder:
         picture = {n: t for n, t in tensors.items() if n not in _PROMPT and n not in beside}
         return (tuple(ids[0].tolist()), beside), picture
 
-    def _keep(self, key: Any, known: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _keep(self, key: Any, encoding: Any, image: tuple[str, str | None], picture: Mapping[str, Any]) -> Mapping[str, Any]:
         """Remember both; gives the picture that is remembered, so that one picture is one object."""
         with self._lock:
-            self._texts[key] = known
+            self._texts[key] = encoding
             if not picture or image in self._pictures:
                 return self._pictures.get(image, picture)
             self._pictures[image] = picture

@@ -54,14 +54,14 @@ class Row:
             return tuple(messages(self.question, self.choices, image=self.has_image))
         (first, answer), *later = self.history
         turns = [*messages(first, image=self.has_image), _turn("assistant", answer)]
-        turns += [turn for asked, said in later for turn in (_turn("user", asked), _turn("assistant", said))]
+        turns += [turn for question, reply in later for turn in (_turn("user", question), _turn("assistant", reply))]
         return (*turns, _turn("user", render_question(self.question, self.choices)))
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> Example:
         """To be taught the row's own answer, or another."""
-        said = self.target if answer is None else answer
-        assert said is not None
-        return Example(self.dataset, self.row, self.conversation, said, rejected)
+        target = self.target if answer is None else answer
+        assert target is not None
+        return Example(self.dataset, self.row, self.conversation, target, rejected)
 
     def asked_back(self, question: str, reply: str) -> Example:
         """To be taught what to say when its own answer is asked about."""
@@ -80,13 +80,13 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
         FinetuneError: there is none.
     """
     columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
-    found, without = [], 0
+    rows, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
         target, meta = _target(sample), dict(sample["meta"] or ())
         if target is None:
             without += 1
             continue
-        found.append(
+        rows.append(
             Row(
                 dataset.name,
                 number,
@@ -104,14 +104,14 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
         )
     if without:
         count(**{"dropped (no answer to learn)": without})
-    if not found:
+    if not rows:
         raise FinetuneError(f"dataset '{dataset.name}': none of its {without} rows to train on has a reference")
-    return found
+    return rows
 
 
-def _history(told: str | None, dataset: str, sample_id: str) -> tuple[tuple[str, str], ...]:
+def _history(text: str | None, dataset: str, sample_id: str) -> tuple[tuple[str, str], ...]:
     try:
-        return tuple((str(asked), str(said)) for asked, said in json.loads(told or "[]"))
+        return tuple((str(question), str(answer)) for question, answer in json.loads(text or "[]"))
     except (ValueError, TypeError) as error:
         raise FinetuneError(
             f"dataset '{dataset}': sample '{sample_id}': meta.{HISTORY}: expected a JSON list of [question, answer]: {error}"
@@ -145,11 +145,11 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 def verifications(rows: Sequence[Row]) -> list[Example]:
     """Is that answer right? Yes after a row's own answer, no after its partner's."""
-    made = []
+    examples = []
     for own, other in pairs(rows):
         if own.choices or own.target == other.target:
             continue
-        for said, verdict in ((own.target, "yes"), (other.target, "no")):
-            turns = tuple(verification(own.question, str(said), own.has_image))
-            made.append(replace(own.example(), conversation=turns, answer=verdict))
-    return made
+        for answer, verdict in ((own.target, "yes"), (other.target, "no")):
+            turns = tuple(verification(own.question, str(answer), own.has_image))
+            examples.append(replace(own.example(), conversation=turns, answer=verdict))
+    return examples

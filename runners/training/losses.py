@@ -20,14 +20,14 @@ def answer_logprobs(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
     """
     import torch
 
-    given = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
+    inputs = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
     if _positions_by_itself(network):
-        del given["position_ids"]
-    asked = batch["labels"] != IGNORE
+        del inputs["position_ids"]
+    answer_mask = batch["labels"] != IGNORE
     dtype = next(p.dtype for p in network.parameters() if p.is_floating_point())
-    given = {n: v.to(dtype) if v.is_floating_point() and n != "attention_mask" else v for n, v in given.items()}
-    logits = network(**given, use_cache=False, logits_to_keep=asked).logits.float()
-    return -torch.nn.functional.cross_entropy(logits, batch["labels"][asked], reduction="none"), batch["owner"][asked]
+    inputs = {n: v.to(dtype) if v.is_floating_point() and n != "attention_mask" else v for n, v in inputs.items()}
+    logits = network(**inputs, use_cache=False, logits_to_keep=answer_mask).logits.float()
+    return -torch.nn.functional.cross_entropy(logits, batch["labels"][answer_mask], reduction="none"), batch["owner"][answer_mask]
 
 
 def _positions_by_itself(network: Any) -> bool:

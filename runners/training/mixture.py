@@ -71,8 +71,8 @@ class Mixture:
 
 def _kinds(values: Iterable[Any]) -> NDArray[np.int64]:
     """Equal values as equal numbers."""
-    known: dict[Any, int] = {}
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], np.int64)
 
 
 def _quota(weights: NDArray[np.float64], total: int) -> tuple[NDArray[np.int16], NDArray[np.int64]]:

@@ -44,17 +44,17 @@ def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str],
     Raises:
         FinetuneError: the judge fails; what it had judged is kept.
     """
-    asked = [k for k, row in enumerate(rows) if not row.choices]
+    open_rows = [k for k, row in enumerate(rows) if not row.choices]
     counters: Counter[str] = Counter()
-    given = [Answered(rows[k].question, tuple(rows[k].references) if rows[k].answerable else (), answers[k]) for k in asked]
+    items = [Answered(rows[k].question, tuple(rows[k].references) if rows[k].answerable else (), answers[k]) for k in open_rows]
     try:
-        judged = judge(ref_of(by), given, context.settings, counters)
+        judged = judge(ref_of(by), items, context.settings, counters)
     except JudgeError as error:
         raise FinetuneError(str(error)) from error
     finally:
         context.count(**counters)
     verdicts: list[bool | None] = [answer.strip() == row.target for row, answer in zip(rows, answers, strict=True)]
-    for k, judgement in zip(asked, judged, strict=True):
+    for k, judgement in zip(open_rows, judged, strict=True):
         verdicts[k] = None if judgement.rating is None else judgement.rating > 0
     return verdicts
 
@@ -85,8 +85,8 @@ def sampled(
     stage = _stage(context)
     module = get("models", context.models[name]["plugin"]).module
     stage = replace(stage, params={**stage.params, "draws": draws, "temperature": temperature})
-    wanted = dataset.only([row.row for row in rows])
-    (table,) = answer_tables(trainable(context, name), module, [wanted], [Variant(CLEAN)], frozenset({"text", DRAWS}), stage)
+    subset = dataset.only([row.row for row in rows])
+    (table,) = answer_tables(trainable(context, name), module, [subset], [Variant(CLEAN)], frozenset({"text", DRAWS}), stage)
     texts: dict[str, list[str]] = {}
     for sample, draw, text in zip(*(table[c].to_pylist() for c in ("sample_id", "draw", "text")), strict=True):
         if draw:

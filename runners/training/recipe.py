@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qualm.registry.plugins.rule import Chosen, load_chosen
-from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import TRAIN, SplitRule
 from qualm.runners.runtime.progress import progress
@@ -121,7 +121,7 @@ def build(
     weights: Mapping[str, float],
     amount: Amount,
     make: Callable[[Tuning, int], Tuner],
-) -> Recipe:
+) -> TrainingRecipe:
     """The recipe that trains a model on pools of examples.
 
     Args:
@@ -158,7 +158,7 @@ def build(
 
     mixed = model.dtype == "bfloat16" and all(p.dtype.itemsize == 4 for p in tuner.parameters())
     every = max(1, min(100, steps // MOST_ROWS))
-    return Recipe(
+    return TrainingRecipe(
         tuner,
         shares.whole,
         steps,
@@ -210,18 +210,18 @@ class Shares:
 
 def _fitting(context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Sequence[Example]], most: int) -> dict[str, list[Example]]:
     """The examples that are not too long; the others are counted."""
-    kept: dict[str, list[Example]] = {}
+    examples: dict[str, list[Example]] = {}
     with progress(context.settings, "measuring", sum(map(len, pools.values()))) as advance:
         for name, pool in pools.items():
-            kept[name] = []
+            examples[name] = []
             for example in pool:
                 lengths = [len(encoder(example, text)) for text in {None, example.rejected}]
                 if max(lengths) <= most:
-                    kept[name].append(example)
+                    examples[name].append(example)
                 advance()
-            dropped = len(pool) - len(kept[name])
+            dropped = len(pool) - len(examples[name])
             if dropped:
                 context.count(**{"dropped (too long)": dropped})
-            if not kept[name]:
+            if not examples[name]:
                 raise FinetuneError(f"max_length: all {len(pool)} examples {f'of {name} ' if name else ''}are longer than {most} tokens")
-    return kept
+    return examples

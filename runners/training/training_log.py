@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qualm.runners.contracts.finetunes import Recipe
+from qualm.runners.contracts.finetunes import TrainingRecipe
 from qualm.runners.runtime.progress import Advance
 
 
@@ -16,7 +16,7 @@ def log_callback() -> Any:
     import lightning as L
 
     class Log(L.Callback):  # type: ignore[misc]
-        def __init__(self, recipe: Recipe, file: Path, advance: Advance, every: int) -> None:
+        def __init__(self, recipe: TrainingRecipe, file: Path, advance: Advance, every: int) -> None:
             self.recipe, self.file, self.advance, self.every = recipe, file, advance, every
             self.rows: list[dict[str, float]] = []
             self.sums: dict[str, float] = {}

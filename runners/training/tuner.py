@@ -91,10 +91,10 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
 
     def training_step(self, batch: dict[str, Any], index: int) -> Any:
         torch.manual_seed(zlib.crc32(f"{self.course.seed} {batch.pop('place')}".encode()))  # dropout is the same after a resume
-        loss, seen = self.share_loss(batch)
+        loss, measures = self.share_loss(batch)
         rate = self.trainer.optimizers[0].param_groups[0]["lr"]
         shared = self.trainer.world_size > 1
-        self.log_dict({"loss": loss.detach(), **{k: v.detach() for k, v in seen.items()}, "rate": rate}, sync_dist=shared)
+        self.log_dict({"loss": loss.detach(), **{k: v.detach() for k, v in measures.items()}, "rate": rate}, sync_dist=shared)
         return loss
 
     def share_loss(self, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -136,12 +136,12 @@ class Preferer(Tuner):
         margins = self.beta * (now - then)
         losses = dpo_loss(now[:pairs], now[pairs:], then[:pairs], then[pairs:], self.beta, self.smoothing)
         loss = losses.sum() * batch["per_pair"]
-        seen = {
+        measures = {
             "chosen_reward": margins[:pairs].sum() * batch["per_pair"],
             "rejected_reward": margins[pairs:].sum() * batch["per_pair"],
             "preferred": (margins[:pairs] > margins[pairs:]).sum() * batch["per_pair"],
         }
         if self.sft_weight:
-            told = -tokens[owner < pairs].sum() * batch["per_token"]
-            loss, seen["sft_loss"] = loss + self.sft_weight * told, told
-        return loss, seen
+            sft_loss = -tokens[owner < pairs].sum() * batch["per_token"]
+            loss, measures["sft_loss"] = loss + self.sft_weight * sft_loss, sft_loss
+        return loss, measures

@@ -19,8 +19,8 @@ _NOT_BESIDE = {"config.json", "generation_config.json", "adapter_config.json", "
 
 def vision_tower(network: Any) -> Any | None:
     """The module that sees; None where transformers knows none by name."""
-    found = network.get_encoder(modality="image")
-    return None if found is network or found is network.base_model else found
+    encoder = network.get_encoder(modality="image")
+    return None if encoder is network or encoder is network.base_model else encoder
 
 
 def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[str]:
@@ -38,7 +38,7 @@ def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[
     import torch
 
     try:
-        wanted = re.compile(rf"(?:.*\.)?(?:{pattern})")
+        regex = re.compile(rf"(?:.*\.)?(?:{pattern})")
     except re.error as error:
         raise FinetuneError(f"pattern '{pattern}': expected a regular expression over names of modules: {error}") from error
     tower = None if vision else vision_tower(network)
@@ -48,11 +48,11 @@ def matching(network: Any, pattern: str, *, vision: bool, linear: bool) -> list[
         for name, module in network.named_modules()
         if name and id(module) not in unseen and (not linear or isinstance(module, torch.nn.Linear))
     }
-    found = [name for name in candidates if wanted.fullmatch(name)]
-    if not found:
+    names = [name for name in candidates if regex.fullmatch(name)]
+    if not names:
         ends = sorted({name.rpartition(".")[2] for name in candidates} - {""})
         raise FinetuneError(f"pattern '{pattern}': no {'linear layer' if linear else 'module'} fits; their names end in {', '.join(ends)}")
-    return found
+    return names
 
 
 def copy_processor(model: HfVlm, folder: Path) -> None:

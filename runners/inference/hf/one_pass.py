@@ -141,7 +141,7 @@ def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int],
 
 
 def _said(request: Request, parts: dict[str, Part]) -> OwnAnswer:
-    greedy = parts.get(ANSWER) or request.given
+    greedy = parts.get(ANSWER) or request.greedy
     if greedy is None or not greedy.tokens:
         raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
     drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in parts.items() if draw_of(name)}}

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt, Lt
 
-from qualm.runners.contracts.abstentions import Answers, Floats, Rule
+from qualm.runners.contracts.abstentions import AbstentionRule, Answers, Floats
 
 CITES = ["angelopoulos2024conformal"]
 
 
-def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, unit: Literal["group", "row"] = "group") -> Rule:
+def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, unit: Literal["group", "row"] = "group") -> AbstentionRule:
     """The lowest threshold that keeps the expected share of questions answered wrongly at or below `alpha`, with a guarantee.
 
     The loss of a question is 1 - correctness if it is answered, 0 if the model declines; it can only fall as the
@@ -28,7 +28,7 @@ def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, u
     """
     n_units, total, levels = _losses(fit, unit)
     if 1 / (n_units + 1) > alpha:
-        return Rule(
+        return AbstentionRule(
             np.nextafter(1.0, 2.0),
             f"{n_units:,} {unit}s cannot promise a share of {alpha:g} answered wrongly (at least {int(np.ceil(1 / alpha - 1)):,} are "
             "needed), so every question is declined.",
@@ -38,7 +38,7 @@ def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, u
     allowed = total + 1 <= alpha * (n_units + 1) + 1e-9
     highest = float(levels[int(np.flatnonzero(allowed)[0])])
     threshold = 0.0 if highest == -np.inf else float(np.nextafter(highest, 2.0))
-    return Rule(
+    return AbstentionRule(
         threshold,
         f"Expected share of questions answered wrongly at most {alpha:g}, by {n_units:,} exchangeable {unit}s; answers below "
         f"{threshold:.4g} decline.",

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from qualm.runners.contracts.abstentions import Answers, Rule
+from qualm.runners.contracts.abstentions import AbstentionRule, Answers
 
 CITES = ["chandu2025certainlyuncertain"]
 
@@ -19,7 +19,7 @@ def thresholding(
     *,
     criterion: Literal["lave_idk_accuracy", "confidence_weighted_accuracy"] = "lave_idk_accuracy",
     grid: Literal["paper", "exact"] = "paper",
-) -> Rule:
+) -> AbstentionRule:
     """The threshold under which the answers it was chosen on score best; of equals the smallest, which answers most.
 
     No promise for other questions: the choice may have followed chance. The paper chose on the test split itself; here
@@ -30,13 +30,13 @@ def thresholding(
         grid: `paper`: .1, .2, ... .9, .91, ... .99. `exact`: 0, every confidence that occurs, and just above the highest.
     """
     if not len(fit):
-        return Rule(np.nan, "Nothing to choose a threshold on.", attained=False)
+        return AbstentionRule(np.nan, "Nothing to choose a threshold on.", attained=False)
     offered = PAPER if grid == "paper" else np.unique([0.0, *fit.confidence, np.nextafter(fit.confidence.max(), 2.0)])
     values = np.array([_value(fit.after(t), criterion) for t in offered])
     best = int(np.flatnonzero(values >= values.max() - 1e-12)[0])
     what = {"lave_idk_accuracy": "accuracy with refusals"}.get(criterion, "confidence-weighted accuracy")
-    said = f"{what} {values[best]:.3f} on the {len(fit):,} answers it was chosen on; no promise beyond."
-    return Rule(float(offered[best]), f"Answers below {offered[best]:.4g} decline: {said}")
+    promise = f"{what} {values[best]:.3f} on the {len(fit):,} answers it was chosen on; no promise beyond."
+    return AbstentionRule(float(offered[best]), f"Answers below {offered[best]:.4g} decline: {promise}")
 
 
 def _value(answers: Answers, criterion: str) -> float:

@@ -37,13 +37,13 @@ def inferred(nli: Nli, texts: Texts) -> list[Floats]:
     """For each sample (N, N, 3) logits with draw i as premise and draw j as hypothesis."""
     different = [list(dict.fromkeys(t)) for t in texts]
     logits = nli.logits([(a, b) for d in different for a in d for b in d])
-    found, start = [], 0
+    squares, start = [], 0
     for own, d in zip(texts, different, strict=True):
         square = logits[start : start + len(d) ** 2].reshape(len(d), len(d), 3)
         start += len(d) ** 2
         place = places(own, d)
-        found.append(square[np.ix_(place, place)])
-    return found
+        squares.append(square[np.ix_(place, place)])
+    return squares
 
 
 def places(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:

@@ -35,7 +35,7 @@ def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, sam
     """
     before = [f"{q} " if q and q.strip() else "" for q in questions] if questions is not None else [""] * len(texts)
 
-    def told(sample: int, text: str) -> str:
+    def in_context(sample: int, text: str) -> str:
         return before[sample] + text if text.strip() else text  # an empty answer is one with its question too
 
     def agree(pairs: list[Pair]) -> NDArray[np.bool_]:
@@ -46,12 +46,12 @@ def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, sam
     number: list[dict[str, int]] = [{} for _ in texts]
     round_ = 0
     while any(waiting):
-        asked = [(s, w[0], other) for s, w in enumerate(waiting) if w for other in w[1:]]
-        alike = _both_ways(agree, [(told(s, head), told(s, other)) for s, head, other in asked])
+        comparisons = [(s, w[0], other) for s, w in enumerate(waiting) if w for other in w[1:]]
+        alike = _both_ways(agree, [(in_context(s, head), in_context(s, other)) for s, head, other in comparisons])
         for s, w in enumerate(waiting):
             if w:
                 number[s][w[0]] = round_
-        for (s, _, other), yes in zip(asked, alike, strict=True):
+        for (s, _, other), yes in zip(comparisons, alike, strict=True):
             if yes:
                 number[s][other] = round_
         waiting = [[text for text in w if text not in number[s]] for s, w in enumerate(waiting)]
@@ -61,8 +61,8 @@ def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, sam
 
 def _both_ways(agree: Callable[[list[Pair]], NDArray[np.bool_]], pairs: list[Pair]) -> NDArray[np.bool_]:
     """Which pairs agree in both directions; the second is asked only of those that do in the first."""
-    found = agree(pairs) if pairs else np.zeros(0, dtype=bool)
-    back = np.flatnonzero(found)
+    agreements = agree(pairs) if pairs else np.zeros(0, dtype=bool)
+    back = np.flatnonzero(agreements)
     if len(back):
-        found[back] = agree([(pairs[i][1], pairs[i][0]) for i in back])
-    return found
+        agreements[back] = agree([(pairs[i][1], pairs[i][0]) for i in back])
+    return agreements

@@ -45,5 +45,5 @@ def spread(likeness: Floats, threshold: float) -> float:
     if len(likeness) < 2:
         return float("nan")
     values, vectors = spectrum(likeness)
-    kept = vectors[:, values < threshold]
-    return float(np.linalg.norm(kept - kept.mean(axis=0)))
+    embedding = vectors[:, values < threshold]
+    return float(np.linalg.norm(embedding - embedding.mean(axis=0)))

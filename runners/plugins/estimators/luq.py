@@ -37,20 +37,20 @@ def luq(
         units: `sentences`, parted after . ! ? and their like before white space (always after those of Chinese and Japanese); or the
             answer as a `whole`, as in LM-Polygraph's code.
     """
-    parts = [[found for text in texts if (found := sentences(text) if units == "sentences" else [text.strip()] * bool(text.strip()))]
+    parts = [[pieces for text in texts if (pieces := sentences(text) if units == "sentences" else [text.strip()] * bool(text.strip()))]
              for texts in draw_texts]  # fmt: skip
     wholes = [[text.strip() for text in texts if text.strip()] for texts in draw_texts]
-    asked = [
-        (other, sentence) for own, whole in zip(parts, wholes, strict=True) for m, said in enumerate(own)
-        for sentence in said for n, other in enumerate(whole) if m != n
+    pairs = [
+        (other, sentence) for own, whole in zip(parts, wholes, strict=True) for m, statements in enumerate(own)
+        for sentence in statements for n, other in enumerate(whole) if m != n
     ]  # fmt: skip
-    logits = context.nli(nli).logits(asked)
+    logits = context.nli(nli).logits(pairs)
     supported = 1.0 / (1.0 + np.exp(logits[:, CONTRADICTION] - logits[:, ENTAILMENT]))
     values, start = [], 0
     for own in parts:
         others = len(own) - 1
         count = sum(map(len, own)) * max(others, 0)
-        values.append(_unsupported(supported[start : start + count], [len(said) for said in own], others))
+        values.append(_unsupported(supported[start : start + count], [len(statements) for statements in own], others))
         start += count
     return np.array(values, dtype=np.float64)
 

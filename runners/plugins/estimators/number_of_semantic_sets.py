@@ -38,10 +38,10 @@ def number_of_semantic_sets(
     """
     model = context.nli(nli)
     if sets == "clusters":
-        found = [len(np.unique(labels)) for labels in clusters(model, draw_texts)]
+        counts = [len(np.unique(labels)) for labels in clusters(model, draw_texts)]
     else:
-        found = [_components(logits) for logits in inferred(model, draw_texts)]
-    return np.array([n if len(t) > 1 else np.nan for n, t in zip(found, draw_texts, strict=True)], dtype=np.float64)
+        counts = [_components(logits) for logits in inferred(model, draw_texts)]
+    return np.array([n if len(t) > 1 else np.nan for n, t in zip(counts, draw_texts, strict=True)], dtype=np.float64)
 
 
 def _components(logits: Floats) -> int:

@@ -63,12 +63,12 @@ def semantic_entropy(
         same: one meaning = each follows from the other; or, looser, as in UQ-NLG, neither contradicts the other.
         unique: count equal texts once, the first of each.
     """
-    asked = question if compared == "with_question" else None
-    found = clusters(context.nli(nli), draw_texts, asked, same)
+    contexts = question if compared == "with_question" else None
+    labels_by_sample = clusters(context.nli(nli), draw_texts, contexts, same)
     firsts = [list({text: i for i, text in reversed(list(enumerate(t)))}.values()) if unique else range(len(t)) for t in draw_texts]
     values = []
-    for sample, (labels, kept) in enumerate(zip(found, firsts, strict=True)):
-        rows = sorted(kept)
+    for sample, (labels, indices) in enumerate(zip(labels_by_sample, firsts, strict=True)):
+        rows = sorted(indices)
         logprobs = draw_logprobs[sample] if draw_logprobs is not None else None
         values.append(entropy(labels[rows], [logprobs[i] for i in rows] if logprobs is not None else None, version))
     return np.array(values, dtype=np.float64)

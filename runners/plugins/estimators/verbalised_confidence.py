@@ -26,6 +26,6 @@ def verbalised_confidence(said_confidence: list[str]) -> Floats:
 
 
 def _read(reply: str) -> float:
-    found = _NUMBER.fullmatch(reply)
-    number = float(found[1]) if found else np.nan
+    match = _NUMBER.fullmatch(reply)
+    number = float(match[1]) if match else np.nan
     return 1 - number / 100 if 0 <= number <= 100 else np.nan

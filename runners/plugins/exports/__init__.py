@@ -33,12 +33,12 @@ import pyarrow.compute as pc
 from qualm.registry import GREEDY
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
 from qualm.runners.plugins.exports._parts import LETTERS as LETTERS
-from qualm.runners.plugins.exports._parts import Entry as Entry
+from qualm.runners.plugins.exports._parts import ExportEntry as ExportEntry
 from qualm.runners.plugins.exports._parts import ExportError as ExportError
-from qualm.runners.plugins.exports._parts import Part as Part
+from qualm.runners.plugins.exports._parts import ExportPart as ExportPart
 from qualm.runners.plugins.exports._parts import slug as slug
 from qualm.runners.plugins.exports._prompts import prompts
-from qualm.runners.plugins.exports._seen import Seen as Seen
+from qualm.runners.plugins.exports._seen import ModelInput as ModelInput
 from qualm.runners.plugins.exports._seen import media_type as media_type
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import read_table
@@ -50,7 +50,7 @@ BLOCK = 512
 
 
 @dataclass(frozen=True)
-class About:
+class DatasetCredits:
     """Where a dataset is from."""
 
     title: str = ""
@@ -65,8 +65,8 @@ class ExportContext:
 
     folder: Path
     spec: str
-    parts: tuple[Part, ...]
-    made: datetime
+    parts: tuple[ExportPart, ...]
+    time: datetime
     settings: Settings = field(default_factory=lambda: Settings(progress=False))
     title: str = ""
     recipe: str = ""
@@ -76,7 +76,7 @@ class ExportContext:
     decoding: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Model -> plugin and args."""
-    about: Mapping[str, About] = field(default_factory=dict)
+    about: Mapping[str, DatasetCredits] = field(default_factory=dict)
     tables: Mapping[str, Path] = field(default_factory=dict)
     """Whole-spec tables that have been made: judgements, uncertainties, scores."""
     datasets: Mapping[str, Path] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class ExportContext:
     lost: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
 
-    def decoding_of(self, part: Part) -> Mapping[str, Any]:
+    def decoding_of(self, part: ExportPart) -> Mapping[str, Any]:
         """How a part's answers were decoded, as far as we know: of a recording nothing."""
         return self.decoding if part.recorded is None else {}
 
@@ -94,42 +94,42 @@ class ExportContext:
         if n:
             self.lost[what] += n
 
-    def questions(self, part: Part) -> Iterator[Entry]:
+    def questions(self, part: ExportPart) -> Iterator[ExportEntry]:
         """The samples of a task that any of the exported models answered, without answers."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
         answered: set[str] = set()
         for other in (p for p in self.parts if p.task == part.task):
-            found = read_table(other.generations, GENERATIONS, ["sample_id", "variant"])
-            answered |= set(pc.unique(found.filter(pc.equal(found["variant"], part.variant.name))["sample_id"]).to_pylist())
+            generations = read_table(other.generations, GENERATIONS, ["sample_id", "variant"])
+            answered |= set(pc.unique(generations.filter(pc.equal(generations["variant"], part.variant.name))["sample_id"]).to_pylist())
         if unknown := answered - set(samples["sample_id"].to_pylist()):
             raise self._unknown(part, min(unknown))
-        seen = Seen(part)
+        inputs = ModelInput(part)
         for begin in range(0, samples.num_rows, BLOCK):
             for i, sample in enumerate(samples.slice(begin, BLOCK).to_pylist(), begin):
                 if sample["sample_id"] in answered:
-                    yield Entry(i, sample, seen.question(i, sample), [])
+                    yield ExportEntry(i, sample, inputs.question(i, sample), [])
 
-    def entries(self, part: Part, again: bool = False) -> Iterator[Entry]:
+    def entries(self, part: ExportPart, again: bool = False) -> Iterator[ExportEntry]:
         """The samples that have an answer, in the dataset's order; the others are counted, but not when they come `again`."""
         samples = read_table(part.samples / "samples.parquet", SAMPLES)
-        found = read_table(part.generations, GENERATIONS)
-        found = found.filter(pc.equal(found["variant"], part.variant.name))
-        place = pc.index_in(found["sample_id"], value_set=samples["sample_id"].combine_chunks())
+        generations = read_table(part.generations, GENERATIONS)
+        generations = generations.filter(pc.equal(generations["variant"], part.variant.name))
+        place = pc.index_in(generations["sample_id"], value_set=samples["sample_id"].combine_chunks())
         if place.null_count:
-            raise self._unknown(part, found["sample_id"].filter(pc.is_null(place))[0].as_py())
-        order = np.lexsort((found["draw"].to_numpy(), place.to_numpy()))
+            raise self._unknown(part, generations["sample_id"].filter(pc.is_null(place))[0].as_py())
+        order = np.lexsort((generations["draw"].to_numpy(), place.to_numpy()))
         rows = np.asarray(place.to_numpy())[order]
         ratings = {} if again else self._ratings(part)
         counts = Counter[str]() if again else self.counts
         sent = {} if again else prompts(part)
         starts = np.searchsorted(rows, np.arange(samples.num_rows + 1))
-        seen = Seen(part)
-        shown = replace(self.settings, progress=self.settings.progress and not again)
-        with progress(shown, f"{part.model} / {part.task}", samples.num_rows) as advance:
+        inputs = ModelInput(part)
+        settings = replace(self.settings, progress=self.settings.progress and not again)
+        with progress(settings, f"{part.model} / {part.task}", samples.num_rows) as advance:
             for begin in range(0, samples.num_rows, BLOCK):
                 end = min(begin + BLOCK, samples.num_rows)
                 here = samples.slice(begin, end - begin).to_pylist()
-                answers = found.take(pa.array(order[starts[begin] : starts[end]])).to_pylist()
+                answers = generations.take(pa.array(order[starts[begin] : starts[end]])).to_pylist()
                 for i, sample in enumerate(here, begin):
                     mine = answers[starts[i] - starts[begin] : starts[i + 1] - starts[begin]]
                     if not mine:
@@ -141,10 +141,10 @@ class ExportContext:
                     counts["answers"] += len(mine)
                     name = sample["sample_id"]
                     elsewhere = part.recorded is not None
-                    yield Entry(i, sample, seen.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
+                    yield ExportEntry(i, sample, inputs.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
                 advance(end - begin)
 
-    def scores(self, part: Part) -> list[dict[str, Any]]:
+    def scores(self, part: ExportPart) -> list[dict[str, Any]]:
         """What was scored of these answers over all samples; nothing before `score` has run."""
         if "scores" not in self.tables:
             return []
@@ -152,17 +152,17 @@ class ExportContext:
         key = (part.model, part.dataset, part.variant.name, "all")
         return [row for row in mine if (row["model"], row["dataset"], row["variant"], row["slice"]) == key]
 
-    def _ratings(self, part: Part) -> dict[str, dict[str, float | None]]:
+    def _ratings(self, part: ExportPart) -> dict[str, dict[str, float | None]]:
         if "judgements" not in self.tables:
             return {}
         table = read_table(self.tables["judgements"], JUDGEMENTS, ["model", "dataset", "variant", "draw", "sample_id", "judge", "rating"])
-        wanted = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "draw": GREEDY}
-        for name, value in wanted.items():
+        key = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "draw": GREEDY}
+        for name, value in key.items():
             table = table.filter(pc.equal(table[name], value))
-        made: dict[str, dict[str, float | None]] = {}
+        ratings: dict[str, dict[str, float | None]] = {}
         for row in table.select(["sample_id", "judge", "rating"]).to_pylist():
-            made.setdefault(row["sample_id"], {})[row["judge"]] = row["rating"]
-        return made
+            ratings.setdefault(row["sample_id"], {})[row["judge"]] = row["rating"]
+        return ratings
 
-    def _unknown(self, part: Part, name: str) -> ExportError:
+    def _unknown(self, part: ExportPart, name: str) -> ExportError:
         return ExportError(f"{part.generations}: sample '{name}' is not in dataset '{part.dataset}'; run `qualm run {self.spec}`")

@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, slug
+from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, slug
 
 Row = dict[str, Any]
-Line = Callable[[Part, Entry, Row], tuple[Row, str]]
+Line = Callable[[ExportPart, ExportEntry, Row], tuple[Row, str]]
 
 
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def document(entry: Entry) -> Row:
+def document(entry: ExportEntry) -> Row:
     """The sample as the harnesses would have it from a dataset of ours."""
     names = ("sample_id", "image_id", "answer_index", "category", "answerable", "split", "pair_id")
     sample = entry.sample
-    made = {name: sample[name] for name in names}
+    fields = {name: sample[name] for name in names}
     own = {"question": entry.question, "choices": entry.choices, "references": entry.references}
-    return {**made, **own, "meta": dict(sample["meta"] or ())}
+    return {**fields, **own, "meta": dict(sample["meta"] or ())}
 
 
-def target(entry: Entry) -> str:
+def target(entry: ExportEntry) -> str:
     """As the harnesses log one: the right option's place, or its letter where it is answered in words; the reference, or a list of
     references as Python writes it."""
     right = entry.sample["answer_index"]
@@ -38,7 +38,7 @@ def target(entry: Entry) -> str:
     return entry.references[0] if len(entry.references) == 1 else str(entry.references) if entry.references else ""
 
 
-def responses(entry: Entry, sign: int) -> tuple[list[Any], list[Any]]:
+def responses(entry: ExportEntry, sign: int) -> tuple[list[Any], list[Any]]:
     """`resps` and `filtered_resps`: options by their log-probability among themselves times `sign`, or the texts of all draws.
 
     Numbers are text, as both tools make them. An option is the greedy one where its letter is what the model wrote.
@@ -53,13 +53,13 @@ def responses(entry: Entry, sign: int) -> tuple[list[Any], list[Any]]:
     return [[pair] for pair in pairs], pairs
 
 
-def _signals(entry: Entry) -> Row:
+def _signals(entry: ExportEntry) -> Row:
     """What there is beside the native fields, a part per draw."""
     but = () if entry.by_numbers else ("text",)
     return {"signals": [pack(answer, but) for answer in (entry.answers[:1] if entry.by_numbers else entry.answers)]}
 
 
-class Task:
+class HarnessTask:
     """The file of one task, and the means of what stands in its lines."""
 
     def __init__(self, name: str, choices: bool, handle: TextIO) -> None:
@@ -78,14 +78,14 @@ class Task:
 
     def means(self) -> dict[str, float | str]:
         """`METRIC,none` and its standard error (sample standard deviation over the root of n) over the lines that have a value."""
-        made: dict[str, float | str] = {}
+        summary: dict[str, float | str] = {}
         for name, values in self.values.items():
             if values:
                 mean = math.fsum(values) / len(values)
-                made[f"{name},none"] = mean
+                summary[f"{name},none"] = mean
                 spread = math.fsum((v - mean) ** 2 for v in values)
-                made[f"{name}_stderr,none"] = math.sqrt(spread / (len(values) - 1) / len(values)) if len(values) > 1 else "N/A"
-        return made
+                summary[f"{name}_stderr,none"] = math.sqrt(spread / (len(values) - 1) / len(values)) if len(values) > 1 else "N/A"
+        return summary
 
 
 def write_model(context: ExportContext, model: str, name: Callable[[str], str], line: Line, results_name: str) -> None:
@@ -107,10 +107,10 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
     (folder / results_name).write_text(json.dumps(merged, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
-def _write_tasks(context: ExportContext, part: Part, folder: Path, name: Callable[[str], str], line: Line) -> list[Task]:
+def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
     """A file per kind of question; a dataset of both kinds makes two tasks, since a task is of one kind there."""
     folder.mkdir(parents=True, exist_ok=True)
-    tasks: dict[bool, Task] = {}
+    tasks: dict[bool, HarnessTask] = {}
     try:
         for entry in context.entries(part):
             choices = entry.by_numbers
@@ -125,17 +125,17 @@ def _write_tasks(context: ExportContext, part: Part, folder: Path, name: Callabl
                 path = folder / name(task)
                 if path.exists():
                     raise ExportError(f"{path.name}: two datasets would be called '{task}' there; export one at a time with --dataset")
-                tasks[choices] = Task(task, choices, path.open("w", encoding="utf-8"))
+                tasks[choices] = HarnessTask(task, choices, path.open("w", encoding="utf-8"))
             context.lose("pictures", int(entry.sample["image_id"] is not None))
             row, same = line(part, entry, {KEY: _signals(entry)})
             tasks[choices].write(row, _metrics(entry), same)
     finally:
-        for made in tasks.values():
-            made.handle.close()
+        for open_task in tasks.values():
+            open_task.handle.close()
     return list(tasks.values())
 
 
-def _metrics(entry: Entry) -> dict[str, float | None]:
+def _metrics(entry: ExportEntry) -> dict[str, float | None]:
     """Of one answer: `acc` where it has options, else the rating of each judge."""
     if entry.by_numbers:
         return {} if entry.correct is None else {"acc": float(entry.correct)}
@@ -147,7 +147,7 @@ def _label(name: str) -> str:
     return name.replace(",", ";")
 
 
-def _results(context: ExportContext, part: Part, tasks: list[Task]) -> dict[str, Any]:
+def _results(context: ExportContext, part: ExportPart, tasks: list[HarnessTask]) -> dict[str, Any]:
     """What the two results files have in common: everything scored of this part, by task. How a recording was made is not in it."""
     own = part.recorded is None
     ours = {f"{_label(row['metric'])},none": row["value"] for row in context.scores(part) if row["value"] is not None}
@@ -177,7 +177,7 @@ def _results(context: ExportContext, part: Part, tasks: list[Task]) -> dict[str,
             **({"gen_kwargs": json.dumps(dict(context.decoding), sort_keys=True), "random_seed": part.seed} if own else {}),
         },
         "git_hash": context.revision,
-        **({"date": context.made.timestamp()} if own else {}),
+        **({"date": context.time.timestamp()} if own else {}),
         "task_hashes": {t.name: sha256("".join(t.hashes)) for t in tasks},
         "model_source": "qualm",
         "model_name": part.model,

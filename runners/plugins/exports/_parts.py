@@ -24,7 +24,7 @@ class ExportError(Exception):
 
 
 @dataclass
-class Entry:
+class ExportEntry:
     """One sample and one model's answers to it under one variant."""
 
     place: int
@@ -84,14 +84,14 @@ class Entry:
         return None if self.predicted is None or right is None else int(self.predicted == right)
 
     @property
-    def said(self) -> str:
+    def reply(self) -> str:
         """The answer as text; where only options were scored, the letter of the most likely."""
         text = self.answers[0]["text"]
         return text if text is not None else LETTERS[self.predicted] if self.predicted is not None else ""
 
 
 @dataclass(frozen=True)
-class Part:
+class ExportPart:
     """One model's answers to one dataset under one variant."""
 
     model: str

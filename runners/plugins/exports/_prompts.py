@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from qualm.registry.recordings.record import RecordingError
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.plugins.exports._parts import Part
+from qualm.runners.plugins.exports._parts import ExportPart
 from qualm.runners.runtime.records import read_table
 
 
-def prompts(part: Part) -> Mapping[str, str]:
+def prompts(part: ExportPart) -> Mapping[str, str]:
     """Sample id -> prompt, as far as the recording is here and keeps them; empty for a model that was asked here."""
     if part.recorded is None or part.source is None or not part.source.exists():
         return {}
@@ -19,8 +19,10 @@ def prompts(part: Part) -> Mapping[str, str]:
 
     try:
         model = recorded(ModelContext(part.model, folder=part.source), **part.recorded)
-        kept = getattr(model, "prompts", None)
-        found: Mapping[str, str] = kept(part.dataset, read_table(part.samples / "samples.parquet", SAMPLES)) if kept else {}
+        read_prompts = getattr(model, "prompts", None)
+        by_sample: Mapping[str, str] = (
+            read_prompts(part.dataset, read_table(part.samples / "samples.parquet", SAMPLES)) if read_prompts else {}
+        )
     except (ModelError, RecordingError):
         return {}
-    return found
+    return by_sample

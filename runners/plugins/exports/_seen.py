@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.data.dataset import DatasetFolder, Item
-from qualm.runners.plugins.exports._parts import Entry, ExportError, Part
+from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
 
 if TYPE_CHECKING:
     import PIL.Image
 
 
-class Seen:
+class ModelInput:
     """What one part's model was shown of each sample: question and picture under the variant."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: ExportPart) -> None:
         self.part, self.variant = part, part.variant
         self.as_it_is = part.variant.function is None and part.variant.folders is None
 
@@ -30,21 +30,21 @@ class Seen:
             return str(sample["question"])
         return self._applied(place)[1]
 
-    def key(self, entry: Entry) -> str | None:
+    def key(self, entry: ExportEntry) -> str | None:
         """What two samples with one picture share; None for a sample without one."""
         image_id = entry.sample["image_id"]
         return None if image_id is None else str(image_id) if self.as_it_is else f"{image_id}\0{entry.name}"
 
-    def picture(self, entry: Entry) -> bytes | None:
+    def picture(self, entry: ExportEntry) -> bytes | None:
         """The picture's file: as it lies there where nothing perturbed it on the way, else PNG."""
         item = self._item(entry.place)
         if self.variant.function is None or (item.data is None and self.variant.modality == "image"):
             return item.data
-        shown = self._applied(entry.place)[0]
-        if shown is None:
+        image = self._applied(entry.place)[0]
+        if image is None:
             return None
         data = io.BytesIO()
-        shown.save(data, "PNG")
+        image.save(data, "PNG")
         return data.getvalue()
 
     def _item(self, place: int) -> Item:

@@ -18,7 +18,7 @@ from qualm.registry.sample import Sample
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.markdown import code, inline
 from qualm.runners.data.rows import as_sample
-from qualm.runners.plugins.exports import About, ExportContext, ExportError, slug
+from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError, slug
 from qualm.runners.runtime.progress import progress
 
 OF = "datasets"
@@ -40,7 +40,7 @@ def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parqu
         dataset = DatasetFolder(name, folder)
         rows = _rows(dataset, name)
         (_parquet if form == "parquet" else _jsonl)(context, dataset, rows, out)
-        (out / "README.md").write_text(_readme(name, rows, context.about.get(name, About()), context), encoding="utf-8")
+        (out / "README.md").write_text(_readme(name, rows, context.about.get(name, DatasetCredits()), context), encoding="utf-8")
 
 
 def _rows(dataset: DatasetFolder, name: str) -> dict[str, list[tuple[int, dict[str, Any]]]]:
@@ -50,12 +50,12 @@ def _rows(dataset: DatasetFolder, name: str) -> dict[str, list[tuple[int, dict[s
     for sample in samples:
         if sample.pair_id is not None:
             members.setdefault(sample.pair_id, []).append(sample)
-    for pair, found in members.items():
-        if sorted(sample.answerable for sample in found) != [False, True]:
+    for pair, pair_samples in members.items():
+        if sorted(sample.answerable for sample in pair_samples) != [False, True]:
             raise ExportError(
-                f"dataset '{name}': pair '{pair}': expected an answerable and an unanswerable member, got {len(found)} in all"
+                f"dataset '{name}': pair '{pair}': expected an answerable and an unanswerable member, got {len(pair_samples)} in all"
             )
-    made: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    records: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for place, sample in enumerate(samples):
         record = {
             "id": sample.sample_id,
@@ -71,8 +71,8 @@ def _rows(dataset: DatasetFolder, name: str) -> dict[str, list[tuple[int, dict[s
             "source": sample.source,
             "meta": {key: value for key, value in sample.meta.items() if key != CONTRAST},
         }
-        made.setdefault(slug(sample.split), []).append((place, record))
-    return made
+        records.setdefault(slug(sample.split), []).append((place, record))
+    return records
 
 
 def _sample(row: dict[str, Any], name: str) -> Sample:
@@ -141,18 +141,18 @@ def _file_name(image_id: str, data: bytes, taken: set[str]) -> str:
     """
     suffix = next((suffix for head, suffix in SUFFIXES.items() if data.startswith(head)), "")
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", image_id)[:100]
-    found = _ending(plain, suffix)
-    if plain != image_id or not re.match(r"[A-Za-z0-9_]", plain) or found.lower() in taken:
-        found = _ending(f"{plain.lstrip('.-')}-{hashlib.sha256(image_id.encode()).hexdigest()[:10]}", suffix)
-    taken.add(found.lower())
-    return found
+    name = _ending(plain, suffix)
+    if plain != image_id or not re.match(r"[A-Za-z0-9_]", plain) or name.lower() in taken:
+        name = _ending(f"{plain.lstrip('.-')}-{hashlib.sha256(image_id.encode()).hexdigest()[:10]}", suffix)
+    taken.add(name.lower())
+    return name
 
 
 def _ending(name: str, suffix: str) -> str:
     return name if name.lower().endswith(suffix) else name + suffix
 
 
-def _readme(name: str, rows: dict[str, list[tuple[int, dict[str, Any]]]], about: About, context: ExportContext) -> str:
+def _readme(name: str, rows: dict[str, list[tuple[int, dict[str, Any]]]], about: DatasetCredits, context: ExportContext) -> str:
     lines = [
         f"# {inline(name)}",
         "",

@@ -22,7 +22,7 @@ import yaml
 from qualm.registry.formats import atomic
 from qualm.registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
 from qualm.runners.data.markdown import code, fenced, inline
-from qualm.runners.plugins.exports import About, Entry, ExportContext, Part, Seen, slug
+from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportEntry, ExportPart, ModelInput, slug
 from qualm.runners.runtime.records import read_table
 
 SHARD_BYTES = 256 * 2**20
@@ -63,7 +63,7 @@ def hf(context: ExportContext, *, pictures: bool = True) -> None:
     (context.folder / "README.md").write_text(_card(context, configs), encoding="utf-8")
 
 
-def _questions(context: ExportContext, part: Part, pictures: bool) -> list[str]:
+def _questions(context: ExportContext, part: ExportPart, pictures: bool) -> list[str]:
     """Shards of one dataset's questions under one variant."""
     fields = [pa.field(f.name, _META if f.name == "meta" else f.type) for f in SAMPLES]
     features: dict[str, Any] = {}
@@ -93,12 +93,12 @@ def _questions(context: ExportContext, part: Part, pictures: bool) -> list[str]:
     return [f"data/{name}" for name in names]
 
 
-def _tables(context: ExportContext, part: Part, schema: pa.Schema, pictures: bool) -> Iterator[pa.Table]:
-    seen = Seen(part) if pictures else None
+def _tables(context: ExportContext, part: ExportPart, schema: pa.Schema, pictures: bool) -> Iterator[pa.Table]:
+    inputs = ModelInput(part) if pictures else None
     block: list[dict[str, Any]] = []
     for entry in context.questions(part):
-        context.lose("pictures (`-O pictures=true` keeps them)", int(seen is None and entry.sample["image_id"] is not None))
-        block.append(_row(entry, seen))
+        context.lose("pictures (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
+        block.append(_row(entry, inputs))
         if len(block) == BLOCK:
             yield pa.Table.from_pylist(block, schema=schema)
             block = []
@@ -106,16 +106,16 @@ def _tables(context: ExportContext, part: Part, schema: pa.Schema, pictures: boo
         yield pa.Table.from_pylist(block, schema=schema)
 
 
-def _row(entry: Entry, seen: Seen | None) -> dict[str, Any]:
+def _row(entry: ExportEntry, inputs: ModelInput | None) -> dict[str, Any]:
     meta = [{"key": k, "value": v} for k, v in entry.sample["meta"] or ()]
     row = {**entry.sample, "question": entry.question, "meta": meta}
-    if seen is not None:
-        data = seen.picture(entry)
+    if inputs is not None:
+        data = inputs.picture(entry)
         row["image"] = None if data is None else {"bytes": data, "path": None}
     return row
 
 
-def _answers(context: ExportContext, part: Part, path: Path) -> None:
+def _answers(context: ExportContext, part: ExportPart, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     table = read_table(part.generations, GENERATIONS)
     table = table.filter(pc.equal(table["variant"], part.variant.name))
@@ -126,12 +126,12 @@ def _answers(context: ExportContext, part: Part, path: Path) -> None:
 def _whole(context: ExportContext, source: Path, path: Path) -> None:
     """A table of the whole benchmark, its rows about the exported models, datasets and variants."""
     table = pq.read_table(source)
-    for column, wanted in (
+    for column, names in (
         ("model", {p.model for p in context.parts}),
         ("dataset", {p.dataset for p in context.parts}),
         ("variant", {p.variant.name for p in context.parts}),
     ):
-        table = table.filter(pc.is_in(table[column], value_set=pa.array(sorted(wanted))))
+        table = table.filter(pc.is_in(table[column], value_set=pa.array(sorted(names))))
     pq.write_table(table.replace_schema_metadata(None), path, compression="zstd")
 
 
@@ -146,12 +146,12 @@ def _feature(kind: pa.DataType) -> Any:
 
 
 def _card(context: ExportContext, configs: dict[str, list[str]]) -> str:
-    about = {p.dataset: context.about.get(p.dataset, About()) for p in context.parts}
+    about = {p.dataset: context.about.get(p.dataset, DatasetCredits()) for p in context.parts}
     licences = sorted({a.licence for a in about.values() if a.licence})
-    known = {LICENCES.get(text.upper()) for text in licences}
+    identifiers = {LICENCES.get(text.upper()) for text in licences}
     head: dict[str, Any] = {
         "pretty_name": context.title or context.spec,
-        "license": known.pop() if len(known) == 1 and None not in known else "other",
+        "license": identifiers.pop() if len(identifiers) == 1 and None not in identifiers else "other",
         "task_categories": ["visual-question-answering"],
         "tags": ["uncertainty", "qualm"],
         "configs": [{"config_name": n, "data_files": [{"split": "test", "path": files}]} for n, files in configs.items()],
@@ -199,7 +199,7 @@ def _card(context: ExportContext, configs: dict[str, list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _licence(entry: tuple[str, About]) -> str:
+def _licence(entry: tuple[str, DatasetCredits]) -> str:
     name, about = entry
     source = f" ({inline(about.source)})" if about.source else ""
     return f"- {inline(name)}: {inline(about.licence or 'unknown; ask whoever made the data')}{source}"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from qualm import __version__
 from qualm.registry.recordings.signals import KEY, pack
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part, Seen, media_type, slug
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, media_type, slug
 
 Log = dict[str, Any]
 Write = Callable[[Log], None]
@@ -30,24 +30,24 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", p
     """
     for part in context.parts:
         header = _header(context, part)
-        name = "_".join((_clean(context.made.isoformat(timespec="seconds")), _clean(part.task), header["eval"]["task_id"]))
-        seen = Seen(part) if pictures else None
+        name = "_".join((_clean(context.time.isoformat(timespec="seconds")), _clean(part.task), header["eval"]["task_id"]))
+        inputs = ModelInput(part) if pictures else None
         with {"eval": _as_zip, "json": _as_json}[form](context.folder / f"{name}.{form}", header) as write:
             for entry in context.entries(part):
-                image = seen.picture(entry) if seen is not None else None
-                context.lose("pictures (`-O pictures=true` keeps them)", int(seen is None and entry.sample["image_id"] is not None))
+                image = inputs.picture(entry) if inputs is not None else None
+                context.lose("pictures (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
                 context.lose(f"{NO_PROMPT}: `input` is the question alone", int(entry.prompt is None))
                 for answer in entry.answers:
                     write(_sample(part, entry, answer, image))
 
 
-def _header(context: ExportContext, part: Part) -> Log:
+def _header(context: ExportContext, part: ExportPart) -> Log:
     """Everything of a log but its samples, which are counted beforehand."""
     ids, epochs = [], 0
     for entry in context.entries(part, again=True):
         ids.append(entry.name)
         epochs = max(epochs, len(entry.answers))
-    created = context.made.isoformat(timespec="seconds")
+    created = context.time.isoformat(timespec="seconds")
     about = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "spec": context.spec}
     commit, _, dirty = context.revision.partition("-")
     spec: Log = {
@@ -89,40 +89,40 @@ def _header(context: ExportContext, part: Part) -> Log:
     return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
 
 
-def _sample(part: Part, entry: Entry, answer: Log, image: bytes | None) -> Log:
+def _sample(part: ExportPart, entry: ExportEntry, answer: Log, image: bytes | None) -> Log:
     greedy = answer["draw"] == 0
-    said = entry.said if greedy else answer["text"] or ""
-    asked = entry.prompt if entry.prompt is not None else entry.question
-    text: list[Log] = [{"type": "text", "text": asked}]
+    completion = entry.reply if greedy else answer["text"] or ""
+    prompt = entry.prompt if entry.prompt is not None else entry.question
+    text: list[Log] = [{"type": "text", "text": prompt}]
     if image is not None:
         url = f"data:{media_type(image)};base64,{base64.b64encode(image).decode()}"
         text.insert(0, {"type": "image", "image": url, "detail": "auto"})
-    user = {"id": f"{entry.place}-user", "role": "user", "content": text if image is not None else asked, "source": "input"}
+    user = {"id": f"{entry.place}-user", "role": "user", "content": text if image is not None else prompt, "source": "input"}
     model = f"qualm/{part.model}"
-    reply = {"id": f"{entry.place}-{answer['draw']}", "role": "assistant", "content": said, "source": "generate", "model": model}
+    reply = {"id": f"{entry.place}-{answer['draw']}", "role": "assistant", "content": completion, "source": "generate", "model": model}
     right, fields = entry.sample["answer_index"], ("category", "answerable", "split", "pair_id", "image_id")
-    made: Log = {
+    log: Log = {
         "id": entry.name,
         "epoch": answer["draw"] + 1,
-        "input": [user] if image is not None else asked,
+        "input": [user] if image is not None else prompt,
         "target": (LETTERS[right] if right is not None else "") if entry.choices else entry.references,
         "messages": [user, reply],
         "output": {
             "model": model,
             "choices": [{"message": reply, "stop_reason": "unknown"}],
-            "completion": said,
+            "completion": completion,
             "metadata": {KEY: pack(answer, ("text",))},
         },
         "metadata": {"question": entry.question, **{k: entry.sample[k] for k in fields}, **dict(entry.sample["meta"] or ())},
     }
     if entry.prompt is None:
-        made["metadata"]["input_is"] = "the question alone; the prompt is not known"
+        log["metadata"]["input_is"] = "the question alone; the prompt is not known"
     if entry.choices:
-        made["choices"] = entry.choices
+        log["choices"] = entry.choices
     scores = {"accuracy": entry.correct} if entry.by_numbers else entry.ratings
     if greedy and scores:
-        made["scores"] = {name: {"value": value, "answer": said} for name, value in scores.items() if value is not None}
-    return made
+        log["scores"] = {name: {"value": value, "answer": completion} for name, value in scores.items() if value is not None}
+    return log
 
 
 @contextmanager

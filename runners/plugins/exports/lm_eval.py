@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, Entry, ExportContext, Part
+from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart
 from qualm.runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
 
 
@@ -16,9 +16,9 @@ def lm_eval(context: ExportContext) -> None:
     probability of everything else is not kept. Draws are repeats. Pictures have no place there. `arguments` of a recording hold the
     prompt that it keeps, or nothing.
     """
-    date = context.made.strftime("%Y-%m-%dT%H-%M-%S.%f")
+    date = context.time.strftime("%Y-%m-%dT%H-%M-%S.%f")
 
-    def line(part: Part, entry: Entry, kept: Row) -> tuple[Row, str]:
+    def line(part: ExportPart, entry: ExportEntry, signals: Row) -> tuple[Row, str]:
         doc, right = document(entry), target(entry)
         resps, filtered = responses(entry, 1)
         hashes: dict[str, Any] = {
@@ -36,7 +36,7 @@ def lm_eval(context: ExportContext) -> None:
             "filtered_resps": filtered,
             "filter": "none",
             **hashes,
-            **kept,
+            **signals,
         }
         return row, "".join(hashes.values())
 
@@ -44,7 +44,7 @@ def lm_eval(context: ExportContext) -> None:
         write_model(context, model, lambda task: f"samples_{task}_{date}.jsonl", line, f"results_{date}.json")
 
 
-def _sent(context: ExportContext, part: Part, entry: Entry) -> list[Row]:
+def _sent(context: ExportContext, part: ExportPart, entry: ExportEntry) -> list[Row]:
     """The requests: prompt and option each, or prompt and decoding; of a recording the prompt that it keeps, without either."""
     prompt: Row = {} if entry.prompt is None else {"arg_0": entry.prompt}
     if entry.by_numbers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from qualm.runners.plugins.exports import NO_PROMPT, Entry, ExportContext, Part
+from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportEntry, ExportPart
 from qualm.runners.plugins.exports._lines import Row, document, responses, sha256, target, write_model
 
 
@@ -14,26 +14,26 @@ def lmms_eval(context: ExportContext) -> None:
     A question with options has a loss per option, the smallest being the prediction: minus the log-softmax of our option logits
     among the options. Draws are repeats. Documents and pictures have no place there; `sample_id` stands beside `doc_id`.
     """
-    date = context.made.strftime("%Y%m%d_%H%M%S")
+    date = context.time.strftime("%Y%m%d_%H%M%S")
 
-    def line(part: Part, entry: Entry, kept: Row) -> tuple[Row, str]:
+    def line(part: ExportPart, entry: ExportEntry, signals: Row) -> tuple[Row, str]:
         context.lose("options, categories and other fields of samples")
         context.lose(NO_PROMPT, int(entry.prompt is None))
         resps, filtered = responses(entry, -1)
-        said = filtered[0] if len(filtered) == 1 else filtered
+        predictions = filtered[0] if len(filtered) == 1 else filtered
         opened = resps[0] if len(resps) == 1 else resps
         tokens = entry.answers[0]["token_logprobs"]
         row = {
             "doc_id": entry.place,
             "sample_id": entry.name,
             "target": target(entry),
-            "filtered_resps": said,
+            "filtered_resps": predictions,
             "token_counts": [{"output_tokens": len(tokens)} if tokens else None],
             "doc_hash": sha256(json.dumps(document(entry), indent=2, ensure_ascii=False)),
             **({"input": entry.prompt} if entry.prompt is not None else {}),
-            **kept,
+            **signals,
         }
-        if opened not in (said, [said]):
+        if opened not in (predictions, [predictions]):
             row["resps"] = opened
         return row, f"sample_{entry.place}{row['doc_hash']}"
 

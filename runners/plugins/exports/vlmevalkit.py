@@ -15,7 +15,7 @@ from qualm.registry.formats.text_tables import inert
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.registry.recordings.tables import excel_escape
 from qualm.registry.sample import SAMPLES
-from qualm.runners.plugins.exports import LETTERS, Entry, ExportContext, ExportError, Part, Seen, slug
+from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, ModelInput, slug
 from qualm.runners.runtime.records import read_table
 
 MOST_CHARACTERS = 32_767
@@ -51,7 +51,7 @@ def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] 
             {"tsv": _tsv, "json": _json}[table](path, names, cells)
 
 
-def _question(entry: Entry) -> dict[str, Any]:
+def _question(entry: ExportEntry) -> dict[str, Any]:
     right, references = entry.sample["answer_index"], entry.references
     answer = references[0] if len(references) == 1 else str(references) if references else None
     if entry.choices:
@@ -67,7 +67,7 @@ def _question(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _predictions(context: ExportContext, part: Part, with_picture: bool) -> Iterator[dict[str, Any]]:
+def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -> Iterator[dict[str, Any]]:
     """Where some questions have pictures VLMEvalKit leaves out those that have none, and refuses predictions for them."""
     for entry in context.entries(part):
         if with_picture and entry.sample["image_id"] is None:
@@ -78,11 +78,11 @@ def _predictions(context: ExportContext, part: Part, with_picture: bool) -> Iter
         if entry.answers[0]["text"] is None and entry.predicted is None:
             context.lose("answers without text or option logits")
             continue
-        kept = json.dumps(pack(entry.answers[0], ("text",)), ensure_ascii=False, allow_nan=False)
-        yield {**_question(entry), "prediction": entry.said, KEY: kept}
+        signals = json.dumps(pack(entry.answers[0], ("text",)), ensure_ascii=False, allow_nan=False)
+        yield {**_question(entry), "prediction": entry.reply, KEY: signals}
 
 
-def _columns(part: Part) -> tuple[list[str], bool]:
+def _columns(part: ExportPart) -> tuple[list[str], bool]:
     """Names of the columns, and whether there are pictures at all."""
     samples = read_table(part.samples / "samples.parquet", SAMPLES, ["choices", "image_id"])
     width = pc.max(pc.list_value_length(samples["choices"])).as_py() or 0
@@ -90,18 +90,18 @@ def _columns(part: Part) -> tuple[list[str], bool]:
     return names, samples["image_id"].null_count < samples.num_rows
 
 
-def _input(context: ExportContext, part: Part, names: list[str], some: bool) -> Iterator[list[Any]]:
+def _input(context: ExportContext, part: ExportPart, names: list[str], some: bool) -> Iterator[list[Any]]:
     """Questions with their pictures: each picture once, and further questions on it with the index of that row."""
-    seen, first = Seen(part), dict[str, int]()
+    inputs, first = ModelInput(part), dict[str, int]()
     for entry in context.questions(part):
-        key, image = seen.key(entry), None
+        key, image = inputs.key(entry), None
         if key is None:
             if some:
                 continue
         elif key in first:
             image = str(first[key])
         else:
-            data = seen.picture(entry)
+            data = inputs.picture(entry)
             image = base64.b64encode(data).decode() if data is not None else None
             first[key] = entry.place
         row = _question(entry)

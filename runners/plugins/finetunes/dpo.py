@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Gt, Lt
 
 from qualm.registry.plugins.rule import Chosen, Kind
-from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName, ModelName
@@ -45,7 +45,7 @@ def dpo(
     max_length: Annotated[int, Ge(1)] | None = 2048,
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
-) -> Recipe:
+) -> TrainingRecipe:
     """Learn to prefer a pair member's own answer to its partner's, measured against the model as it was.
 
     Loss = - ln sigmoid(beta [(ln pi(own) - ln ref(own)) - (ln pi(other) - ln ref(other))]), mean over the batch; ln pi is summed over
@@ -85,10 +85,10 @@ def dpo(
     material = Material(context, train, weights)
 
     def preferences(rows: Sequence[Row]) -> list[Example]:
-        made = examples.preferences(rows)
-        if len(made) < len(rows):
-            context.count(**{"dropped (no partner with another answer)": len(rows) - len(made)})
-        return made
+        pairs = examples.preferences(rows)
+        if len(pairs) < len(rows):
+            context.count(**{"dropped (no partner with another answer)": len(rows) - len(pairs)})
+        return pairs
 
     pools, shares = material.mixture(preferences)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)

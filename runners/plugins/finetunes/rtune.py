@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Gt, Lt, MinLen
 
 from qualm.registry.plugins.rule import Chosen, Kind
-from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName, ModelName
@@ -52,7 +52,7 @@ def rtune(
     max_length: Annotated[int, Ge(1)] | None = None,
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
-) -> Recipe:
+) -> TrainingRecipe:
     """Ask the base model the rows of split `train`, then teach it answers that say what it did not know.
 
     - `unknown`: rows it got wrong (rating 0) get a refusal as their answer, the others keep theirs.
@@ -101,17 +101,17 @@ def rtune(
 
     material = Material(context, train, weights)
     by_entropy = mode == "uncertain"
-    known = _by_entropy(context, base, material, draws, temperature) if by_entropy else _by_judge(context, base, material, judge)
+    knowledge = _by_entropy(context, base, material, draws, temperature) if by_entropy else _by_judge(context, base, material, judge)
     ways = refusals or sorted({str(r.target) for rows in material.rows.values() for r in rows if not r.answerable}) or REFUSALS
 
     def examples(rows: Sequence[Row]) -> list[Example]:
-        told = [(row, known[row.dataset, row.sample_id]) for row in rows if (row.dataset, row.sample_id) in known]
+        verdicts = [(row, knowledge[row.dataset, row.sample_id]) for row in rows if (row.dataset, row.sample_id) in knowledge]
         if mode == "unknown":
-            return [row.example(None if knows or not row.answerable else refusal(row, ways)) for row, knows in told]
-        return [e for row, knows in told for e in (row.example(), row.asked_back(certainty, sure if knows else unsure))]
+            return [row.example(None if knows or not row.answerable else refusal(row, ways)) for row, knows in verdicts]
+        return [e for row, knows in verdicts for e in (row.example(), row.asked_back(certainty, sure if knows else unsure))]
 
     def judged(rows: Sequence[Row]) -> list[Example]:
-        return verifications([row for row in rows if not row.answerable or known.get((row.dataset, row.sample_id))])
+        return verifications([row for row in rows if not row.answerable or knowledge.get((row.dataset, row.sample_id))])
 
     pools, shares = material.mixture(examples)
     if verify:
@@ -138,26 +138,26 @@ def refusal(row: Row, refusals: Sequence[str]) -> str:
 
 def _alone(context: FinetuneContext, rows: Sequence[Row]) -> list[Row]:
     """Without rows that follow on what was said before: the base model is asked each question by itself."""
-    found = [row for row in rows if not row.history]
-    if len(found) < len(rows):
-        context.count(**{"dropped (follows on earlier turns)": len(rows) - len(found)})
-    return found
+    first_turns = [row for row in rows if not row.history]
+    if len(first_turns) < len(rows):
+        context.count(**{"dropped (follows on earlier turns)": len(rows) - len(first_turns)})
+    return first_turns
 
 
 def _by_judge(context: FinetuneContext, base: str, material: Material, judge: Chosen) -> dict[tuple[str, str], bool]:
     """Which rows the base model gets right."""
     from qualm.runners.training.opinions import greedy, right
 
-    said = greedy(context, base, material.datasets)
-    known: dict[tuple[str, str], bool] = {}
+    answers = greedy(context, base, material.datasets)
+    knowledge: dict[tuple[str, str], bool] = {}
     for name, all_rows in material.rows.items():
         rows = _alone(context, all_rows)
-        verdicts = right(context, rows, [said[name, row.sample_id] for row in rows], judge)
-        known |= {(name, row.sample_id): v for row, v in zip(rows, verdicts, strict=True) if v is not None}
+        verdicts = right(context, rows, [answers[name, row.sample_id] for row in rows], judge)
+        knowledge |= {(name, row.sample_id): v for row, v in zip(rows, verdicts, strict=True) if v is not None}
         context.count(known=verdicts.count(True), unknown=verdicts.count(False))
         if None in verdicts:
             context.count(**{"dropped (the judge cannot tell)": verdicts.count(None)})
-    return known
+    return knowledge
 
 
 def _by_entropy(context: FinetuneContext, base: str, material: Material, draws: int, temperature: float) -> dict[tuple[str, str], bool]:
@@ -167,11 +167,11 @@ def _by_entropy(context: FinetuneContext, base: str, material: Material, draws: 
     ranked: list[tuple[float, str, str]] = []
     for name, all_rows in material.rows.items():
         rows = _alone(context, all_rows)
-        asked = [row for row in rows if not row.choices]
-        if len(asked) < len(rows):
-            context.count(**{"dropped (has options)": len(rows) - len(asked)})
-        drawn = sampled(context, base, material.datasets[name], asked, draws, temperature)
-        ranked += [(entropy(texts), name, row.sample_id) for row, texts in zip(asked, drawn, strict=True)]
+        open_rows = [row for row in rows if not row.choices]
+        if len(open_rows) < len(rows):
+            context.count(**{"dropped (has options)": len(rows) - len(open_rows)})
+        drawn = sampled(context, base, material.datasets[name], open_rows, draws, temperature)
+        ranked += [(entropy(texts), name, row.sample_id) for row, texts in zip(open_rows, drawn, strict=True)]
     ranked.sort()
     half = len(ranked) // 2
     context.count(known=half, unknown=len(ranked) - half)

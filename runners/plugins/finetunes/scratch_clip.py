@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName
@@ -29,7 +29,7 @@ def scratch_clip(
     layers: Annotated[int, Ge(1)] = 3,
     heads: Annotated[int, Ge(1)] = 4,
     patch: Annotated[int, Ge(2)] = 8,
-) -> Recipe:
+) -> TrainingRecipe:
     """Train a `CLIPModel` on the scenes of `synthetic_scenes` datasets: which picture goes with which list of objects?
 
     The folder loads with transformers' CLIPModel, its image processor and tokenizer. It is no model that answers questions, so the
@@ -72,11 +72,11 @@ def scratch_clip(
     def evaluate() -> Mapping[str, float]:
         if others is None:
             return {}
-        given = others(0)
+        inputs = others(0)
         with torch.no_grad():
-            likeness = model.eval()(**{name: value.to(model.device) for name, value in given.items()}).logits_per_image
+            likeness = model.eval()(**{name: value.to(model.device) for name, value in inputs.items()}).logits_per_image
         model.train()
         right = likeness.argmax(dim=1) == torch.arange(len(likeness), device=likeness.device)
         return {"heldout/matched": float(right.float().mean())}
 
-    return Recipe(Matcher(model, steps, rate), matches, steps, save, evaluate)
+    return TrainingRecipe(Matcher(model, steps, rate), matches, steps, save, evaluate)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName
@@ -36,7 +36,7 @@ def scratch_vlm(
     heads: Annotated[int, Ge(1)] = 8,
     vision_layers: Annotated[int, Ge(1)] = 2,
     patch: Annotated[int, Ge(2)] = 8,
-) -> Recipe:
+) -> TrainingRecipe:
     """Train a LLaVA-style model from scratch on the scenes of `synthetic_scenes` datasets.
 
     Questions are drawn afresh from the scene graphs at every step; the datasets' own questions are not used.
@@ -64,12 +64,12 @@ def scratch_vlm(
     """
     import torch
 
-    from qualm.runners.training.small_vlm.exam import Exam
+    from qualm.runners.training.small_vlm.exam import Evaluation
     from qualm.runners.training.small_vlm.learner import Learner
     from qualm.runners.training.small_vlm.lessons import vocabulary
     from qualm.runners.training.small_vlm.network import build_model, build_processor
     from qualm.runners.training.small_vlm.pictures import read_pictures
-    from qualm.runners.training.small_vlm.teacher import Teacher
+    from qualm.runners.training.small_vlm.teacher import Curriculum
     from qualm.runners.training.small_vlm.words import build_tokenizer
 
     pictures = read_pictures([context.dataset(name) for name in train], patch)
@@ -78,8 +78,8 @@ def scratch_vlm(
     torch.manual_seed(context.seed)
     model = build_model(tokenizer, pixels=pixels, patch=patch, width=width, layers=layers, heads=heads, vision_layers=vision_layers)
     learner = Learner(model, tokenizer, looking=looking, steps=steps, rate=rate, cell_weight=cell_weight, point_weight=point_weight)
-    teacher = Teacher(pictures, tokenizer, context.seed, (pixels // patch) ** 2, looking, steps, batch, questions, options)
-    exam = Exam(learner, teacher, {name: context.dataset(name) for name in heldout or []})
+    teacher = Curriculum(pictures, tokenizer, context.seed, (pixels // patch) ** 2, looking, steps, batch, questions, options)
+    exam = Evaluation(learner, teacher, {name: context.dataset(name) for name in heldout or []})
 
     def save(folder: Path, state: Mapping[str, Any]) -> None:
         model.save_pretrained(folder)
@@ -88,4 +88,4 @@ def scratch_vlm(
     def evaluate() -> Mapping[str, Any]:
         return exam()
 
-    return Recipe(learner, teacher, steps, save, evaluate)
+    return TrainingRecipe(learner, teacher, steps, save, evaluate)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Gt, Lt
 
 from qualm.registry.plugins.rule import Chosen, Kind
-from qualm.runners.contracts.finetunes import FinetuneContext, Recipe
+from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName, ModelName
@@ -40,7 +40,7 @@ def sft(
     max_length: Annotated[int, Ge(1)] | None = None,
     packed: bool = False,
     together: Annotated[int, Ge(1)] = 1,
-) -> Recipe:
+) -> TrainingRecipe:
     """Learn the answers of the rows of split `train`: the most common reference, or the right option's letter.
 
     Loss = - mean over the batch's answer tokens of ln P(token | picture, prompt, tokens before), in nats; lower is better.

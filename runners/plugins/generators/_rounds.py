@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.inference.generator import Chat, Generator
 
 T = TypeVar("T")
@@ -41,12 +41,12 @@ def in_rounds(
         context: of the recipe or perturbation.
         generator: who is asked.
         chats: key -> conversation; keys are stable, since seeds follow from them.
-        read: (key, reply) -> what it says, or raises `Unusable`.
+        read: (key, reply) -> what it says, or raises `UnusableReply`.
         retries: further rounds for what could not be used.
         temperature: of the model.
         max_new_tokens: longest reply.
     """
-    found: dict[str, T] = {}
+    by_key: dict[str, T] = {}
     reasons: dict[str, str] = {}
     waiting = list(chats)
     before = generator.counters.copy()
@@ -58,18 +58,18 @@ def in_rounds(
         for key, reply in zip(waiting, replies, strict=True):
             try:
                 if reply.text is None:
-                    raise Unusable("no reply")
+                    raise UnusableReply("no reply")
                 if reply.finish == "length":
-                    raise Unusable("reply cut off")
-                found[key] = read(key, reply.text)
-            except Unusable as reason:
+                    raise UnusableReply("reply cut off")
+                by_key[key] = read(key, reply.text)
+            except UnusableReply as reason:
                 reasons[key] = str(reason)
-        waiting = [key for key in waiting if key not in found]
+        waiting = [key for key in waiting if key not in by_key]
     context.counters.update(generator.counters - before)
     context.notes["generator"] = generator.engine.name
     for key in waiting:
         context.drop(reasons[key])
-    return found
+    return by_key
 
 
 def _seed(context: Context, key: str, attempt: int) -> int:

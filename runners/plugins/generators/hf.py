@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from qualm.registry.formats.pictures import PictureError, decoded
-from qualm.runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.double import computing
@@ -38,7 +38,9 @@ _WORTH = 16
 """Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
 
 
-def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None) -> Hf:
+def hf(
+    context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
+) -> HfGenerator:
     """A model of transformers in one folder: safetensors, tokenizer (or processor, if it sees) and chat template.
 
     Args:
@@ -54,10 +56,10 @@ def hf(context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64
     fault = folder_fault(folder)
     if fault:
         raise GeneratorError(f"generator hf: {fault}")
-    return Hf(folder, dtype or "float32", context.settings.device, context.settings.batch)
+    return HfGenerator(folder, dtype or "float32", context.settings.device, context.settings.batch)
 
 
-class Hf:
+class HfGenerator:
     """See `qualm.runners.contracts.generators.Engine`."""
 
     def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
@@ -78,18 +80,18 @@ class Hf:
         self._head: tuple[list[int], Rows] | None = None
         """What the prompts of the last batch began with, and the cache after it."""
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Reply]]]:
+    def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
         self._open()
         if not self.sees and any(m.images for r in requests for m in r.messages):
             raise GeneratorError(f"{self.name}: is asked about pictures, but its folder has no processor: it reads text only")
-        asked = [_Asked(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
-        order = sorted(asked, key=lambda a: (a.kind, a.length, a.place))
+        prompts = [_Asked(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
+        order = sorted(prompts, key=lambda a: (a.kind, a.length, a.place))
         while order:
             batch = [a for a in order[: self.batch_size] if a.kind == order[0].kind]
             faults = {a.place: fault for a in batch if (fault := self._fault(a))}
             good = [a for a in batch if a.place not in faults]
             try:
-                made = list(zip([a.place for a in good], self._batch(good) if good else [], strict=True))
+                replies = list(zip([a.place for a in good], self._batch(good) if good else [], strict=True))
             except (RuntimeError, MemoryError) as error:
                 if not out_of_memory(error) or len(batch) == 1:
                     raise
@@ -98,15 +100,15 @@ class Hf:
                 self._head = None
                 continue
             order = order[len(batch) :]
-            yield made + [(place, Reply(None, "rejected", error=fault)) for place, fault in faults.items()]
+            yield replies + [(place, Reply(None, "rejected", error=fault)) for place, fault in faults.items()]
 
-    def _fault(self, asked: _Asked) -> str:
+    def _fault(self, prompt: _Asked) -> str:
         """Why a request cannot be asked at all; empty if it can."""
         limit = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
-        if limit and asked.length + asked.request.max_new_tokens > limit:
-            return f"{asked.length} tokens and {asked.request.max_new_tokens} to come are more than the model's {limit}"
+        if limit and prompt.length + prompt.request.max_new_tokens > limit:
+            return f"{prompt.length} tokens and {prompt.request.max_new_tokens} to come are more than the model's {limit}"
         try:
-            asked.pictures = [decoded(image) for m in asked.request.messages for image in m.images]
+            prompt.pictures = [decoded(image) for m in prompt.request.messages for image in m.images]
         except PictureError as error:
             return f"a picture cannot be decoded: {error}"
         return ""
@@ -142,7 +144,7 @@ class Hf:
         self._model = model.to(torch_device(self.device))
         self._network = None if getattr(model, "_is_stateful", False) else Network(self._model)
 
-    def _render(self, request: Request) -> str:
+    def _render(self, request: ChatRequest) -> str:
         turns = [{"role": m.role, "content": self._content(m)} for m in request.messages]
         try:
             return str(self._reader.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
@@ -156,19 +158,19 @@ class Hf:
             return message.text
         return [*({"type": "image"} for _ in message.images), {"type": "text", "text": message.text}]
 
-    def _batch(self, asked: Sequence[_Asked]) -> list[Reply]:
+    def _batch(self, prompts: Sequence[_Asked]) -> list[Reply]:
         import torch
 
-        steps = asked[0].request.max_new_tokens
-        temperature = asked[0].request.temperature
-        draws = [(_stream(a.request, a.prompt), 1 if temperature else 0) for a in asked]
+        steps = prompts[0].request.max_new_tokens
+        temperature = prompts[0].request.temperature
+        draws = [(_stream(a.request, a.prompt), 1 if temperature else 0) for a in prompts]
         chooser = Chooser(draws, steps, temperature, 1.0, self._model.device)
         with torch.inference_mode(), computing(self.dtype), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if self._network is None or asked[0].sees:
-                tokens, read = self._generated(asked, steps, chooser)
+            if self._network is None or prompts[0].sees:
+                tokens, read = self._generated(prompts, steps, chooser)
             else:
-                ids = [self._ids(a.prompt) for a in asked]
+                ids = [self._ids(a.prompt) for a in prompts]
                 tokens, read = self._read(ids).decode(1, chooser, steps, self._stops)[0], [len(own) for own in ids]
         return [self._reply(row, n) for row, n in zip(tokens, read, strict=True)]
 
@@ -186,21 +188,21 @@ class Hf:
         shared = list(ids[0][: min(min(common(ids[0], own), len(own) - 1) for own in ids)])
         if len(shared) < _WORTH:
             return self._network.write(ids)[0]
-        kept = len(self._head[0]) if self._head is not None and shared[: len(self._head[0])] == self._head[0] else 0
-        if self._head is None or len(shared) - kept >= _WORTH:
+        overlap = len(self._head[0]) if self._head is not None and shared[: len(self._head[0])] == self._head[0] else 0
+        if self._head is None or len(shared) - overlap >= _WORTH:
             self._head = (shared, self._network.write([shared])[0])
-        known, head = self._head
+        prefix, head = self._head
         every = head.select(head.lengths.new_zeros(len(ids)))
-        return every.extend([own[len(known) :] for own in ids], [len(known)] * len(ids))[0]
+        return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
-    def _generated(self, asked: Sequence[_Asked], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
+    def _generated(self, prompts: Sequence[_Asked], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
         """Tokens by transformers' own loop: for prompts with pictures, and for models whose memory is no cache of keys and values."""
         from transformers import LogitsProcessorList
 
-        given = self._special(asked[0].prompt)
-        if asked[0].sees:
-            given["images"] = [a.pictures for a in asked]
-        batch = self._reader(text=[a.prompt for a in asked], padding=True, return_tensors="pt", **given)
+        options = self._special(prompts[0].prompt)
+        if prompts[0].sees:
+            options["images"] = [a.pictures for a in prompts]
+        batch = self._reader(text=[a.prompt for a in prompts], padding=True, return_tensors="pt", **options)
         device = self._model.device
         tensors = {
             name: value.to(device, self._model.dtype if value.is_floating_point() else None)
@@ -214,9 +216,9 @@ class Hf:
 
     def _reply(self, tokens: list[int], read: int) -> Reply:
         end = first_stop(tokens, self._stops)
-        kept = tokens[:end]
-        text = str(self._tokenizer.decode(kept, skip_special_tokens=True)).strip()
-        return Reply(text, "length" if end is None else "stop", read, len(kept))
+        answer = tokens[:end]
+        text = str(self._tokenizer.decode(answer, skip_special_tokens=True)).strip()
+        return Reply(text, "length" if end is None else "stop", read, len(answer))
 
 
 @dataclass
@@ -224,7 +226,7 @@ class _Asked:
     """A request on its way."""
 
     place: int
-    request: Request
+    request: ChatRequest
     prompt: str
     length: int
     """Tokens of the prompt, those of pictures not counted."""
@@ -254,6 +256,6 @@ class _Process:
         return torch.full_like(scores, float("-inf")).scatter_(1, chosen.unsqueeze(1), 0.0)
 
 
-def _stream(request: Request, prompt: str) -> int:
+def _stream(request: ChatRequest, prompt: str) -> int:
     """A request's own random numbers: equal seeds of different prompts draw different ones."""
     return int.from_bytes(hashlib.sha256(f"{request.seed} {prompt}".encode()).digest()[:16])

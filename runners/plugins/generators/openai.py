@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from qualm.runners.contracts.generators import GeneratorContext, GeneratorError, Message, Reply, Request
+from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.servers.client import Client, Rejected, ServerError, Stopped
 from qualm.runners.servers.protocol import Nonsense, data_url, shown, used
 from qualm.runners.servers.replies import CUT
@@ -55,19 +55,19 @@ class OpenAI:
     def counters(self) -> Counter[str]:
         return self.line.counters
 
-    def answer(self, requests: Sequence[Request]) -> Iterator[list[tuple[int, Reply]]]:
+    def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
         try:
             yield from self.line.pooled(requests, self._ask)
         except (ServerError, Stopped) as error:
             raise GeneratorError(str(error)) from None
 
-    def _ask(self, request: Request) -> Iterator[Reply]:
+    def _ask(self, request: ChatRequest) -> Iterator[Reply]:
         try:
             yield self.line.ask(self._body(request), _read)
         except Rejected as error:
             yield Reply(None, "rejected", error=str(error))
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _body(self, request: ChatRequest) -> dict[str, Any]:
         own = {"temperature": request.temperature, "seed": request.seed} if self.sampling else {}
         turns = [_turn(m) for m in request.messages]
         return {"model": self.line.model, "messages": turns, self.limit_name: request.max_new_tokens, **own}

@@ -40,9 +40,11 @@ class Rules:
         """
         from qualm.registry.scenes.contrast import CATEGORIES, contrast
 
-        known = [c for c in CATEGORIES if c != "extraneous"]
-        if category not in known:
-            raise ValueError(f"generator rules: expected one of {', '.join(known)}, got '{category}'; hf and openai write any category")
+        categories = [c for c in CATEGORIES if c != "extraneous"]
+        if category not in categories:
+            raise ValueError(
+                f"generator rules: expected one of {', '.join(categories)}, got '{category}'; hf and openai write any category"
+            )
         return contrast(rng, dict(scene), category)
 
     def rewrite(self, kind: str, question: str, scene: Mapping[str, Any] | None, rng: np.random.Generator) -> Rewrite | None:

@@ -51,10 +51,10 @@ class _Lama:
         self.settings, self.multiple = context.settings, multiple
         self.file, self.sha256 = _file(place), sha256
         with self.file.open("rb") as handle:  # read here, though loaded later: a kept picture must be of this very model
-            found = hashlib.file_digest(handle, "sha256").hexdigest()
-        if found != sha256:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+        if digest != sha256:
             raise PairError(
-                f"{self.file}: expected SHA-256 {sha256}, got {found}; loading a TorchScript file runs its code, "
+                f"{self.file}: expected SHA-256 {sha256}, got {digest}; loading a TorchScript file runs its code, "
                 "so set sha256 to this only if you know where the file is from"
             )
         self.kept = BlobCache("lama", engine_digest(__name__), sha256, multiple)

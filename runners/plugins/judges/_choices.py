@@ -45,7 +45,7 @@ SEVERAL = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class OptionReading:
     """What a reply says: the option that it names, or that it declines; neither where it cannot be read."""
 
     place: int | None = None
@@ -84,10 +84,10 @@ class _Reply:
     def letters(self) -> list[int]:
         """Places of words that are letters of options; not those within an option's text, nor of a list that is said again."""
         inside = {i for m in self.texts for i in range(m.start, m.end) if m.end - m.start > 1 or not marked(self.words[i])}
-        found = [i for i in range(len(self.words)) if i not in inside and self.letter(i) is not None]
-        own = [i for i in found if marked(self.words[i]) and self._is_before_its_text(i)]
+        places = [i for i in range(len(self.words)) if i not in inside and self.letter(i) is not None]
+        own = [i for i in places if marked(self.words[i]) and self._is_before_its_text(i)]
         repeated = set(own) if len({self.letter(i) for i in own}) > 1 else set()
-        return [i for i in found if i not in repeated]
+        return [i for i in places if i not in repeated]
 
     def _is_before_its_text(self, i: int) -> bool:
         return any(m.place == self.letter(i) for start in (i + 1, i + 2) for m in self.begins.get(start, ()))
@@ -96,7 +96,7 @@ class _Reply:
         return i == 0 or re.search(r"[.!?:;\n]", self.words[i].before) is not None
 
 
-def read(reply: str, choices: Sequence[str], question: str = "") -> Reading:
+def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReading:
     """The option that a reply names.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
@@ -104,28 +104,28 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> Reading:
     [1, 1, 2, 1, None, 2]
     """
     text = cleaned(reply)
-    found, options = words(text), [_without_articles(words(choice)) for choice in choices]
-    if len(found) == 1 and (alone := letter(found, 0, len(choices), loosely=True)) is not None:
-        return Reading(alone)
-    bare = _without_articles(found) or [text]
+    tokens, options = words(text), [_without_articles(words(choice)) for choice in choices]
+    if len(tokens) == 1 and (alone := letter(tokens, 0, len(choices), loosely=True)) is not None:
+        return OptionReading(alone)
+    bare = _without_articles(tokens) or [text]
     equal = [i for i, option in enumerate(options) if choices[i].strip() and (option or [choices[i].strip()]) == bare]
     if len(equal) == 1:
-        return Reading(equal[0])
-    said = _Reply(found, _texts(found, options), len(choices), is_refusal(text, question))
-    for place in (_announced(said), _first(said, choices)):
+        return OptionReading(equal[0])
+    analysis = _Reply(tokens, _texts(tokens, options), len(choices), is_refusal(text, question))
+    for place in (_announced(analysis), _first(analysis, choices)):
         if place is not None:
-            return Reading(place if place != SEVERAL else None)
-    place = _declining(said, choices) if said.declines else _mentioned(said)
-    return Reading(place, said.declines and place is None)
+            return OptionReading(place if place != SEVERAL else None)
+    place = _declining(analysis, choices) if analysis.declines else _mentioned(analysis)
+    return OptionReading(place, analysis.declines and place is None)
 
 
 def _without_articles(option: Sequence[Word]) -> list[str]:
     return [w.plain for w in option if not w.is_article] or [w.plain for w in option]
 
 
-def _texts(found: Sequence[Word], options: Sequence[Sequence[str]]) -> list[_Mention]:
+def _texts(tokens: Sequence[Word], options: Sequence[Sequence[str]]) -> list[_Mention]:
     """Where options' texts occur, whole words in a row, articles aside; a text within a longer one is no mention of its own."""
-    mentions = [m for place, option in enumerate(options) if option for m in _occurrences(found, place, option, len(options))]
+    mentions = [m for place, option in enumerate(options) if option for m in _occurrences(tokens, place, option, len(options))]
     longest: dict[int, _Mention] = {}
     for mention in sorted(mentions, key=lambda m: m.end - m.start):
         longest |= dict.fromkeys(range(mention.start, mention.end), mention)
@@ -133,95 +133,97 @@ def _texts(found: Sequence[Word], options: Sequence[Sequence[str]]) -> list[_Men
     return [m for m, other in around if m.end - m.start == other.end - other.start or m.end > other.end]
 
 
-def _occurrences(found: Sequence[Word], place: int, option: Sequence[str], n: int) -> Iterator[_Mention]:
+def _occurrences(tokens: Sequence[Word], place: int, option: Sequence[str], n: int) -> Iterator[_Mention]:
     if len(option) == 1 and option[0].upper() in LETTERS[:n]:
         return  # a text that is the letter of an option cannot be told from one
-    for start, word in enumerate(found):
+    for start, word in enumerate(tokens):
         if word.plain != option[0]:
             continue
         end, matched = start, 0
-        while end < len(found) and matched < len(option) and (found[end].plain == option[matched] or (matched and found[end].is_article)):
-            matched += found[end].plain == option[matched]
+        while (
+            end < len(tokens) and matched < len(option) and (tokens[end].plain == option[matched] or (matched and tokens[end].is_article))
+        ):
+            matched += tokens[end].plain == option[matched]
             end += 1
         if matched == len(option):
             yield _Mention(place, start, end)
 
 
-def _announced(said: _Reply) -> int | None:
+def _announced(reply: _Reply) -> int | None:
     """The option that the reply says is its answer, the last such; None where nothing is said to be."""
     last: int | None = None
-    for i, word in enumerate(said.words):
+    for i, word in enumerate(reply.words):
         place = None
         if word.plain in _CUES:
-            place = _after_cue(said, i + 1)
-        elif word.plain in _LEADS and (said.starts_a_sentence(i) or "," in word.before):
-            place = _after_cue(said, i + 1)
+            place = _after_cue(reply, i + 1)
+        elif word.plain in _LEADS and (reply.starts_a_sentence(i) or "," in word.before):
+            place = _after_cue(reply, i + 1)
             place = None if place == SEVERAL else place
-        elif (own := said.letter(i)) is not None and _is_called(said.words, i, _RIGHT) and not _denied(said.words, i, i + 1):
+        elif (own := reply.letter(i)) is not None and _is_called(reply.words, i, _RIGHT) and not _denied(reply.words, i, i + 1):
             place = own
-        elif 0 < i == len(said.words) - 1 and said.starts_a_sentence(i):
-            place = said.letter(i, loosely=True)
+        elif 0 < i == len(reply.words) - 1 and reply.starts_a_sentence(i):
+            place = reply.letter(i, loosely=True)
         last = place if place is not None else last
     return last
 
 
-def _after_cue(said: _Reply, i: int) -> int | None:
-    for j in range(i, min(i + WITHIN, len(said.words))):
-        texts, own = said.begins.get(j, []), said.letter(j, loosely=True)
-        if own is not None and not (texts and said.words[j].is_article and not marked(said.words[j])):
-            if _is_called(said.words, j, _WRONG):
+def _after_cue(reply: _Reply, i: int) -> int | None:
+    for j in range(i, min(i + WITHIN, len(reply.words))):
+        texts, own = reply.begins.get(j, []), reply.letter(j, loosely=True)
+        if own is not None and not (texts and reply.words[j].is_article and not marked(reply.words[j])):
+            if _is_called(reply.words, j, _WRONG):
                 return None
-            return SEVERAL if _another(said, j + 1, own) else own
+            return SEVERAL if _another(reply, j + 1, own) else own
         if texts:
-            return SEVERAL if len(texts) > 1 or _another(said, texts[0].end, texts[0].place) else texts[0].place
-        if said.words[j].plain not in _FILLERS or (j > i and said.starts_a_sentence(j) and ":" not in said.words[j].before):
+            return SEVERAL if len(texts) > 1 or _another(reply, texts[0].end, texts[0].place) else texts[0].place
+        if reply.words[j].plain not in _FILLERS or (j > i and reply.starts_a_sentence(j) and ":" not in reply.words[j].before):
             return None
     return None
 
 
-def _another(said: _Reply, i: int, place: int) -> bool:
+def _another(reply: _Reply, i: int, place: int) -> bool:
     """Whether "or C", "and C", ", C" or "/C" follows: the option is one of several then."""
-    found = said.words
-    if i >= len(found):
+    tokens = reply.words
+    if i >= len(tokens):
         return False
-    joined = found[i].plain in _OR or re.fullmatch(r"\)?\s*[,/&+]?\s*\(?", found[i].before) is not None
-    near = range(i, min(i + 3, len(found)))
-    others = [said.letter(j) for j in near if j == i or found[j - 1].plain in {*_OR, "option", "both", "maybe"}]
-    others += [m.place for j in near for m in said.begins.get(j, ()) if found[i].plain in _OR]
+    joined = tokens[i].plain in _OR or re.fullmatch(r"\)?\s*[,/&+]?\s*\(?", tokens[i].before) is not None
+    near = range(i, min(i + 3, len(tokens)))
+    others = [reply.letter(j) for j in near if j == i or tokens[j - 1].plain in {*_OR, "option", "both", "maybe"}]
+    others += [m.place for j in near for m in reply.begins.get(j, ()) if tokens[i].plain in _OR]
     return joined and any(other is not None and other != place for other in others)
 
 
-def _first(said: _Reply, choices: Sequence[str]) -> int | None:
+def _first(reply: _Reply, choices: Sequence[str]) -> int | None:
     """The option whose marked letter the reply begins with; of yes and no, the word that it begins with."""
-    if said.letters[:1] == [0] and marked(said.words[0]):
-        place = said.letter(0)
-        return SEVERAL if place is not None and _another(said, 1, place) else place
-    begins, plain = said.begins.get(0, []), {normalise(choice) for choice in choices}
-    if len(begins) == 1 and not said.declines and ({"yes", "no"} <= plain or {"true", "false"} <= plain):
-        return SEVERAL if _another(said, begins[0].end, begins[0].place) else begins[0].place
+    if reply.letters[:1] == [0] and marked(reply.words[0]):
+        place = reply.letter(0)
+        return SEVERAL if place is not None and _another(reply, 1, place) else place
+    begins, plain = reply.begins.get(0, []), {normalise(choice) for choice in choices}
+    if len(begins) == 1 and not reply.declines and ({"yes", "no"} <= plain or {"true", "false"} <= plain):
+        return SEVERAL if _another(reply, begins[0].end, begins[0].place) else begins[0].place
     return None
 
 
-def _mentioned(said: _Reply) -> int | None:
+def _mentioned(reply: _Reply) -> int | None:
     """The only option whose letter is mentioned and not denied; where there is no letter, the only one whose text is."""
-    letters = {said.letter(i) for i in said.letters if not _denied(said.words, i, i + 1)}
-    if letters or (said.letters and not said.texts):
+    letters = {reply.letter(i) for i in reply.letters if not _denied(reply.words, i, i + 1)}
+    if letters or (reply.letters and not reply.texts):
         return letters.pop() if len(letters) == 1 else None
-    return _only({m.place for m in said.texts if not _denied(said.words, m.start, m.end)})
+    return _only({m.place for m in reply.texts if not _denied(reply.words, m.start, m.end)})
 
 
-def _declining(said: _Reply, choices: Sequence[str]) -> int | None:
+def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
     """Of a reply that declines: the only option that says so itself, "it cannot be determined"."""
-    return _only({m.place for m in said.texts if is_refusal(choices[m.place])})
+    return _only({m.place for m in reply.texts if is_refusal(choices[m.place])})
 
 
 def _only(places: set[int]) -> int | None:
     return places.pop() if len(places) == 1 else None
 
 
-def _is_called(found: Sequence[Word], i: int, names: frozenset[str]) -> bool:
+def _is_called(tokens: Sequence[Word], i: int, names: frozenset[str]) -> bool:
     """Whether "is right", "is the correct answer" or the like stands behind a letter, in its sentence."""
-    behind = found[i + 1 : i + 6]
+    behind = tokens[i + 1 : i + 6]
     if not behind or re.search(r"[.,!?:;\n]", behind[0].before):
         return False
     if behind[0].plain in ("can", "cannot", "can't") and len(behind) > 1 and behind[1].plain == "be":
@@ -236,16 +238,16 @@ def _is_called(found: Sequence[Word], i: int, names: frozenset[str]) -> bool:
     return False
 
 
-def _denied(found: Sequence[Word], start: int, end: int) -> bool:
+def _denied(tokens: Sequence[Word], start: int, end: int) -> bool:
     """Whether a mention is denied: "not B", "neither A nor B", "rather than B", "B is wrong"."""
     for i in range(start - 1, max(start - 1 - NEAR, -1), -1):
-        before = found[i - 1].plain if i else ""
-        if re.search(r"[.,;:!?\n]", found[i + 1].before):
+        before = tokens[i - 1].plain if i else ""
+        if re.search(r"[.,;:!?\n]", tokens[i + 1].before):
             break
-        if found[i].plain in _DENIALS or found[i].plain.endswith("n't"):
+        if tokens[i].plain in _DENIALS or tokens[i].plain.endswith("n't"):
             return True
-        if (before, found[i].plain) in (("rather", "than"), ("instead", "of")):
+        if (before, tokens[i].plain) in (("rather", "than"), ("instead", "of")):
             return True
-        if found[i].plain == "but":
+        if tokens[i].plain == "but":
             return before in ("anything", "everything", "all", "any")
-    return _is_called(found, end - 1, _WRONG)
+    return _is_called(tokens, end - 1, _WRONG)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import Reading
+from qualm.runners.plugins.judges._choices import OptionReading
 from qualm.runners.prompts.question import LETTERS
 
 OnFailure = Literal["unscored", "wrong"]
-Reader = Callable[[str, Sequence[str], str], Reading]
+Reader = Callable[[str, Sequence[str], str], OptionReading]
 """Answer, options and question -> what the answer says."""
 
 
@@ -19,7 +19,7 @@ def judged(
 ) -> Judgement:
     """1 where the option that is named is the right one (`references`: its text and its letter), 0 where it is another or the answer
     declines; where it says neither, as `on_failure` has it. Without references declining is right."""
-    reading = read(prediction, choices, question) if choices else Reading()
+    reading = read(prediction, choices, question) if choices else OptionReading()
     if choices and not references:
         return Judgement(rating=float(reading.declines), pred_is_idk=reading.declines)
     if reading.place is not None:

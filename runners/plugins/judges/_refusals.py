@@ -134,35 +134,35 @@ def is_refusal(text: str, question: str = "") -> bool:
     >>> is_refusal("There is no car.", "What color is the car?"), is_refusal("There is no car.", "Is there a car?")
     (True, False)
     """
-    said, asked = _plain(_QUOTED.sub(" ", text)), _plain(question)
-    if _REPORTS.search(said) and not _NEGATED.search(said):
+    answer, ask = _plain(_QUOTED.sub(" ", text)), _plain(question)
+    if _REPORTS.search(answer) and not _NEGATED.search(answer):
         return False
-    found = _UNWILLING.search(said)
-    if found is not None and not _is_what_was_asked(said, asked):
-        return not _ANSWERS_FIRST.search(said[: found.end()]) and _ANSWERS_AFTER_ALL.search(said, found.end()) is None
-    if _ASKS_HOW_MANY.match(asked) or _ASKS_WHAT_IS_WRONG.search(asked):
+    phrase = _UNWILLING.search(answer)
+    if phrase is not None and not _is_what_was_asked(answer, ask):
+        return not _ANSWERS_FIRST.search(answer[: phrase.end()]) and _ANSWERS_AFTER_ALL.search(answer, phrase.end()) is None
+    if _ASKS_HOW_MANY.match(ask) or _ASKS_WHAT_IS_WRONG.search(ask):
         return False
-    if _ASKS_YES_OR_NO.match(asked):
-        return _DENIAL.search(said) is not None and _denies_the_subject(said, asked)
-    return _DENIAL.search(said) is not None or bool(_BARE_NO.match(said) and not _ASKS_FOR_WORDS.search(asked))
+    if _ASKS_YES_OR_NO.match(ask):
+        return _DENIAL.search(answer) is not None and _denies_the_subject(answer, ask)
+    return _DENIAL.search(answer) is not None or bool(_BARE_NO.match(answer) and not _ASKS_FOR_WORDS.search(ask))
 
 
-def _is_what_was_asked(said: str, asked: str) -> bool:
+def _is_what_was_asked(answer: str, ask: str) -> bool:
     """Whether a phrase of declining answers: "it isn't visible" where that was the question, "he is unsure" where his mood was."""
-    if _ASKS_WHAT_IS_WRONG.search(asked) and not _OPENLY_UNABLE.search(said):
+    if _ASKS_WHAT_IS_WRONG.search(ask) and not _OPENLY_UNABLE.search(answer):
         return True
-    if _ASKS_FOR_A_MOOD.search(asked) and _A_MOOD.fullmatch(said):
+    if _ASKS_FOR_A_MOOD.search(ask) and _A_MOOD.fullmatch(answer):
         return True
-    if not _ASKS_YES_OR_NO.match(asked):
+    if not _ASKS_YES_OR_NO.match(ask):
         return False
-    plainly = re.match(r"(?:yes|no)\b\W(?! ?(?:idea|clue|way|telling|one|information)\b)", said)
-    return bool(plainly or _ASKS_WHETHER_SEEN.search(asked))
+    plainly = re.match(r"(?:yes|no)\b\W(?! ?(?:idea|clue|way|telling|one|information)\b)", answer)
+    return bool(plainly or _ASKS_WHETHER_SEEN.search(ask))
 
 
-def _denies_the_subject(said: str, asked: str) -> bool:
+def _denies_the_subject(answer: str, ask: str) -> bool:
     """Whether "there is no cat" answers "Is the cat black?", which takes a cat for granted, and not "Is there a cat?"."""
-    subject, denied = _SUBJECT.match(asked), _DENIED.search(said.split(",")[0].rstrip(". "))
-    if subject is None or denied is None or _ASKS_WHETHER_SEEN.search(asked):
+    subject, denied = _SUBJECT.match(ask), _DENIED.search(answer.split(",")[0].rstrip(". "))
+    if subject is None or denied is None or _ASKS_WHETHER_SEEN.search(ask):
         return False
     return denied[1] in [word.removesuffix("s") for word in subject[1].split()]
 

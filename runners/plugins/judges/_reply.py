@@ -54,35 +54,35 @@ def cleaned(reply: str) -> str:
 
 def words(text: str) -> list[Word]:
     """The words of a cleaned reply or of an option."""
-    found = list(_WORD.finditer(text))
-    starts = [match.start() for match in found] + [len(text)]
-    ends = [0] + [match.end() for match in found]
-    made: list[Word] = []
-    for i, match in enumerate(found):
+    matches = list(_WORD.finditer(text))
+    starts = [match.start() for match in matches] + [len(text)]
+    ends = [0] + [match.end() for match in matches]
+    tokens: list[Word] = []
+    for i, match in enumerate(matches):
         plain = match[0].casefold().replace("’", "'").replace(",", "").replace("−", "-")
         word = Word(match[0], NUMBERS.get(plain, plain), text[ends[i] : starts[i]], text[ends[i + 1] : starts[i + 1]])
-        if made and word.before in ("-", " ") and (joined := in_digits([made[-1].text.casefold(), plain])) and len(joined) == 1:
-            made[-1] = Word(f"{made[-1].text}-{word.text}", joined[0], made[-1].before, word.after)
+        if tokens and word.before in ("-", " ") and (joined := in_digits([tokens[-1].text.casefold(), plain])) and len(joined) == 1:
+            tokens[-1] = Word(f"{tokens[-1].text}-{word.text}", joined[0], tokens[-1].before, word.after)
         else:
-            made.append(word)
-    return made
+            tokens.append(word)
+    return tokens
 
 
-def letter(found: Sequence[Word], i: int, n: int, loosely: bool = False) -> int | None:
+def letter(tokens: Sequence[Word], i: int, n: int, loosely: bool = False) -> int | None:
     """The option, of n, whose letter a word is; None for an article, a pronoun or any other word.
 
     Args:
-        found: the words of the reply.
+        tokens: the words of the reply.
         i: which of them.
         n: how many options there are.
         loosely: where a letter is to be expected, a small one counts as well.
     """
-    word = found[i]
+    word = tokens[i]
     if len(word.text) != 1 or (place := LETTERS.find(word.text.upper())) < 0 or place >= n:
         return None
-    if marked(word) or len(found) == 1:
+    if marked(word) or len(tokens) == 1:
         return place
-    last, follows = i + 1 == len(found), found[i + 1] if i + 1 < len(found) else None
+    last, follows = i + 1 == len(tokens), tokens[i + 1] if i + 1 < len(tokens) else None
     alone = last or bool(re.search(r"[^\s\"'“”]|\n", word.after))
     if word.text.islower():
         return place if loosely and alone else None

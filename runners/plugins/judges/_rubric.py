@@ -15,7 +15,7 @@ def replies(
     context: JudgeContext,
     judge: str,
     by: Chosen,
-    asked: Sequence[Mapping[str, str] | None],
+    fields: Sequence[Mapping[str, str] | None],
     prompt: str | None,
     max_new_tokens: int,
     longest: int | None = None,
@@ -26,7 +26,7 @@ def replies(
         context: of the judge.
         judge: its name, which is that of our prompt as well.
         by: the generator that is asked.
-        asked: what stands in the places of the prompt, per answer.
+        fields: what stands in the places of the prompt, per answer.
         prompt: a file of the user's in the stead of ours.
         max_new_tokens: longest reply.
         longest: characters of a prompt beyond which it is not asked, and counted.
@@ -36,13 +36,15 @@ def replies(
     """
     try:
         text, where = read_prompt(judge, prompt), prompt or f"{judge}.md"
-        filled = [None if values is None else fill(text, values, where) for values in asked]
+        filled = [None if values is None else fill(text, values, where) for values in fields]
         short = [p for p in filled if p is not None and (longest is None or len(p) <= longest)]
         generator = open_generator(by, context.settings)
-        found = dict(zip(short, generator.complete([chat(p) for p in short], max_new_tokens=max_new_tokens), strict=True)) if short else {}
+        by_prompt = (
+            dict(zip(short, generator.complete([chat(p) for p in short], max_new_tokens=max_new_tokens), strict=True)) if short else {}
+        )
         context.counters.update(generator.counters)
     except (GeneratorError, PromptError) as error:
         raise JudgeError(f"judge {judge}: {error}") from error
     if too_long := sum(p is not None for p in filled) - len(short):
         context.counters["prompts too long"] += too_long
-    return [found[p].text if p in found else None for p in filled]
+    return [by_prompt[p].text if p in by_prompt else None for p in filled]

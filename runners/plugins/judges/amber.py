@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._yes_no import Said, judged
+from qualm.runners.plugins.judges._yes_no import YesNo, judged
 
 CITES = ["wang2023amber"]
 MARKS = ["said", "truth"]
@@ -26,10 +26,10 @@ def amber(
     return judged(_exact if match == "exact" else _first_word, questions, references, predictions)
 
 
-def _exact(text: str) -> Said:
+def _exact(text: str) -> YesNo:
     return "yes" if text == "Yes" else "no" if text == "No" else None
 
 
-def _first_word(text: str) -> Said:
-    found = re.match(r"\W*(yes|no)\b", text.casefold())
-    return None if found is None else "yes" if found[1] == "yes" else "no"
+def _first_word(text: str) -> YesNo:
+    match = re.match(r"\W*(yes|no)\b", text.casefold())
+    return None if match is None else "yes" if match[1] == "yes" else "no"

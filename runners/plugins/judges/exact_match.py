@@ -27,5 +27,5 @@ def _judge(question: str, references: list[str], prediction: str, period: bool, 
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
-    said, *wanted = (text.strip() if case else text.strip().lower() for text in (prediction, *references))
-    return Judgement(rating=float(said in wanted or (period and said.removesuffix(".") in wanted)), pred_is_idk=declines)
+    answer, *truths = (text.strip() if case else text.strip().lower() for text in (prediction, *references))
+    return Judgement(rating=float(answer in truths or (period and answer.removesuffix(".") in truths)), pred_is_idk=declines)

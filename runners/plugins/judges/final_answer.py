@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges._yes_no import said
+from qualm.runners.plugins.judges._yes_no import yes_or_no
 from qualm.runners.scoring.answer_text import normalise
 
 
@@ -20,10 +20,10 @@ def final_answer(questions: list[str], references: list[list[str]], predictions:
 
 def _judge(question: str, references: list[str], prediction: str) -> Judgement:
     declines = is_refusal(prediction, question)
-    wanted = {normalise(r) for r in references} & {"yes", "no"}
+    truths = {normalise(r) for r in references} & {"yes", "no"}
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
-    reading = said(prediction)
-    if reading is None or not wanted:
+    reading = yes_or_no(prediction)
+    if reading is None or not truths:
         return Judgement(rating=None, pred_is_idk=declines, parse_ok=False)
-    return Judgement(rating=float(reading in wanted), pred_is_idk=False)
+    return Judgement(rating=float(reading in truths), pred_is_idk=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import Reading
+from qualm.runners.plugins.judges._choices import OptionReading
 from qualm.runners.plugins.judges._options import judged
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
@@ -33,6 +33,6 @@ def first_character(
     return [judged(*row, _read, on_failure) for row in zip(questions, references, predictions, choices, strict=True)]
 
 
-def _read(prediction: str, choices: Sequence[str], question: str) -> Reading:
+def _read(prediction: str, choices: Sequence[str], question: str) -> OptionReading:
     place = LETTERS.find(prediction.strip()[:1].upper() or " ")
-    return Reading(place if 0 <= place < len(choices) else None, is_refusal(prediction, question))
+    return OptionReading(place if 0 <= place < len(choices) else None, is_refusal(prediction, question))

@@ -48,9 +48,9 @@ def hallusionbench(
         JudgeError: the model or server fails, or the prompt is wrong. What was judged is kept.
     """
     rows = list(zip(questions, references, predictions, strict=True))
-    asked = [{"question": q, "reference": _shown(r), "answer": p} if r else None for q, r, p in rows]
-    said = replies(context, "hallusionbench", by, asked, prompt, max_new_tokens)
-    return [_judgement(*row, reply, on_failure) for row, reply in zip(rows, said, strict=True)]
+    fields = [{"question": q, "reference": _shown(r), "answer": p} if r else None for q, r, p in rows]
+    judge_replies = replies(context, "hallusionbench", by, fields, prompt, max_new_tokens)
+    return [_judgement(*row, reply, on_failure) for row, reply in zip(rows, judge_replies, strict=True)]
 
 
 def _shown(references: list[str]) -> str:
@@ -77,8 +77,8 @@ def _judgement(question: str, references: list[str], prediction: str, reply: str
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(float(declines), declines)
-    found = code(reply, on_failure)
-    if found is None:
+    verdict = code(reply, on_failure)
+    if verdict is None:
         return Judgement(None, declines, reply, parse_ok=False)
-    right = found == CORRECT or (found == OPEN and UNCLEAR in references)
-    return Judgement(float(right), declines, reply, marks={"code": found})
+    right = verdict == CORRECT or (verdict == OPEN and UNCLEAR in references)
+    return Judgement(float(right), declines, reply, marks={"code": verdict})

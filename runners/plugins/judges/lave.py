@@ -66,7 +66,7 @@ def lave(
         generator = open_generator(by, context.settings)
         ask = _Asking(generator, max_new_tokens)
         declines = ask.numbers(_refusal_prompts(questions, predictions, refusal_prompt), (0, 1), first=True)
-        rated = [i for i, (said, _) in enumerate(declines) if said == 0 and references[i]]
+        rated = [i for i, (refusal, _) in enumerate(declines) if refusal == 0 and references[i]]
         text, where = read_prompt(f"lave_{order}", rating_prompt), rating_prompt or f"lave_{order}.md"
         prompts = [fill(text, _shown(questions[i], references[i], predictions[i]), where) for i in rated]
         ratings = dict(zip(rated, ask.numbers(prompts, (1, 2, 3), first=order == "rating_first"), strict=True))
@@ -114,8 +114,8 @@ def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | 
     parts = re.split(r"(?=rating\W*?:)", text or "", flags=re.IGNORECASE)[1:]
     if not parts:
         return None
-    found = _RATING.match(parts[0 if first else -1])
-    number = int(found["n"]) if found else None
+    match = _RATING.match(parts[0 if first else -1])
+    number = int(match["n"]) if match else None
     return number if number in allowed else None
 
 
@@ -126,8 +126,8 @@ def kept_references(references: Sequence[str]) -> list[str]:
     return sorted(text for text, n in counts.items() if n > RARE * most)
 
 
-def _refusal_prompts(questions: Sequence[str], predictions: Sequence[str], given: str | None) -> list[str]:
-    text, where = read_prompt("lave_refusal", given), given or "lave_refusal.md"
+def _refusal_prompts(questions: Sequence[str], predictions: Sequence[str], own_prompt: str | None) -> list[str]:
+    text, where = read_prompt("lave_refusal", own_prompt), own_prompt or "lave_refusal.md"
     return [fill(text, {"question": q, "answer": p}, where) for q, p in zip(questions, predictions, strict=True)]
 
 

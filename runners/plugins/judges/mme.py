@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._yes_no import Said, judged
+from qualm.runners.plugins.judges._yes_no import YesNo, judged
 
 CITES = ["fu2023mme"]
 MARKS = ["said", "truth"]
@@ -26,11 +26,11 @@ def mme(
     return judged(_official if rule == "official" else _lmms_eval, questions, references, predictions)
 
 
-def _official(text: str) -> Said:
+def _official(text: str) -> YesNo:
     start = text.lower()[:FIRST]
     return "yes" if "yes" in start else "no" if "no" in start else None
 
 
-def _lmms_eval(text: str) -> Said:
+def _lmms_eval(text: str) -> YesNo:
     plain = text.lower().strip().replace(".", "")
     return "yes" if plain == "y" else "no" if plain == "n" else _official(plain)

@@ -45,12 +45,12 @@ def mmhal(
         JudgeError: the model or server fails, or the prompt is wrong. What was judged is kept.
     """
     rows = list(zip(questions, references, predictions, evidence, strict=True))
-    asked = [
-        {"contents": seen or "not known", "question": q, "reference": " / ".join(refs), "answer": p} if refs else None
-        for q, refs, p, seen in rows
+    fields = [
+        {"contents": contents or "not known", "question": q, "reference": " / ".join(refs), "answer": p} if refs else None
+        for q, refs, p, contents in rows
     ]
-    said = replies(context, "mmhal", by, asked, prompt, max_new_tokens)
-    return [_judgement(q, refs, p, reply, on_failure) for (q, refs, p, _), reply in zip(rows, said, strict=True)]
+    judge_replies = replies(context, "mmhal", by, fields, prompt, max_new_tokens)
+    return [_judgement(q, refs, p, reply, on_failure) for (q, refs, p, _), reply in zip(rows, judge_replies, strict=True)]
 
 
 def points(reply: str | None) -> int | None:
@@ -59,15 +59,15 @@ def points(reply: str | None) -> int | None:
     >>> [points(text) for text in ("Fine.\\nRating: 5, very", "rating: 3 ... Rating: 4", "Rating: five", None)]
     [5, None, None, None]
     """
-    found = [n for n in range(BEST + 1) if f"rating: {n}" in (reply or "").lower()]
-    return found[0] if len(found) == 1 else None
+    ratings = [n for n in range(BEST + 1) if f"rating: {n}" in (reply or "").lower()]
+    return ratings[0] if len(ratings) == 1 else None
 
 
 def _judgement(question: str, references: list[str], prediction: str, reply: str | None, on_failure: str) -> Judgement:
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(float(declines), declines)
-    found = points(reply)
-    if found is None and (reply is None or on_failure == "unscored"):
+    rating = points(reply)
+    if rating is None and (reply is None or on_failure == "unscored"):
         return Judgement(None, declines, reply, parse_ok=False)
-    return Judgement((found or 0) / BEST, declines, reply, parse_ok=found is not None, marks={"points": float(found or 0)})
+    return Judgement((rating or 0) / BEST, declines, reply, parse_ok=rating is not None, marks={"points": float(rating or 0)})

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import JudgeContext, Judgement
-from qualm.runners.plugins.judges._choices import Reading, read
+from qualm.runners.plugins.judges._choices import OptionReading, read
 from qualm.runners.plugins.judges._options import judged
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
@@ -56,21 +56,21 @@ def option_match(
     """
     reader = read if rule == "harnesses" else _mmbench
     columns = zip(questions, references, predictions, choices, strict=True)
-    found = [judged(*row, reader, on_failure) for row in columns]
-    left = [i for i, one in enumerate(found) if not one.parse_ok]
+    judgements = [judged(*row, reader, on_failure) for row in columns]
+    left = [i for i, one in enumerate(judgements) if not one.parse_ok]
     if otherwise is None or not left:
-        return found
+        return judgements
     ref = ref_of(otherwise, "option_match")
     as_open = takes_open(ref)  # it has no better reading of options than this one
-    asked = [Answered(questions[i], tuple(references[i]), predictions[i], choices=() if as_open else tuple(choices[i])) for i in left]
-    for i, one in zip(left, judge(ref, asked, context.settings, context.counters), strict=True):
-        found[i] = one
-    return found
+    items = [Answered(questions[i], tuple(references[i]), predictions[i], choices=() if as_open else tuple(choices[i])) for i in left]
+    for i, one in zip(left, judge(ref, items, context.settings, context.counters), strict=True):
+        judgements[i] = one
+    return judgements
 
 
-def _mmbench(prediction: str, choices: Sequence[str], question: str) -> Reading:
+def _mmbench(prediction: str, choices: Sequence[str], question: str) -> OptionReading:
     place = named(prediction, choices)
-    return Reading(place, place is None and is_refusal(prediction, question))
+    return OptionReading(place, place is None and is_refusal(prediction, question))
 
 
 def named(prediction: str, choices: Sequence[str]) -> int | None:

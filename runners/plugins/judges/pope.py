@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._yes_no import Said, judged
+from qualm.runners.plugins.judges._yes_no import YesNo, judged
 
 CITES = ["li2023evaluating"]
 MARKS = ["said", "truth"]
@@ -18,6 +18,6 @@ def pope(questions: list[str], references: list[list[str]], predictions: list[st
     return judged(_read, questions, references, predictions)
 
 
-def _read(text: str) -> Said:
+def _read(text: str) -> YesNo:
     words = text.split(".")[0].replace(",", "").split(" ")
     return "no" if {"No", "not", "no"} & set(words) else "yes"

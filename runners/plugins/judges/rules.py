@@ -13,7 +13,7 @@ from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import read
 from qualm.runners.plugins.judges._options import judged
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges._yes_no import said
+from qualm.runners.plugins.judges._yes_no import yes_or_no
 from qualm.runners.scoring.answer_text import normalise
 
 READS = ["open", "choices"]
@@ -49,10 +49,10 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
     declines = is_refusal(prediction, question)
     if not references or declines:
         return Judgement(rating=float(declines and not references), pred_is_idk=declines)
-    wanted = [normalise(r) for r in references]
+    truths = [normalise(r) for r in references]
     plain = normalise(prediction)
-    if len(set(wanted)) == 1 and set(wanted) <= YES_OR_NO:
-        plain = said(prediction) or plain
+    if len(set(truths)) == 1 and set(truths) <= YES_OR_NO:
+        plain = yes_or_no(prediction) or plain
     if match == "exact":
-        return Judgement(rating=float(plain in wanted), pred_is_idk=False)
-    return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in wanted)), pred_is_idk=False)
+        return Judgement(rating=float(plain in truths), pred_is_idk=False)
+    return Judgement(rating=float(any(w and f" {w} " in f" {plain} " for w in truths)), pred_is_idk=False)

@@ -49,10 +49,14 @@ def shr(
         JudgeError: the model or server fails, or the prompt is wrong. What was judged is kept.
     """
     rows = list(zip(questions, references, predictions, evidence, strict=True))
-    told = [sentences(p) for _, _, p, _ in rows]
-    asked = [_places(refs, seen, said) if refs and said else None for (_, refs, _, seen), said in zip(rows, told, strict=True)]
-    found = replies(context, "shr", by, asked, prompt, max_new_tokens, longest_prompt)
-    return [_judgement(q, refs, p, len(said), reply) for (q, refs, p, _), said, reply in zip(rows, told, found, strict=True)]
+    sentence_lists = [sentences(p) for _, _, p, _ in rows]
+    fields = [
+        _places(refs, regions, parts) if refs and parts else None for (_, refs, _, regions), parts in zip(rows, sentence_lists, strict=True)
+    ]
+    judge_replies = replies(context, "shr", by, fields, prompt, max_new_tokens, longest_prompt)
+    return [
+        _judgement(q, refs, p, len(parts), reply) for (q, refs, p, _), parts, reply in zip(rows, sentence_lists, judge_replies, strict=True)
+    ]
 
 
 def sentences(description: str) -> list[str]:
@@ -61,11 +65,11 @@ def sentences(description: str) -> list[str]:
     >>> sentences("A dog sits. A cat runs. A dog sits. A cat. ")
     ['A dog sits', 'A cat runs']
     """
-    found: list[str] = []
+    parts: list[str] = []
     for part in (p.strip() for p in description.split(".")):
-        if part and not any(part in earlier for earlier in found):
-            found.append(part)
-    return found
+        if part and not any(part in earlier for earlier in parts):
+            parts.append(part)
+    return parts
 
 
 def verdicts(reply: str | None, n: int) -> list[str] | None:
@@ -74,13 +78,13 @@ def verdicts(reply: str | None, n: int) -> list[str] | None:
     >>> verdicts("Judgement:\\n1. Correct: yes\\n2. hallucination: no cat", 2), verdicts("1. correct: yes", 2)
     (['correct', 'hallucination'], None)
     """
-    found = _LINE.findall(reply or "")
-    said = [line.partition(":")[0].strip(" *_").lower() for _, line in found]
-    return said if [int(number) for number, _ in found] == list(range(1, n + 1)) else None
+    lines = _LINE.findall(reply or "")
+    names = [line.partition(":")[0].strip(" *_").lower() for _, line in lines]
+    return names if [int(number) for number, _ in lines] == list(range(1, n + 1)) else None
 
 
-def _places(references: list[str], evidence: str, said: list[str]) -> dict[str, str]:
-    numbered = "\n".join(f"{i}. {sentence}." for i, sentence in enumerate(said, 1))
+def _places(references: list[str], evidence: str, parts: list[str]) -> dict[str, str]:
+    numbered = "\n".join(f"{i}. {sentence}." for i, sentence in enumerate(parts, 1))
     return {"regions": evidence or "not known", "facts": "\n".join(references), "sentences": numbered}
 
 
@@ -89,8 +93,8 @@ def _judgement(question: str, references: list[str], prediction: str, n: int, re
     if not references:
         return Judgement(float(declines), declines)
     made_up, right, unclear = (((verdicts(reply, n) if n else None) or []).count(name) for name in CLASSES)
-    told = made_up + right + unclear
-    if not told:
+    total = made_up + right + unclear
+    if not total:
         return Judgement(None, declines, reply, parse_ok=False)
-    counted = {"hallucinated": made_up, "correct": right, "unclear": unclear, "sentences": told}
-    return Judgement(1 - made_up / told, declines, reply, marks={name: float(count) for name, count in counted.items()})
+    counted = {"hallucinated": made_up, "correct": right, "unclear": unclear, "sentences": total}
+    return Judgement(1 - made_up / total, declines, reply, marks={name: float(count) for name, count in counted.items()})

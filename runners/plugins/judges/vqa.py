@@ -44,19 +44,19 @@ def _judge(question: str, references: list[str], prediction: str, refusal: str |
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
-    said = refusal if declines and refusal is not None else prediction
-    return Judgement(rating=accuracy(said, references, rule), pred_is_idk=declines)
+    answer = refusal if declines and refusal is not None else prediction
+    return Judgement(rating=accuracy(answer, references, rule), pred_is_idk=declines)
 
 
 def accuracy(prediction: str, references: list[str], rule: Rule = "official") -> float | None:
     """VQA accuracy of one answer; None with fewer than two references."""
     if len(references) < 2:
         return None
-    said, wanted = _plain(prediction), [_plain(r) for r in references]
-    if rule == "evalai" or len(set(wanted)) > 1:
-        said, wanted = normalise(said, rule), [normalise(w, rule) for w in wanted]
-    same = wanted.count(said)
-    return sum(min(1.0, (same - (w == said)) / 3) for w in wanted) / len(wanted)
+    answer, truths = _plain(prediction), [_plain(r) for r in references]
+    if rule == "evalai" or len(set(truths)) > 1:
+        answer, truths = normalise(answer, rule), [normalise(w, rule) for w in truths]
+    same = truths.count(answer)
+    return sum(min(1.0, (same - (w == answer)) / 3) for w in truths) / len(truths)
 
 
 def _plain(text: str) -> str:
@@ -89,10 +89,10 @@ _TWICE_CONTRACTED = (
 @cache
 def _contractions() -> dict[str, str]:
     """The official table: a word without its apostrophe, or without one of several. Its capitals ("Im") are never met and not here."""
-    found = {word.replace("'", ""): word for word in _CONTRACTED.split()} | {"somebody'd": "somebodyd"}
+    table = {word.replace("'", ""): word for word in _CONTRACTED.split()} | {"somebody'd": "somebodyd"}
     for word in _TWICE_CONTRACTED.split():
-        found |= {word[:i] + word[i + 1 :]: word for i, letter in enumerate(word) if letter == "'"}
-    return found
+        table |= {word[:i] + word[i + 1 :]: word for i, letter in enumerate(word) if letter == "'"}
+    return table
 
 
 def normalise(text: str, rule: Rule = "official") -> str:

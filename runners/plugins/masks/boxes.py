@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qualm.registry.scenes.removal import silhouette
-from qualm.runners.contracts.masks import Mask, Masker, Wanted, box_of, fill
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, box_of, fill
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Box
 
@@ -16,18 +16,18 @@ def boxes(context: PairContext) -> Masker:
     return lambda batch: [_mask(item) for item in batch]
 
 
-def _mask(item: Wanted) -> Mask:
-    found = boxes_of(item)
-    if not found:
+def _mask(item: MaskRequest) -> Mask:
+    boxes = boxes_of(item)
+    if not boxes:
         return "no box"
-    mask = fill(found, item.picture.height, item.picture.width)
+    mask = fill(boxes, item.picture.height, item.picture.width)
     return mask if mask.any() else "out of frame"
 
 
-def boxes_of(item: Wanted) -> tuple[Box, ...]:
+def boxes_of(item: MaskRequest) -> tuple[Box, ...]:
     """The boxes of a thing, made from the scene graph where that is all there is; empty if nothing is known."""
     scene = item.target.scene
     if item.thing.boxes or scene is None:
         return item.thing.boxes
-    shown = (silhouette(scene, [i]) for i in item.thing.objects)
-    return tuple(box_of(mask) for mask in shown if mask.any())
+    masks = (silhouette(scene, [i]) for i in item.thing.objects)
+    return tuple(box_of(mask) for mask in masks if mask.any())

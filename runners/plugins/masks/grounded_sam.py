@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import numpy as np
 from annotated_types import Ge, Le
 
-from qualm.runners.contracts.masks import Mask, Masker, Wanted
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Box, Thing
 from qualm.runners.inference.devices import torch_device
@@ -84,47 +84,47 @@ class _GroundedSam:
         self._models: dict[str, tuple[Any, Any]] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, batch: Sequence[Wanted]) -> list[Mask]:
+    def __call__(self, batch: Sequence[MaskRequest]) -> list[Mask]:
         """Masks in order; what is kept is not made again, and equal requests are made once."""
-        given = [boxes_of(item) for item in batch]
-        if self.detector is None and not all(given):
-            lacking = next(item for item, boxes in zip(batch, given, strict=True) if not boxes)
+        prompts = [boxes_of(item) for item in batch]
+        if self.detector is None and not all(prompts):
+            lacking = next(item for item, boxes in zip(batch, prompts, strict=True) if not boxes)
             raise PairError(
                 f"mask grounded_sam: '{lacking.target.key}' has no boxes ('{lacking.thing.name}'); name a detector (GroundingDINO), "
                 "or use a saliency that gives boxes"
             )
-        keys = [self.kept.key(pixel_digest(item.picture), boxes or query(item.thing)) for item, boxes in zip(batch, given, strict=True)]
-        found = {key: raw for key in set(keys) if (raw := self.kept.get(key)) is not None}
-        places = list({key: i for i, key in enumerate(keys) if key not in found}.values())
+        keys = [self.kept.key(pixel_digest(item.picture), boxes or query(item.thing)) for item, boxes in zip(batch, prompts, strict=True)]
+        packed = {key: raw for key in set(keys) if (raw := self.kept.get(key)) is not None}
+        places = list({key: i for i, key in enumerate(keys) if key not in packed}.values())
         with self._lock:
             for start in range(0, len(places), self.settings.batch):
                 part = places[start : start + self.settings.batch]
-                for i, mask in zip(part, self._make([batch[i] for i in part], [given[i] for i in part]), strict=True):
-                    found[keys[i]] = _packed(mask)
-                    self.kept.put(keys[i], found[keys[i]])
-        return [_unpacked(found[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
+                for i, mask in zip(part, self._make([batch[i] for i in part], [prompts[i] for i in part]), strict=True):
+                    packed[keys[i]] = _packed(mask)
+                    self.kept.put(keys[i], packed[keys[i]])
+        return [_unpacked(packed[key], item.picture.height, item.picture.width) for key, item in zip(keys, batch, strict=True)]
 
-    def _make(self, batch: Sequence[Wanted], given: Sequence[tuple[Box, ...]]) -> list[Mask]:
+    def _make(self, batch: Sequence[MaskRequest], prompts: Sequence[tuple[Box, ...]]) -> list[Mask]:
         """Masks of a batch, boxes detected where none are given."""
-        corners: list[list[Box]] = [[(x, y, x + w, y + h) for x, y, w, h in boxes] for boxes in given]
-        blank = [i for i, boxes in enumerate(given) if not boxes]
+        corners: list[list[Box]] = [[(x, y, x + w, y + h) for x, y, w, h in boxes] for boxes in prompts]
+        blank = [i for i, boxes in enumerate(prompts) if not boxes]
         for i, boxes in zip(blank, self._detect([batch[i] for i in blank]), strict=True):
             corners[i] = boxes
-        made: list[Mask] = ["out of frame" if boxes else "no box" for boxes in corners]
+        masks: list[Mask] = ["out of frame" if boxes else "no box" for boxes in corners]
         clipped = [_clip(boxes, item) for boxes, item in zip(corners, batch, strict=True)]
-        seen = [i for i, boxes in enumerate(clipped) if boxes]
-        for i, mask in zip(seen, self._segment([batch[i] for i in seen], [clipped[i] for i in seen]), strict=True):
-            made[i] = mask if mask.any() else "empty mask"
-        return made
+        in_frame = [i for i, boxes in enumerate(clipped) if boxes]
+        for i, mask in zip(in_frame, self._segment([batch[i] for i in in_frame], [clipped[i] for i in in_frame]), strict=True):
+            masks[i] = mask if mask.any() else "empty mask"
+        return masks
 
-    def _detect(self, batch: Sequence[Wanted]) -> list[list[Box]]:
+    def _detect(self, batch: Sequence[MaskRequest]) -> list[list[Box]]:
         """Corners (left, top, right, bottom) of what each thing's name finds in its picture.
 
         Pictures of one size go together: padding changes what this detector finds, and a mask must not depend on its neighbours.
         """
         return _in_groups(batch, [item.picture.size for item in batch], self._detect_alike)
 
-    def _detect_alike(self, batch: Sequence[Wanted]) -> list[list[Box]]:
+    def _detect_alike(self, batch: Sequence[MaskRequest]) -> list[list[Box]]:
         import torch
 
         assert self.detector is not None
@@ -134,21 +134,21 @@ class _GroundedSam:
         inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
         with torch.inference_mode(), computing(self.dtype):
             outputs = model(**inputs)
-        found = processor.post_process_grounded_object_detection(
+        detections = processor.post_process_grounded_object_detection(
             outputs,
             inputs["input_ids"],
             threshold=self.box_threshold,
             text_threshold=self.text_threshold,
             target_sizes=[(item.picture.height, item.picture.width) for item in batch],
         )
-        return [[tuple(map(float, box)) for box in one["boxes"].tolist()] for one in found]  # type: ignore[misc]
+        return [[tuple(map(float, box)) for box in one["boxes"].tolist()] for one in detections]  # type: ignore[misc]
 
-    def _segment(self, batch: Sequence[Wanted], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
+    def _segment(self, batch: Sequence[MaskRequest], corners: Sequence[Sequence[Box]]) -> list[np.ndarray]:
         """The union of SAM's masks of each picture's boxes. Pictures with equally many boxes go together."""
         items = list(zip(batch, corners, strict=True))
         return _in_groups(items, [len(c) for c in corners], self._segment_alike)
 
-    def _segment_alike(self, items: Sequence[tuple[Wanted, Sequence[Box]]]) -> list[np.ndarray]:
+    def _segment_alike(self, items: Sequence[tuple[MaskRequest, Sequence[Box]]]) -> list[np.ndarray]:
         import torch
 
         processor, model = self._open("segmenter", self.segmenter)
@@ -173,22 +173,22 @@ class _GroundedSam:
         logging.set_verbosity_error()
         logging.disable_progress_bar()
         kind = AutoModelForZeroShotObjectDetection if role == "detector" else AutoModelForMaskGeneration
-        wanted = "post_process_grounded_object_detection" if role == "detector" else "post_process_masks"
+        method = "post_process_grounded_object_detection" if role == "detector" else "post_process_masks"
         try:
             with still_images_only(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 processor = AutoProcessor.from_pretrained(str(folder), local_files_only=True, backend="pil")
                 with computing(self.dtype):
-                    model, found = kind.from_pretrained(
+                    model, loading = kind.from_pretrained(
                         str(folder), local_files_only=True, use_safetensors=True, dtype=getattr(torch, self.dtype), output_loading_info=True
                     )
         except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
             raise PairError(f"mask grounded_sam: {role} {folder} cannot be read: {error}") from error
-        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in found.get(kind_) or ()})
+        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in loading.get(kind_) or ()})
         if absent:
             raise PairError(f"mask grounded_sam: {role} {folder}: weights are absent or of another shape: {', '.join(absent[:5])}")
-        if not hasattr(processor, wanted):
-            raise PairError(f"mask grounded_sam: {role} {folder}: expected a processor with {wanted}, got {type(processor).__name__}")
+        if not hasattr(processor, method):
+            raise PairError(f"mask grounded_sam: {role} {folder}: expected a processor with {method}, got {type(processor).__name__}")
         self._models[role] = processor, model.eval().to(torch_device(self.settings.device))
         return self._models[role]
 
@@ -200,14 +200,14 @@ def query(thing: Thing) -> str:
 
 def _in_groups(items: Sequence[T], kinds: Sequence[Any], function: Callable[[list[T]], list[R]]) -> list[R]:
     """Results in the order of the items, made of all items of one kind at a time."""
-    made: dict[int, R] = {}
+    by_place: dict[int, R] = {}
     for kind in dict.fromkeys(kinds):
         places = [i for i, k in enumerate(kinds) if k == kind]
-        made.update(zip(places, function([items[i] for i in places]), strict=True))
-    return [made[i] for i in range(len(items))]
+        by_place.update(zip(places, function([items[i] for i in places]), strict=True))
+    return [by_place[i] for i in range(len(items))]
 
 
-def _clip(corners: Sequence[Box], item: Wanted) -> list[Box]:
+def _clip(corners: Sequence[Box], item: MaskRequest) -> list[Box]:
     """Boxes cut off at the picture's edge; those outside it are gone."""
     width, height = float(item.picture.width), float(item.picture.height)
     cut = [(max(a, 0.0), max(b, 0.0), min(c, width), min(d, height)) for a, b, c, d in corners]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qualm.registry.scenes.removal import silhouette, traces
-from qualm.runners.contracts.masks import Mask, Masker, Wanted
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
 from qualm.runners.contracts.pairs import PairContext, PairError
 
 
@@ -23,7 +23,7 @@ def scene_graph(context: PairContext, *, shadow: bool = False) -> Masker:
     return lambda batch: [_mask(item, shadow) for item in batch]
 
 
-def _mask(item: Wanted, shadow: bool) -> Mask:
+def _mask(item: MaskRequest, shadow: bool) -> Mask:
     scene, objects = item.target.scene, item.thing.objects
     if scene is None or not objects:
         raise PairError(

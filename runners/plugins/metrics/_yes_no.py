@@ -14,9 +14,9 @@ AMBER_COUNT = 0.001
 """What AMBER's script adds to every count that it divides by."""
 
 
-def counts(said: Floats, truth: Floats, weights: Weights, positive: str) -> tuple[Floats, Floats, Floats]:
+def counts(answer: Floats, truth: Floats, weights: Weights, positive: str) -> tuple[Floats, Floats, Floats]:
     """Resample by resample: how many were said to be the positive answer and are, were said to be, and are."""
-    of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (said, truth))
+    of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (answer, truth))
     sums = weights @ np.column_stack([of_said * of_truth, of_said, of_truth])
     return sums[:, 0], sums[:, 1], sums[:, 2]
 

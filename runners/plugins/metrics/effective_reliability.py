@@ -48,8 +48,8 @@ def effective_reliability(
     chosen = [_last_best(worth_of, count) for worth_of, count in zip(worths, counts, strict=True)]
     each = np.arange(len(counts[0]))
     gained = sum(worths[k][each, chosen[len(halves) - 1 - k]] for k in range(len(halves)))
-    known = np.all([count.sum(axis=1) > 0 for count in counts], axis=0)
-    return np.where(known, ratio(np.asarray(gained), sum(count.sum(axis=1) for count in counts)), np.nan)
+    defined = np.all([count.sum(axis=1) > 0 for count in counts], axis=0)
+    return np.where(defined, ratio(np.asarray(gained), sum(count.sum(axis=1) for count in counts)), np.nan)
 
 
 def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:

@@ -41,11 +41,11 @@ def hallucination_change_correlation(
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
     was_right = (clean_correct >= right_from) * 1.0
-    kept = was_right if only_clean_correct else np.ones_like(correct)
+    rows = was_right if only_clean_correct else np.ones_like(correct)
     hallucinated = was_right * (correct < right_from)
     change = uncertainty_change - (uncertainty_change.min() + uncertainty_change.max()) / 2  # equal changes become exactly 0
     n, n1, total, of_them, squares = (
-        weights @ np.column_stack([kept, hallucinated, change * kept, change * hallucinated, change**2 * kept])
+        weights @ np.column_stack([rows, hallucinated, change * rows, change * hallucinated, change**2 * rows])
     ).T
     mean, square = ratio(total, n), ratio(squares, n)
     variance = square - mean**2
@@ -60,17 +60,17 @@ def correlated(
 ) -> tuple[NDArray[np.bool_], Floats, Floats]:
     """The rows it is over, the changes of uncertainty and 1 where the answer became wrong: what the metric correlates."""
     was_right = clean_correct >= right_from
-    kept = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
-    return kept, uncertainty_change, (was_right & (correct < right_from)).astype(np.float64)
+    rows = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
+    return rows, uncertainty_change, (was_right & (correct < right_from)).astype(np.float64)
 
 
 def why_undefined(
     uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
 ) -> str:
     """What the value over these rows lacks."""
-    kept, _, hallucinated = correlated(
+    rows, _, hallucinated = correlated(
         uncertainty_change, correct, clean_correct, only_clean_correct=only_clean_correct, right_from=right_from
     )
     if not hallucinated.any():
         return "no answer became wrong"
-    return "every answer became wrong" if hallucinated[kept].all() else "all changes of uncertainty are equal"
+    return "every answer became wrong" if hallucinated[rows].all() else "all changes of uncertainty are equal"

@@ -58,15 +58,15 @@ def read(answer: Mapping[str, Any]) -> Completion:
         Nonsense: it is none.
     """
     try:
-        made = [_choice(c) for c in answer["choices"]]
+        choices = [_choice(c) for c in answer["choices"]]
         prompt = answer.get("prompt_logprobs")
         scored = None if prompt is None else [_scored(entry) for entry in prompt]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         raise Nonsense(f"expected a chat completion, got {shown(json.dumps(answer))}") from None
-    if not made:
+    if not choices:
         raise Nonsense(f"expected a chat completion with a choice, got {shown(json.dumps(answer))}")
     used(answer)
-    return Completion(made, scored, (str(answer.get("model") or ""), str(answer.get("system_fingerprint") or "")))
+    return Completion(choices, scored, (str(answer.get("model") or ""), str(answer.get("system_fingerprint") or "")))
 
 
 def read_one(answer: Mapping[str, Any]) -> Completion:
@@ -76,20 +76,20 @@ def read_one(answer: Mapping[str, Any]) -> Completion:
         Nonsense: it is none.
         Rejected: the server's filter held it back.
     """
-    found = read(answer)
-    if found.choices[0].filtered:
+    completion = read(answer)
+    if completion.choices[0].filtered:
         raise Rejected("the server's content filter held the answer back")
-    return found
+    return completion
 
 
 def option_logits(tops: Sequence[Mapping[str, float]], n: int) -> list[float] | str:
     """Log-probabilities of the first n letters at an answer's first position, which are logits; or which ones are not shown."""
     first = tops[0] if tops else {}
-    found = [_together(first, (letter,)) for letter in LETTERS[:n]]
-    hidden = [letter for letter, value in zip(LETTERS, found, strict=False) if value is None]
+    values = [_together(first, (letter,)) for letter in LETTERS[:n]]
+    hidden = [letter for letter, value in zip(LETTERS, values, strict=False) if value is None]
     if hidden:
         return f"{', '.join(hidden)} not among the {len(first)} likeliest first tokens; a larger `logprobs` shows more"
-    return [value for value in found if value is not None]
+    return [value for value in values if value is not None]
 
 
 def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
@@ -105,10 +105,10 @@ def yes_share(tops: Sequence[Mapping[str, float]]) -> float | str:
 def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
     """P("True") at a reply's first position, or that it is not shown."""
     first = tops[0] if tops else {}
-    found = _together(first, SPELLINGS["True"])
-    if found is None:
+    logprob = _together(first, SPELLINGS["True"])
+    if logprob is None:
         return f"True not among the {len(first)} likeliest first tokens; a larger `logprobs` shows more"
-    return math.exp(found)
+    return math.exp(logprob)
 
 
 def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
@@ -168,11 +168,11 @@ def _number(value: Any) -> float:
 
 def _together(first: Mapping[str, float], words: Iterable[str]) -> float | None:
     """Log of the probability of the tokens that are one of these words, spaces aside; None where none is shown."""
-    found = [p for token, p in first.items() if token.strip(_SPACES) in words and p > NEVER]
-    if not found:
+    logprobs = [p for token, p in first.items() if token.strip(_SPACES) in words and p > NEVER]
+    if not logprobs:
         return None
-    top = max(found)
-    return top + math.log(sum(math.exp(p - top) for p in found))
+    top = max(logprobs)
+    return top + math.log(sum(math.exp(p - top) for p in logprobs))
 
 
 def logprobs_of(choice: Choice) -> list[float]:

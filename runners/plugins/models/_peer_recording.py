@@ -52,19 +52,20 @@ class PeerRecording:
         rows = samples.select(["sample_id", "question", "choices", "answer_index", "source"]).to_pylist()
         try:
             part = self._part(dataset, {row["source"] or "" for row in rows})
-            found = self._matched(part, rows)
+            answers = self._matched(part, rows)
         except RecordingError as error:
             raise ModelError(str(error)) from error
-        if rows and not found:
+        if rows and not answers:
             raise ModelError(self._nothing(part, dataset, rows))
-        answered = {place for place, _ in found}
+        answered = {place for place, _ in answers}
         for place, row in enumerate(rows):
             if place not in answered:
                 self.left_out.append(Fault(part.path.name, "sample without an answer", row["sample_id"]))
-        made = [
-            {"sample_id": rows[place]["sample_id"], "variant": CLEAN, "draw": draw, **found[place, draw]} for place, draw in sorted(found)
+        generations = [
+            {"sample_id": rows[place]["sample_id"], "variant": CLEAN, "draw": draw, **answers[place, draw]}
+            for place, draw in sorted(answers)
         ]
-        return pa.Table.from_pylist(made, schema=GENERATIONS)
+        return pa.Table.from_pylist(generations, schema=GENERATIONS)
 
     def prompts(self, dataset: str, samples: pa.Table) -> dict[str, str]:
         """What the model was sent, as far as the recording keeps it, by sample.
@@ -73,13 +74,13 @@ class PeerRecording:
             ModelError, RecordingError: no recording of this dataset.
         """
         rows = samples.select(["sample_id", "question", "choices", "answer_index", "source"]).to_pylist()
-        places, found = _places(rows, self.match), dict[str, str]()
+        places, by_sample = _places(rows, self.match), dict[str, str]()
         for item in self._part(dataset, {row["source"] or "" for row in rows}).read(self.how):
             if isinstance(item, Record) and item.prompt:
                 place = places.get(item.id if self.match == "id" else _plain(item.question))
                 if place is not None and self._fault(item, place, rows) is None:
-                    found.setdefault(rows[place]["sample_id"], item.prompt)
-        return found
+                    by_sample.setdefault(rows[place]["sample_id"], item.prompt)
+        return by_sample
 
     def _part(self, dataset: str, sources: set[str]) -> RecordingFile:
         official = {source.partition("/")[2] for source in sources if source.partition("/")[0] == ADAPTER}
@@ -89,7 +90,7 @@ class PeerRecording:
     def _matched(self, part: RecordingFile, rows: list[dict[str, Any]]) -> dict[tuple[int, int], Columns]:
         """(place of the sample, draw) -> the answer's columns."""
         places = _places(rows, self.match)
-        found: dict[tuple[int, int], Columns] = {}
+        matches: dict[tuple[int, int], Columns] = {}
         first: dict[tuple[int, int], str] = {}
         contradicted: dict[tuple[int, int], str] = {}
         for item in part.read(self.how):
@@ -103,16 +104,16 @@ class PeerRecording:
             assert isinstance(item, Record) and place is not None
             self.left_out += [Fault(item.where, IMPOSSIBLE, reason) for reason in item.impossible]
             for key, columns in _answers(item, place):
-                if key not in found:
-                    found[key], first[key] = columns, item.where
-                elif found[key] == columns:
+                if key not in matches:
+                    matches[key], first[key] = columns, item.where
+                elif matches[key] == columns:
                     self.left_out.append(Fault(item.where, "says the same again", f"as {first[key]}", harmless=True))
                 else:
                     contradicted[key] = item.where
         for key, where in contradicted.items():
             self.left_out.append(Fault(where, "contradicts another row", f"{first[key]}; neither is used"))
-            del found[key]
-        return found
+            del matches[key]
+        return matches
 
     def _fault(self, record: Record, place: int | None, rows: list[dict[str, Any]]) -> Fault | None:
         """Why a row is no answer to the sample it names; None if it is one."""
@@ -135,19 +136,19 @@ class PeerRecording:
                 return Fault(record.where, "other options than the sample's", f"sample {sample['sample_id']}")
             if None not in (record.answer_index, sample["answer_index"]) and record.answer_index != sample["answer_index"]:
                 return Fault(record.where, "another option is right there", f"sample {sample['sample_id']}")
-        asked = (_plain(record.question), _plain(record.prompt))
-        wanted = _plain(sample["question"] or "")
-        if any(asked) and not any(wanted in text or (text and text in wanted) for text in asked):
-            return Fault(record.where, "another question than the sample's", f"{record.question[:60]!r}, sample: {wanted[:60]!r}")
+        texts = (_plain(record.question), _plain(record.prompt))
+        question = _plain(sample["question"] or "")
+        if any(texts) and not any(question in text or (text and text in question) for text in texts):
+            return Fault(record.where, "another question than the sample's", f"{record.question[:60]!r}, sample: {question[:60]!r}")
         return None
 
     def _nothing(self, part: RecordingFile, dataset: str, rows: list[dict[str, Any]]) -> str:
         """Why a whole recording fits a dataset nowhere."""
-        shown = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in self.left_out if not f.harmless][:5]
+        reasons = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in self.left_out if not f.harmless][:5]
         by = "id" if self.match == "id" else "question"
         mine = ", ".join(repr((row["sample_id"] if by == "id" else row["question"])[:60]) for row in rows[:3])
         hint = "say `match: question`, or name the field that holds your ids: `fields: {id: NAME}`" if by == "id" else "say `match: id`"
-        lines = "".join(f"\n  {line}" for line in shown)
+        lines = "".join(f"\n  {line}" for line in reasons)
         return f"{part.path}: not one answer to dataset '{dataset}', whose samples have by {by}: {mine}; {hint}{lines}"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import PIL
 
-from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, Request, Told, draw_of, draw_part, is_signal
+from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
 from qualm.runners.plugins.models._completions import (
     Choice,
     Completion,
@@ -78,109 +78,111 @@ class OpenAIModel:
         system = [{"role": "system", "content": [{"type": "text", "text": self.content.system}]}] if self.content.system else []
         return json.dumps([*system, *messages], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
-    def parts(self, request: Request, decoding: Decoding) -> Iterator[Told]:
+    def parts(self, request: Request, decoding: Decoding) -> Iterator[PartReply]:
         url = None if request.image is None else self._url(request.image)
         signals = [part for part in request.parts if is_signal(part)]
         draws = [draw_of(part) for part in request.parts if draw_of(part)]
-        said = request.given
+        greedy = request.greedy
         if OPTIONS in request.parts:
-            yield self._told(OPTIONS, lambda: self._options(request, url))
+            yield self._reply(OPTIONS, lambda: self._options(request, url))
         if ANSWER in request.parts:
-            answer = self._told(ANSWER, lambda: self._answer(request, url, decoding))
+            answer = self._reply(ANSWER, lambda: self._answer(request, url, decoding))
             yield answer
             if answer.rejected:  # so would be whatever else is asked about it
-                yield from (Told(part, _undefined(part), answer.reason, True) for part in (*signals, *map(draw_part, draws)))
+                yield from (PartReply(part, _undefined(part), answer.reason, True) for part in (*signals, *map(draw_part, draws)))
                 return
-            said = answer.value
+            greedy = answer.value
         for part in signals:
-            if said is None or said.text is None:
-                yield Told(part, _undefined(part), "there is no answer to ask about")
+            if greedy is None or greedy.text is None:
+                yield PartReply(part, _undefined(part), "there is no answer to ask about")
             else:
-                yield self._told(part, partial(self._signal, part, request, url, said))
+                yield self._reply(part, partial(self._signal, part, request, url, greedy))
         if draws:
             yield from self._draws(request, url, draws, decoding)
 
-    def _told(self, part: str, work: Callable[[], Told]) -> Told:
+    def _reply(self, part: str, work: Callable[[], PartReply]) -> PartReply:
         try:
             return work()
         except Rejected as error:
-            return Told(part, _undefined(part), str(error), True)
+            return PartReply(part, _undefined(part), str(error), True)
 
-    def _answer(self, request: Request, url: str | None, decoding: Decoding) -> Told:
+    def _answer(self, request: Request, url: str | None, decoding: Decoding) -> PartReply:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies)
         if self.content.prompt_logprobs:
             body["return_token_ids"] = True
-        return Told(ANSWER, self._part(self._one(body).choices[0]))
+        return PartReply(ANSWER, self._part(self._one(body).choices[0]))
 
-    def _options(self, request: Request, url: str | None) -> Told:
+    def _options(self, request: Request, url: str | None) -> PartReply:
         choice = self._one(self._body(request.prompt, url, 1, top=True)).choices[0]
         part = self._part(choice)
-        found = option_logits(choice.tops, request.options) if self.content.logprobs else "the model is asked for no log-probabilities"
-        if isinstance(found, str):
-            return Told(OPTIONS, part, found)
-        part.numbers = found
-        return Told(OPTIONS, part)
+        values = option_logits(choice.tops, request.options) if self.content.logprobs else "the model is asked for no log-probabilities"
+        if isinstance(values, str):
+            return PartReply(OPTIONS, part, values)
+        part.numbers = values
+        return PartReply(OPTIONS, part)
 
-    def _signal(self, part: str, request: Request, url: str | None, said: Part) -> Told:
-        text, image = said.text or "", request.image is not None
+    def _signal(self, part: str, request: Request, url: str | None, greedy: Part) -> PartReply:
+        text, image = greedy.text or "", request.image is not None
         if part in _PRIORS:
-            return self._prior(part, request, url, said)
+            return self._prior(part, request, url, greedy)
         if part == "said_confidence":
             body = self._body(self.render(verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False)
-            return Told(part, self._part(self._one(body).choices[0]))
+            return PartReply(part, self._part(self._one(body).choices[0]))
         talk = verification(request.question, text, image) if part == "p_yes" else messages(p_true(request.question, text), image=image)
         choice = self._one(self._body(self.render(talk), url, 1, top=True)).choices[0]
         logprobs_of(choice)
-        found = yes_share(choice.tops) if part == "p_yes" else true_share(choice.tops)
-        return Told(part, Part(numbers=[]), found) if isinstance(found, str) else Told(part, Part(numbers=[found]))
+        share = yes_share(choice.tops) if part == "p_yes" else true_share(choice.tops)
+        return PartReply(part, Part(numbers=[]), share) if isinstance(share, str) else PartReply(part, Part(numbers=[share]))
 
-    def _prior(self, part: str, request: Request, url: str | None, said: Part) -> Told:
+    def _prior(self, part: str, request: Request, url: str | None, greedy: Part) -> PartReply:
         """Log-probabilities of the answer's tokens after a prompt that lacks something, which the server scores as part of a prompt."""
-        if not said.tokens:
-            return Told(part, Part(), "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)")
+        if not greedy.tokens:
+            return PartReply(part, Part(), "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)")
         image = request.image is not None and part == "without_question"
-        talk = [*messages(request.question if part == "without_image" else "", image=image), _assistant(said.text or "")]
+        talk = [*messages(request.question if part == "without_image" else "", image=image), _assistant(greedy.text or "")]
         body = self._body(self.render(talk), url if image else None, 1, top=False)
         scored = self._one({**body, "add_generation_prompt": False, "prompt_logprobs": 0}).prompt
         if scored is None:
             raise Stopped("the server scores no prompts, which the spec's `prompt_logprobs` says it does")
-        found = within(scored, said.tokens)
-        return Told(part, Part(logprobs=found), "" if found else "the answer's tokens do not stand so in the prompt that repeats it")
+        logprobs = within(scored, greedy.tokens)
+        return PartReply(
+            part, Part(logprobs=logprobs), "" if logprobs else "the answer's tokens do not stand so in the prompt that repeats it"
+        )
 
-    def _draws(self, request: Request, url: str | None, draws: Sequence[int], decoding: Decoding) -> Iterator[Told]:
+    def _draws(self, request: Request, url: str | None, draws: Sequence[int], decoding: Decoding) -> Iterator[PartReply]:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies, decoding=decoding)
         if self.content.logprobs and decoding.temperature != 1.0:
             self._check_scale(request.prompt, url, decoding.temperature)
         left = list(draws)
         while len(left) > 1 and self._takes_n:
-            wanted = min(len(left), AT_ONCE)
+            count = min(len(left), AT_ONCE)
             try:
-                found = self._seen(self.line.ask({**body, "n": wanted}, read)).choices[:wanted]
+                choices = self._identified(self.line.ask({**body, "n": count}, read)).choices[:count]
             except Rejected:
-                found = []  # whether for `n` or for the question, asking for one will tell
-            for choice in found:
+                choices = []  # whether for `n` or for the question, asking for one will tell
+            for choice in choices:
                 yield self._drawn(left.pop(0), choice)
-            if len(found) < wanted:
+            if len(choices) < count:
                 break
         refused = ""
         for draw in left:
             if refused:  # all these requests are one, but for their seeds
-                yield Told(draw_part(draw), Part(), refused, True)
+                yield PartReply(draw_part(draw), Part(), refused, True)
                 continue
-            told = self._told(draw_part(draw), partial(self._single, draw, request, body))
-            refused = told.reason if told.rejected and draw == draws[0] else ""
-            if not told.rejected and len(draws) > 1:
+            reply = self._reply(draw_part(draw), partial(self._single, draw, request, body))
+            refused = reply.reason if reply.rejected and draw == draws[0] else ""
+            if not reply.rejected and len(draws) > 1:
                 self._takes_n = False
-            yield told
+            yield reply
 
-    def _single(self, draw: int, request: Request, body: dict[str, Any]) -> Told:
+    def _single(self, draw: int, request: Request, body: dict[str, Any]) -> PartReply:
         seed = {"seed": _seed(request.stream, draw)} if self.manner.seeds and self.content.sampling else {}
         return self._drawn(draw, self._one({**body, **seed}).choices[0])
 
-    def _drawn(self, draw: int, choice: Choice) -> Told:
+    def _drawn(self, draw: int, choice: Choice) -> PartReply:
         if choice.filtered:
-            return Told(draw_part(draw), Part(), "the server's content filter held the answer back", True)
-        return Told(draw_part(draw), self._part(choice))
+            return PartReply(draw_part(draw), Part(), "the server's content filter held the answer back", True)
+        return PartReply(draw_part(draw), self._part(choice))
 
     def _check_scale(self, prompt: str, url: str | None, temperature: float) -> None:
         """Once in a run: do log-probabilities of drawn tokens depend on the temperature? They are to be the model's own.
@@ -208,14 +210,14 @@ class OpenAIModel:
     def _part(self, choice: Choice) -> Part:
         if not self.content.logprobs:
             return Part(choice.text, choice.ids)
-        found = logprobs_of(choice)
+        logprobs = logprobs_of(choice)
         self.counters["answers without the end's log-probability"] += choice.ended
-        return Part(choice.text, choice.ids, found, least_entropies(choice.tops) if self.content.truncated_entropies else None)
+        return Part(choice.text, choice.ids, logprobs, least_entropies(choice.tops) if self.content.truncated_entropies else None)
 
     def _one(self, body: dict[str, Any]) -> Completion:
-        return self._seen(self.line.ask(body, read_one))
+        return self._identified(self.line.ask(body, read_one))
 
-    def _seen(self, completion: Completion) -> Completion:
+    def _identified(self, completion: Completion) -> Completion:
         with self._lock:
             self.served[" ".join(completion.served).strip()] += 1
         return completion

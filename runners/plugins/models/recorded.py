@@ -89,8 +89,8 @@ class VubRecording:
         sources = set(samples["source"].to_pylist())
         adapter, _, official = next(iter(sources), "").partition("/")
         if len(sources) != 1 or adapter != "vlm_uncertainty_bench":
-            found = ", ".join(sorted(map(str, sources))) or "no samples"
-            raise ModelError(f"{self.source}: run '{self.run}' records vlm_uncertainty_bench; dataset '{dataset}' comes from {found}")
+            names = ", ".join(sorted(map(str, sources))) or "no samples"
+            raise ModelError(f"{self.source}: run '{self.run}' records vlm_uncertainty_bench; dataset '{dataset}' comes from {names}")
         try:
             records = {str(r["id"]): r for r in read_records(self.source, self.run, official)}
         except LayoutError as error:

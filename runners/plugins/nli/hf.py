@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.contracts.nli import Engine, Logits, NliContext, NliError, Pair
+from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
@@ -41,7 +41,7 @@ def hf(
     artifact: Artifact,
     labels: list[str] | None = None,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
-) -> Engine:
+) -> NliEngine:
     """A sequence classifier of transformers in one folder: safetensors, tokenizer, and a config that names its classes.
 
     Args:
@@ -59,7 +59,7 @@ def hf(
     fault = folder_fault(folder)
     if fault:
         raise NliError(f"nli hf: {fault}")
-    return Hf(folder, class_order(folder, labels), dtype or "float32", context)
+    return HfNli(folder, class_order(folder, labels), dtype or "float32", context)
 
 
 def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
@@ -73,33 +73,33 @@ def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
         named = [name for _, name in sorted((int(i), str(name)) for i, name in (raw.get("id2label") or {}).items())]
     except (OSError, ValueError, AttributeError) as error:
         raise NliError(f"nli hf: {folder}/config.json cannot be read: {error}") from error
-    own, said = _order(named), _order(labels or [])
-    if labels is not None and said is None:
+    own, spec_order = _order(named), _order(labels or [])
+    if labels is not None and spec_order is None:
         raise NliError(f"nli hf: labels: expected {_CLASSES} in some order, got {', '.join(labels) or 'nothing'}")
-    if own is not None and said is not None and own != said:
+    if own is not None and spec_order is not None and own != spec_order:
         raise NliError(
             f"nli hf: the spec says that the classes of {folder.name} are {', '.join(labels or ())}; its config says {', '.join(named)}"
         )
-    if said is not None and named and len(named) != len(_WORDS):
+    if spec_order is not None and named and len(named) != len(_WORDS):
         raise NliError(f"nli hf: {folder.name} has {len(named)} classes ({', '.join(named)}); expected {_CLASSES}")
-    found = own or said
-    if found is None:
+    order = own or spec_order
+    if order is None:
         raise NliError(
             f"nli hf: {folder.name}: expected the classes {_CLASSES}, its config names {', '.join(named) or 'none'}; "
             "if it is an NLI model, say `labels: [...]` in the order of its outputs, as its authors give it"
         )
-    return found
+    return order
 
 
 def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
     plain = [name.strip().lower() for name in names]
-    found = [[i for i, name in enumerate(plain) if name.startswith(word)] for word in _WORDS]
-    if len(plain) != len(_WORDS) or any(len(places) != 1 for places in found):
+    places_by_class = [[i for i, name in enumerate(plain) if name.startswith(word)] for word in _WORDS]
+    if len(plain) != len(_WORDS) or any(len(places) != 1 for places in places_by_class):
         return None
-    return found[0][0], found[1][0], found[2][0]
+    return places_by_class[0][0], places_by_class[1][0], places_by_class[2][0]
 
 
-class Hf:
+class HfNli:
     """See `qualm.runners.contracts.nli.Engine`."""
 
     def __init__(self, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
@@ -128,27 +128,27 @@ class Hf:
         done = 0
         while done < len(order):
             places = order[done : done + max(1, self.tokens // lengths[order[done]])]
-            made = self._batch([pairs[i] for i in places])
-            if made is not None:
-                yield list(zip(places, made, strict=True))
+            logits = self._batch([pairs[i] for i in places])
+            if logits is not None:
+                yield list(zip(places, logits, strict=True))
                 done += len(places)
 
     def _lengths(self, pairs: Sequence[Pair]) -> list[int]:
         """Tokens of each pair, those beyond the model's limit not counted."""
-        found: list[int] = []
+        lengths: list[int] = []
         for start in range(0, len(pairs), _AT_ONCE):
             some = pairs[start : start + _AT_ONCE]
-            found += map(len, self._tokenizer([p for p, _ in some], [h for _, h in some])["input_ids"])
-        cut = sum(length > self._limit for length in found)
+            lengths += map(len, self._tokenizer([p for p, _ in some], [h for _, h in some])["input_ids"])
+        cut = sum(length > self._limit for length in lengths)
         if cut:
             self.counters[f"nli pairs cut to {self._limit} tokens"] += cut
-        return [min(length, self._limit) for length in found]
+        return [min(length, self._limit) for length in lengths]
 
-    def _batch(self, asked: Sequence[Pair]) -> list[Logits] | None:
+    def _batch(self, pairs: Sequence[Pair]) -> list[Logits] | None:
         """Logits of a batch; None where the device has too little memory for it, and the next is half as large."""
         import torch
 
-        texts = [p for p, _ in asked], [h for _, h in asked]
+        texts = [p for p, _ in pairs], [h for _, h in pairs]
         batch = self._tokenizer(*texts, truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")
         width = int(batch["input_ids"].shape[1])
         try:
@@ -157,9 +157,9 @@ class Hf:
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            if len(asked) == 1:
+            if len(pairs) == 1:
                 raise NliError(f"{self.name}: one pair of {width} tokens is more than the device's memory holds: {error}") from error
-            self.tokens = width * (len(asked) // 2)
+            self.tokens = width * (len(pairs) // 2)
             self.counters["nli batches halved for want of memory"] += 1
             if torch.accelerator.is_available():
                 torch.accelerator.empty_cache()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from qualm.runners.contracts.nli import Engine, Logits, NliContext, Pair
+from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, Pair
 from qualm.runners.inference.nli import CONTRADICTS, FOLLOWS, UNRELATED
 from qualm.runners.scoring.answer_text import normalise
 
@@ -18,7 +18,7 @@ _NEGATES = re.compile(
 """As `normalise` leaves them: "none" and "zero" are "0"."""
 
 
-def lexical(context: NliContext) -> Engine:
+def lexical(context: NliContext) -> NliEngine:
     """The hypothesis follows where its words occur in the premise in a row; texts that share no word contradict each other.
 
     Words are those left without case, punctuation, articles and the difference between "two" and "2" (as the judge `rules` compares). In

@@ -18,7 +18,7 @@ from qualm.registry.scenes.contrast import possible_answers, prove, understand
 from qualm.registry.scenes.removal import silhouette, without
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.inpainters import Inpainter, Job
-from qualm.runners.contracts.masks import Mask, Masker, Wanted, dilated
+from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, dilated
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Target, Thing
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder
@@ -75,31 +75,31 @@ class Painter:
         places = {row["sample_id"]: i for i, row in enumerate(self.source.samples)}
         size = max(CHUNK, self.context.settings.batch_size)
         planned = (part for batch in batches(targets, size) for part in batches(self._plan(batch, places), CHUNK))
-        for made in ahead(self._paint, planned, self.context.settings.workers):
-            yield from made
+        for painted in ahead(self._paint, planned, self.context.settings.workers):
+            yield from painted
 
     def _plan(self, targets: Iterable[Target], places: dict[str, int]) -> list[Planned]:
         """The jobs of a batch of targets, as far as they can be proved, decoded and masked."""
-        wanted = [(item, proof) for target in targets for item, proof in self._wanted(target, places)]
-        shapes = self.masker([item for item, _ in wanted]) if wanted else []
-        found: list[tuple[Planned, np.ndarray]] = []
-        for (item, proof), shape in zip(wanted, shapes, strict=True):
+        proofs = [(item, proof) for target in targets for item, proof in self._wanted(target, places)]
+        shapes = self.masker([item for item, _ in proofs]) if proofs else []
+        masked: list[tuple[Planned, np.ndarray]] = []
+        for (item, proof), shape in zip(proofs, shapes, strict=True):
             grown = self._grown(shape)
             if isinstance(grown, str) or isinstance(shape, str):
                 self.context.drop(str(grown))
                 continue
-            found.append((Planned(item.target, (Job(item.target, item.thing, item.picture, grown),), (proof,)), shape))
+            masked.append((Planned(item.target, (Job(item.target, item.thing, item.picture, grown),), (proof,)), shape))
         if not self.control:
-            return [plan for plan, _ in found]
-        made = []
-        for (plan, _), other in zip(found, self._controls(found), strict=True):
+            return [plan for plan, _ in masked]
+        plans = []
+        for (plan, _), other in zip(masked, self._controls(masked), strict=True):
             if other is None:
                 self.context.drop("no other thing as a control")
             else:
-                made.append(Planned(plan.target, (*plan.jobs, other[0]), (*plan.proofs, other[1])))
-        return made
+                plans.append(Planned(plan.target, (*plan.jobs, other[0]), (*plan.proofs, other[1])))
+        return plans
 
-    def _wanted(self, target: Target, places: dict[str, int]) -> Iterator[tuple[Wanted, str]]:
+    def _wanted(self, target: Target, places: dict[str, int]) -> Iterator[tuple[MaskRequest, str]]:
         proof = "" if target.scene is None else proved(target)
         if proof is None:
             self.context.drop("cannot be proved")
@@ -111,7 +111,7 @@ class Painter:
         if picture is None:
             self.context.drop("picture cannot be decoded")
             return
-        yield Wanted(target, target.thing, picture), proof
+        yield MaskRequest(target, target.thing, picture), proof
 
     def _grown(self, shape: Mask) -> Mask:
         """The dilated mask, or why it cannot be painted."""
@@ -120,30 +120,30 @@ class Painter:
         grown = dilated(shape, self.dilate)
         return "mask covers the picture" if grown.all() or grown.mean() > self.largest else grown
 
-    def _controls(self, found: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
+    def _controls(self, masked: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
         """For each target another thing, drawn at random, whose dilated mask leaves the target's own pixels alone."""
-        made: list[tuple[Job, str] | None] = [None] * len(found)
-        orders = [self._order(plan.target) for plan, _ in found]
+        controls: list[tuple[Job, str] | None] = [None] * len(masked)
+        orders = [self._order(plan.target) for plan, _ in masked]
         for turn in range(CONTROLS):
-            open_ = [i for i in range(len(found)) if made[i] is None and turn < len(orders[i])]
-            tried = [Wanted(found[i][0].target, orders[i][turn], found[i][0].jobs[0].picture) for i in open_]
+            open_ = [i for i in range(len(masked)) if controls[i] is None and turn < len(orders[i])]
+            tried = [MaskRequest(masked[i][0].target, orders[i][turn], masked[i][0].jobs[0].picture) for i in open_]
             for i, item, shape in zip(open_, tried, self.masker(tried) if tried else [], strict=True):
                 grown, proof = self._grown(shape), control_proved(item.target, item.thing)
-                if not isinstance(grown, str) and proof is not None and not (grown & found[i][1]).any():
-                    made[i] = Job(item.target, item.thing, item.picture, grown), proof
-        return made
+                if not isinstance(grown, str) and proof is not None and not (grown & masked[i][1]).any():
+                    controls[i] = Job(item.target, item.thing, item.picture, grown), proof
+        return controls
 
     def _order(self, target: Target) -> list[Thing]:
         order = self.context.rng("control", target.key).permutation(len(target.others))
         return [target.others[k] for k in order.tolist()]
 
     def _paint(self, plans: Sequence[Planned]) -> list[Painted]:
-        made = iter(self.inpainter([job for plan in plans for job in plan.jobs]))
-        found = []
+        inpainted = iter(self.inpainter([job for plan in plans for job in plan.jobs]))
+        results = []
         for plan in plans:
-            pictures = [next(made) for _ in plan.jobs]
-            found.append(Painted(plan, tuple(map(_png, pictures)), _removal(plan.jobs[0], pictures[0])))
-        return found
+            pictures = [next(inpainted) for _ in plan.jobs]
+            results.append(Painted(plan, tuple(map(_png, pictures)), _removal(plan.jobs[0], pictures[0])))
+        return results
 
 
 def proved(target: Target) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from qualm.runners.contracts.generators import GeneratorError, Unusable, chat
+from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.inference.generator import Generator, open_generator
 from qualm.runners.plugins.generators._rounds import in_rounds
@@ -31,7 +31,7 @@ _LINE = re.compile(r"^(?:[-*] *)?(?:\*\*)?(Q|A1|A2)(?:\*\*)?:(?:\*\*)? *(.*)$", 
 
 
 @dataclass(frozen=True)
-class Asked:
+class NewQuestion:
     """A question with the answer of the first picture and how the second declines it."""
 
     question: str
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Asking:
+class QuestionOptions:
     """Which model, and how."""
 
     generator: Any
@@ -50,7 +50,7 @@ class Asking:
     max_new_tokens: int
 
 
-def ask_both(context: PairContext, painted: Iterable[Painted], asking: Asking) -> Iterator[tuple[Painted, str]]:
+def ask_both(context: PairContext, painted: Iterable[Painted], asking: QuestionOptions) -> Iterator[tuple[Painted, str]]:
     """Pairs of pictures with their new question, and how it is declined; what no question is found for is dropped and counted.
 
     Raises:
@@ -60,16 +60,16 @@ def ask_both(context: PairContext, painted: Iterable[Painted], asking: Asking) -
         generator = open_generator(asking.generator, context.settings)
         prompt = with_sections(read_prompt("extraneous", asking.prompt), sections(context.about))
         for batch in batches(painted, BATCH):
-            made = _ask_batch(context, generator, prompt, {p.plan.target.key: p for p in batch}, asking)
-            yield from made.values()
+            by_target = _ask_batch(context, generator, prompt, {p.plan.target.key: p for p in batch}, asking)
+            yield from by_target.values()
     except (GeneratorError, PromptError) as error:
         raise PairError(f"recipe {context.label}: {error}") from error
 
 
 def _ask_batch(
-    context: PairContext, generator: Generator, prompt: str, batch: dict[str, Painted], asking: Asking
+    context: PairContext, generator: Generator, prompt: str, batch: dict[str, Painted], asking: QuestionOptions
 ) -> dict[str, tuple[Painted, str]]:
-    found = in_rounds(
+    by_target = in_rounds(
         context,
         generator,
         {key: chat(prompt, _png(p), p.pictures[0]) for key, p in batch.items()},
@@ -78,49 +78,49 @@ def _ask_batch(
         temperature=asking.temperature,
         max_new_tokens=asking.max_new_tokens,
     )
-    return {key: found[key] for key in batch if key in found}
+    return {key: by_target[key] for key in batch if key in by_target}
 
 
-def read_asked(reply: str) -> Asked:
+def read_asked(reply: str) -> NewQuestion:
     """The question and answers in a reply.
 
     Args:
         reply: `Q: ... A1: ... A2: ...`, each on its own line, perhaps with a dash before it, and nothing else.
 
     Raises:
-        Unusable: "malformed reply", "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
+        UnusableReply: "malformed reply", "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
             "answer in the question", "answer in the refusal".
     """
-    found = [_LINE.match(line) for line in lines(reply)]
-    if [m and m[1].upper() for m in found] != ["Q", "A1", "A2"]:
-        raise Unusable("malformed reply")
-    question, answer, declined = (value(m[2]) for m in found if m)
+    matches = [_LINE.match(line) for line in lines(reply)]
+    if [m and m[1].upper() for m in matches] != ["Q", "A1", "A2"]:
+        raise UnusableReply("malformed reply")
+    question, answer, declined = (value(m[2]) for m in matches if m)
     if not question.endswith("?"):
-        raise Unusable("not a question")
+        raise UnusableReply("not a question")
     if normalise(answer) in ("yes", "no"):
-        raise Unusable("yes or no")
+        raise UnusableReply("yes or no")
     if is_refusal(answer, question):
-        raise Unusable("answerable one is declined")
+        raise UnusableReply("answerable one is declined")
     if not is_refusal(declined, question):
-        raise Unusable("unanswerable one is answered")
+        raise UnusableReply("unanswerable one is answered")
     if gives_away(question, answer):
-        raise Unusable("answer in the question")
+        raise UnusableReply("answer in the question")
     if f" {normalise(answer)} " in f" {normalise(declined)} ":
-        raise Unusable("answer in the refusal")
-    return Asked(question, answer, declined)
+        raise UnusableReply("answer in the refusal")
+    return NewQuestion(question, answer, declined)
 
 
 def _asked_anew(painted: Painted, reply: str) -> tuple[Painted, str]:
-    asked = read_asked(reply)
+    reading = read_asked(reply)
     plan = painted.plan
-    target = replace(plan.target, question=asked.question, answer=asked.answer)
+    target = replace(plan.target, question=reading.question, answer=reading.answer)
     proofs = plan.proofs
     if target.scene is not None:
         why = [proved(target), *(control_proved(target, job.thing) for job in plan.jobs[1:])]
         if None in why:
-            raise Unusable("cannot be proved")
+            raise UnusableReply("cannot be proved")
         proofs = tuple(str(w) for w in why)
-    return replace(painted, plan=replace(plan, target=target, proofs=proofs)), asked.declined
+    return replace(painted, plan=replace(plan, target=target, proofs=proofs)), reading.declined
 
 
 def _png(painted: Painted) -> bytes:

@@ -15,7 +15,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
 from qualm.registry.sample import SAMPLES, Sample
-from qualm.runners.contracts.generators import Composer, Engine, GeneratorError, Unusable, chat
+from qualm.runners.contracts.generators import Composer, Engine, GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.pairs._written import questions_of, read_pair, sections
@@ -65,13 +65,13 @@ def from_caption(
     Raises:
         PairError: there are no captions or scene graphs, the category has no prompt, or the generator fails.
     """
-    rows = {image: found[0] for image, found in by_image(_rows(context, dataset)).items()}
+    rows = {image: group[0] for image, group in by_image(_rows(context, dataset)).items()}
     recipe = _Recipe(context, category, per_image, retries, rows)
     try:
         engine = open_engine(generator, context.settings)
         if isinstance(engine, Engine):
-            asked = _prompts(recipe, dataset, captions, prompt)
-            yield from _written(recipe, Generator(engine, context.settings), asked, temperature, max_new_tokens)
+            prompts = _prompts(recipe, dataset, captions, prompt)
+            yield from _written(recipe, Generator(engine, context.settings), prompts, temperature, max_new_tokens)
         else:
             yield from _composed(recipe, engine, dataset)
     except (GeneratorError, PromptError) as error:
@@ -87,7 +87,7 @@ class _Recipe:
     per_image: int
     retries: int
     rows: Mapping[str, Mapping[str, Any]]
-    asked: dict[str, set[str]] = field(default_factory=dict)
+    questions: dict[str, set[str]] = field(default_factory=dict)
     """Questions asked of each picture, normalised."""
 
     @property
@@ -100,7 +100,7 @@ class _Recipe:
 
     def fresh(self, image: str, questions: set[str]) -> bool:
         """Whether none of these was asked of the picture before; from then on they were."""
-        before = self.asked.setdefault(image, set())
+        before = self.questions.setdefault(image, set())
         if before & questions:
             return False
         before |= questions
@@ -131,19 +131,19 @@ def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], imag
     for attempt in range(recipe.retries + 1):
         rng = recipe.context.rng(image, k, attempt)
         try:
-            made = composer.compose(scene, recipe.kind, rng)
+            contrast = composer.compose(scene, recipe.kind, rng)
         except ValueError as error:
             raise PairError(f"recipe {recipe.context.label}: {error}") from error
-        reason = "scene offers none" if made is None else "asked before"
-        if made is None or not recipe.fresh(image, {normalise(made.answerable.text), normalise(made.unanswerable.text)}):
+        reason = "scene offers none" if contrast is None else "asked before"
+        if contrast is None or not recipe.fresh(image, {normalise(contrast.answerable.text), normalise(contrast.unanswerable.text)}):
             continue
-        told = {"level": str(scene["level"]), "objects": str(len(scene["objects"])), "proof": made.proof}
-        refusal = composer.decline(recipe.kind, made.unanswerable.text, rng)
+        facts = {"level": str(scene["level"]), "objects": str(len(scene["objects"])), "proof": contrast.proof}
+        refusal = composer.decline(recipe.kind, contrast.unanswerable.text, rng)
         yield from recipe.pair(
             image,
             k,
-            Member(image, made.answerable.text, made.answerable.answer, {**told, "asks": made.answerable.asks}),
-            Member(image, made.unanswerable.text, refusal, {**told, "asks": made.unanswerable.asks}),
+            Member(image, contrast.answerable.text, contrast.answerable.answer, {**facts, "asks": contrast.answerable.asks}),
+            Member(image, contrast.unanswerable.text, refusal, {**facts, "asks": contrast.unanswerable.asks}),
         )
         return
     recipe.context.drop(reason)
@@ -152,25 +152,27 @@ def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], imag
 # -- by a model, from captions --------------------------------------------------------------------------------------------
 
 
-def _written(recipe: _Recipe, generator: Generator, asked: Mapping[str, str], temperature: float, max_new_tokens: int) -> Iterator[Sample]:
+def _written(
+    recipe: _Recipe, generator: Generator, prompts_by_image: Mapping[str, str], temperature: float, max_new_tokens: int
+) -> Iterator[Sample]:
     """All pairs, asked for in rounds: first every pair of every picture, then again what could not be used."""
     context = recipe.context
-    waiting = [(image, k) for image in asked for k in range(recipe.per_image)]
-    made: dict[tuple[str, int], Any] = {}
+    waiting = [(image, k) for image in prompts_by_image for k in range(recipe.per_image)]
+    pairs: dict[tuple[str, int], Any] = {}
     reasons: dict[tuple[str, int], str] = {}
     for attempt in range(recipe.retries + 1):
         seeds = [_seed(context, image, k, attempt) for image, k in waiting]
-        prompts = [chat(asked[image]) for image, _ in waiting]
+        prompts = [chat(prompts_by_image[image]) for image, _ in waiting]
         replies = generator.complete(prompts, max_new_tokens=max_new_tokens, temperature=temperature, seeds=seeds)
         left = []
         for place, reply in zip(waiting, replies, strict=True):
             try:
                 if reply.finish == "length":
-                    raise Unusable("reply cut off")
-                pair = read_pair(reply.text, recipe.asked.get(place[0], ()))
+                    raise UnusableReply("reply cut off")
+                pair = read_pair(reply.text, recipe.questions.get(place[0], ()))
                 recipe.fresh(place[0], questions_of(pair))
-                made[place] = pair
-            except Unusable as reason:
+                pairs[place] = pair
+            except UnusableReply as reason:
                 reasons[place] = str(reason)
                 left.append(place)
         waiting = left
@@ -181,14 +183,14 @@ def _written(recipe: _Recipe, generator: Generator, asked: Mapping[str, str], te
     context.notes["generator"] = generator.engine.name
     for place in waiting:
         context.drop(reasons[place])
-    for image, k in _in_order(made, asked):
-        pair = made[image, k]
+    for image, k in _in_order(pairs, prompts_by_image):
+        pair = pairs[image, k]
         yield from recipe.pair(image, k, Member(image, pair.answerable, pair.answer), Member(image, pair.unanswerable, pair.refusal))
 
 
-def _in_order(made: Mapping[tuple[str, int], Any], asked: Mapping[str, str]) -> list[tuple[str, int]]:
-    place = {image: i for i, image in enumerate(asked)}
-    return sorted(made, key=lambda pair: (place[pair[0]], pair[1]))
+def _in_order(pairs: Mapping[tuple[str, int], Any], prompts_by_image: Mapping[str, str]) -> list[tuple[str, int]]:
+    place = {image: i for i, image in enumerate(prompts_by_image)}
+    return sorted(pairs, key=lambda pair: (place[pair[0]], pair[1]))
 
 
 def _seed(context: PairContext, image: str, k: int, attempt: int) -> int:
@@ -197,25 +199,25 @@ def _seed(context: PairContext, image: str, k: int, attempt: int) -> int:
     return int.from_bytes(hashlib.sha256(material.encode()).digest()[:4]) >> 1
 
 
-def _prompts(recipe: _Recipe, dataset: str, captions: str | None, given: str | None) -> dict[str, str]:
+def _prompts(recipe: _Recipe, dataset: str, captions: str | None, own_prompt: str | None) -> dict[str, str]:
     """The prompt of every picture that has a caption."""
     context, kind, rows = recipe.context, recipe.kind, recipe.rows
-    if given is None and kind not in PROMPTED:
+    if own_prompt is None and kind not in PROMPTED:
         raise PairError(
             f"recipe {context.label}: category '{recipe.category}' has no prompt of its own; write specs/prompts/{kind}.md, with "
             f"{{caption}} in it, and say `prompt: {kind}`"
         )
-    text = with_sections(read_prompt(kind, given), sections(context.about))
-    where = given or f"specs/prompts/{kind}.md"
-    found = _captions(context, dataset, captions, rows)
-    if len(rows) > len(found):
-        context.drop("no caption", (len(rows) - len(found)) * recipe.per_image)
-    return {image: fill(text, {"caption": caption}, where) for image, caption in found.items()}
+    text = with_sections(read_prompt(kind, own_prompt), sections(context.about))
+    where = own_prompt or f"specs/prompts/{kind}.md"
+    captions_by_image = _captions(context, dataset, captions, rows)
+    if len(rows) > len(captions_by_image):
+        context.drop("no caption", (len(rows) - len(captions_by_image)) * recipe.per_image)
+    return {image: fill(text, {"caption": caption}, where) for image, caption in captions_by_image.items()}
 
 
-def _captions(context: PairContext, dataset: str, wanted: str | None, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _captions(context: PairContext, dataset: str, source: str | None, rows: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     own = {image: text for image, row in rows.items() if (text := dict(row["meta"] or ()).get("caption", "").strip())}
-    if wanted == "meta" or (wanted is None and own):
+    if source == "meta" or (source is None and own):
         if not own:
             raise PairError(
                 f"recipe {context.label}: no sample of '{dataset}' has a caption (meta key `caption`); its adapter must give it"

@@ -25,7 +25,7 @@ from qualm.runners.contracts.saliency import Target
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.removal_quality import Removal, summary
 from qualm.runners.plugins.pairs._painting import Painted, Painter
-from qualm.runners.plugins.pairs._two_pictures import Asking, ask_both
+from qualm.runners.plugins.pairs._two_pictures import QuestionOptions, ask_both
 
 CITES = ["chandu2025certainlyuncertain"]
 
@@ -95,11 +95,11 @@ def inpainted(
     measured: list[Removal] = []
     shares: list[float] = []
     targets = load_chosen("saliency", saliency)(context, folder, rows)
-    asked = (t for target in targets for t in _ask(context, target, question))
-    made: Iterator[tuple[Painted, str]] = ((p, "") for p in painter.paint(asked))
+    questions = (t for target in targets for t in _ask(context, target, question))
+    pairs: Iterator[tuple[Painted, str]] = ((p, "") for p in painter.paint(questions))
     if question == "llm":
-        made = ask_both(context, (p for p, _ in made), Asking(asker, prompt, retries, temperature, max_new_tokens))
-    for painted, declined in made:
+        pairs = ask_both(context, (p for p, _ in pairs), QuestionOptions(asker, prompt, retries, temperature, max_new_tokens))
+    for painted, declined in pairs:
         measured += [painted.removal] if painted.removal is not None else []
         shares.append(float(painted.plan.jobs[0].mask.mean()))
         yield from _pair(context, painted, category, *(("llm", declined) if declined else _decline(context, painted, kinds)))
@@ -113,11 +113,11 @@ def inpainted(
 
 def _ask(context: PairContext, target: Target, how: str) -> Iterator[Target]:
     """The target with the question that is to be asked."""
-    known = list(target.asks()) if how == "templates" else [(target.question, target.answer)]
-    if not known:
+    pool = list(target.asks()) if how == "templates" else [(target.question, target.answer)]
+    if not pool:
         context.drop("no template fits")
         return
-    text, answer = known[int(context.rng("template", target.key).integers(len(known)))]
+    text, answer = pool[int(context.rng("template", target.key).integers(len(pool)))]
     yield replace(target, question=text, answer=answer)
 
 
@@ -134,17 +134,17 @@ def _pair(context: PairContext, painted: Painted, category: str, kind: str, decl
     names = [f"{pair_id}-{what}" for what, _ in zip(("without", "control"), painted.pictures, strict=False)]
     for name, data in zip(names, painted.pictures, strict=True):
         yield Image(name, data)
-    shown, first = target.row["image_id"], {"object": thing.name, "proof": plan.proofs[0]}
+    image_id, first = target.row["image_id"], {"object": thing.name, "proof": plan.proofs[0]}
     second = {**first, "removed": thing.name, "mask_share": f"{plan.jobs[0].mask.mean():.4f}"}
     if len(names) > 1:
-        shown = names[1]
+        image_id = names[1]
         first |= {"control": "true", "removed": plan.jobs[1].thing.name, "control_proof": plan.proofs[1]}
     yield from pair_samples(
         target.row,
         pair_id,
         "inpainted",
         category,
-        Member(shown, target.question, target.answer, _known(first)),
+        Member(image_id, target.question, target.answer, _known(first)),
         Member(names[0], target.question, declined, _known({**second, "idk": kind})),
     )
 

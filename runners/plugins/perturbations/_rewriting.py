@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
-from qualm.runners.contracts.generators import Engine, Rewriter, Unusable, chat
+from qualm.runners.contracts.generators import Engine, Rewriter, UnusableReply, chat
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.generators._rounds import in_rounds
@@ -24,12 +24,12 @@ LONGEST = 400
 
 
 @dataclass(frozen=True)
-class Asking:
+class RewriteOptions:
     """How a model is asked."""
 
     prompt: str
     """Name of our own prompt."""
-    given: str | None
+    custom_prompt: str | None
     """Path of the user's in its stead."""
     retries: int
     temperature: float
@@ -46,7 +46,7 @@ def rewritten(
     rngs: Sequence[Chance],
     generator: Any,
     kind: str,
-    asking: Asking,
+    asking: RewriteOptions,
     read: Callable[[str, str, Collection[str]], Rewrite | None],
 ) -> list[Rewrite | None]:
     """Each question written anew; None where that cannot be done, counted by the reason.
@@ -58,7 +58,7 @@ def rewritten(
         generator: a plugin: `rules` for scenes, or a model.
         kind: what a generator by rules is asked for.
         asking: how a model is.
-        read: (question, reply, labels in the prompt) -> what it says, None where it says that it cannot be done; raises `Unusable`.
+        read: (question, reply, labels in the prompt) -> what it says, None where it says that it cannot be done; raises `UnusableReply`.
 
     Raises:
         GeneratorError: the model or server fails. What it has said is kept.
@@ -70,40 +70,40 @@ def rewritten(
             raise PerturbError(f"generator {generator}: rewrites no questions; choose rules, hf or openai")
         return _by_rules(context, questions, rngs, engine, kind)
     writer = context.once(f"writer {generator}", lambda: Generator(engine, context.settings))
-    prompt = context.once(f"prompt {asking.given or asking.prompt}", lambda: read_prompt(asking.prompt, asking.given))
-    where = asking.given or f"specs/prompts/{asking.prompt}.md"
+    prompt = context.once(f"prompt {asking.custom_prompt or asking.prompt}", lambda: read_prompt(asking.prompt, asking.custom_prompt))
+    where = asking.custom_prompt or f"specs/prompts/{asking.prompt}.md"
     labels = labels_in(prompt)
     chats = {}
     for i, (row, question) in enumerate(zip(context.rows, questions, strict=True)):
-        shown = [context.pictures[i]] if asking.sees and context.pictures[i] is not None else []
-        chats[str(row["sample_id"])] = chat(fill(prompt, {"question": question}, where), *[s for s in shown if s is not None])
-    asked = {str(row["sample_id"]): question for row, question in zip(context.rows, questions, strict=True)}
-    found = in_rounds(
+        pictures = [context.pictures[i]] if asking.sees and context.pictures[i] is not None else []
+        chats[str(row["sample_id"])] = chat(fill(prompt, {"question": question}, where), *[s for s in pictures if s is not None])
+    by_key = {str(row["sample_id"]): question for row, question in zip(context.rows, questions, strict=True)}
+    replies = in_rounds(
         replace(context, label=asking.seeds or context.label),
         writer,
         chats,
-        lambda key, reply: (read(asked[key], reply, labels),),
+        lambda key, reply: (read(by_key[key], reply, labels),),
         retries=asking.retries,
         temperature=asking.temperature,
         max_new_tokens=asking.max_new_tokens,
     )
-    made = [found.get(key, (None,))[0] for key in chats]
-    if refused := sum(found.get(key) == (None,) for key in chats):
+    rewrites = [replies.get(key, (None,))[0] for key in chats]
+    if refused := sum(replies.get(key) == (None,) for key in chats):
         context.drop("generator says it cannot be done", refused)
-    return made
+    return rewrites
 
 
 def _by_rules(
     context: PerturbContext, questions: Sequence[str], rngs: Sequence[Chance], engine: Rewriter, kind: str
 ) -> list[Rewrite | None]:
     scenes = context.scenes()
-    made = [
+    rewrites = [
         engine.rewrite(kind, question, scenes.get(str(row["image_id"])), rng)
         for row, question, rng in zip(context.rows, questions, rngs, strict=True)
     ]
-    if lacking := sum(m is None for m in made):
+    if lacking := sum(m is None for m in rewrites):
         context.drop("no rule for it", lacking)
-    return made
+    return rewrites
 
 
 def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Rewrite:
@@ -115,12 +115,12 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
         labels: that stand in the prompt.
 
     Raises:
-        Unusable: with one of the reasons "malformed reply", "not a question", "too long", "same question".
+        UnusableReply: with one of the reasons "malformed reply", "not a question", "too long", "same question".
     """
-    found = lines(reply)
-    if len(found) != 1:
-        raise Unusable("malformed reply")
-    return Rewrite(_checked(question, found[0], labels))
+    questions = lines(reply)
+    if len(questions) != 1:
+        raise UnusableReply("malformed reply")
+    return Rewrite(_checked(question, questions[0], labels))
 
 
 def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> dict[str, Rewrite | None]:
@@ -133,57 +133,57 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
         labels: that stand in the prompt.
 
     Raises:
-        Unusable: with one of the reasons "malformed reply", "not a question", "too long", "same question", "fewer than two candidates",
-            "yes or no", "unknown reason".
+        UnusableReply: with one of the reasons "malformed reply", "not a question", "too long", "same question",
+            "fewer than two candidates", "yes or no", "unknown reason".
     """
     try:
-        found = json.loads(unfenced(bare(unfenced(reply), {"json", *labels})), object_pairs_hook=_once, parse_constant=_refuse)
+        variants = json.loads(unfenced(bare(unfenced(reply), {"json", *labels})), object_pairs_hook=_once, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise Unusable("malformed reply") from None
-    _keys(found, {"analysis": str, "AMB": dict | None, "IVE": dict | None})
-    return {"AMB": _ambiguous(question, found["AMB"], labels), "IVE": _unseen(question, found["IVE"], labels)}
+        raise UnusableReply("malformed reply") from None
+    _keys(variants, {"analysis": str, "AMB": dict | None, "IVE": dict | None})
+    return {"AMB": _ambiguous(question, variants["AMB"], labels), "IVE": _unseen(question, variants["IVE"], labels)}
 
 
-def _ambiguous(question: str, found: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
-    if found is None:
+def _ambiguous(question: str, variant: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
+    if variant is None:
         return None
-    _keys(found, {"variant_question": str, "plausible_answers": list})
-    answers = found["plausible_answers"]
+    _keys(variant, {"variant_question": str, "plausible_answers": list})
+    answers = variant["plausible_answers"]
     if not all(isinstance(a, str) and a.strip() for a in answers):
-        raise Unusable("malformed reply")
-    told = {normalise(a): a for a in map(bare, reversed(answers))}
-    if len(told) < 2:
-        raise Unusable("fewer than two candidates")
-    if told.keys() <= {"yes", "no"}:
-        raise Unusable("yes or no")
-    return Rewrite(_checked(question, found["variant_question"], labels), tuple(reversed(told.values())))
+        raise UnusableReply("malformed reply")
+    candidates = {normalise(a): a for a in map(bare, reversed(answers))}
+    if len(candidates) < 2:
+        raise UnusableReply("fewer than two candidates")
+    if candidates.keys() <= {"yes", "no"}:
+        raise UnusableReply("yes or no")
+    return Rewrite(_checked(question, variant["variant_question"], labels), tuple(reversed(candidates.values())))
 
 
-def _unseen(question: str, found: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
-    if found is None:
+def _unseen(question: str, variant: dict[str, Any] | None, labels: Collection[str]) -> Rewrite | None:
+    if variant is None:
         return None
-    _keys(found, {"variant_question": str, "reason_unanswerable": str})
-    if found["reason_unanswerable"] not in REASONS:
-        raise Unusable("unknown reason")
-    return Rewrite(_checked(question, found["variant_question"], labels), reason=found["reason_unanswerable"])
+    _keys(variant, {"variant_question": str, "reason_unanswerable": str})
+    if variant["reason_unanswerable"] not in REASONS:
+        raise UnusableReply("unknown reason")
+    return Rewrite(_checked(question, variant["variant_question"], labels), reason=variant["reason_unanswerable"])
 
 
 def _checked(question: str, text: str, labels: Collection[str]) -> str:
     text = bare(text, labels)
     if not text.endswith("?") or len(text.splitlines()) != 1 or not text.isprintable():
-        raise Unusable("not a question")
+        raise UnusableReply("not a question")
     if is_doubtful(text, labels):
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     if len(text) > len(question) + LONGEST:
-        raise Unusable("too long")
+        raise UnusableReply("too long")
     if normalise(text) == normalise(question):
-        raise Unusable("same question")
+        raise UnusableReply("same question")
     return text
 
 
-def _keys(found: Any, wanted: dict[str, Any]) -> None:
-    if not isinstance(found, dict) or found.keys() != wanted.keys() or not all(isinstance(found[k], t) for k, t in wanted.items()):
-        raise Unusable("malformed reply")
+def _keys(value: Any, types: dict[str, Any]) -> None:
+    if not isinstance(value, dict) or value.keys() != types.keys() or not all(isinstance(value[k], t) for k, t in types.items()):
+        raise UnusableReply("malformed reply")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -18,6 +18,6 @@ def as_question(text: str) -> str:
     return words.rstrip(_ENDINGS + " ") + "?"
 
 
-def edited(question: str, made: str) -> str:
+def edited(question: str, text: str) -> str:
     """The edited question, as a question; the very one that went in where the edit changed nothing, so that it is known for a no-op."""
-    return question if made == question else as_question(made)
+    return question if text == question else as_question(text)

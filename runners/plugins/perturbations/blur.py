@@ -30,8 +30,8 @@ def blur(batch: list[Image], rngs: list[Generator], *, radius: Annotated[float, 
     """
     from PIL import ImageFilter
 
-    made = []
+    images = []
     for image in batch:
         sigma = min(pixels_of(radius, image, relative), 2.0 * max(image.size))
-        made.append(image.filter(ImageFilter.GaussianBlur(sigma)) if sigma > 0 else image.copy())
-    return made
+        images.append(image.filter(ImageFilter.GaussianBlur(sigma)) if sigma > 0 else image.copy())
+    return images

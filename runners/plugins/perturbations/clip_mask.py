@@ -69,12 +69,12 @@ def clip_mask(
     from PIL import Image as Pictures
 
     clip = context.once(f"clip {artifact}", lambda: Clip(Path(artifact), context.settings.device))
-    made: list[tuple[Image, str] | None] = []
+    images: list[tuple[Image, str] | None] = []
     for image, question in batch:
         pixels = np.asarray(image)
-        kept = 1.0 - strength * mask(clip.relevance(image, question, relevance, layer), image.size)
-        made.append((Pictures.fromarray(np.rint(pixels * kept[..., None]).astype(np.uint8)), question))
-    return made
+        share = 1.0 - strength * mask(clip.relevance(image, question, relevance, layer), image.size)
+        images.append((Pictures.fromarray(np.rint(pixels * share[..., None]).astype(np.uint8)), question))
+    return images
 
 
 def mask(relevance: np.ndarray, size: tuple[int, int]) -> np.ndarray:
@@ -113,8 +113,8 @@ class Clip:
         raw = self.kept.get(key)
         if raw is None:
             with self._lock:
-                made = self._attention(image, layer) if source == "class_attention" else self._similarity(image, question)
-            raw = np.array([significant(value) for value in made.tolist()], dtype="<f4").tobytes()
+                values = self._attention(image, layer) if source == "class_attention" else self._similarity(image, question)
+            raw = np.array([significant(value) for value in values.tolist()], dtype="<f4").tobytes()
             self.kept.put(key, raw)
         patches = np.frombuffer(raw, "<f4")
         side = round(len(patches) ** 0.5)
@@ -142,19 +142,19 @@ class Clip:
         most = model.config.text_config.max_position_embeddings
         words = tokenizer(question, truncation=True, max_length=most, return_tensors="pt").to(model.device)
         with torch.inference_mode(), computing("float64"):
-            seen = model.vision_model(self._pixels(image)).last_hidden_state[0, 1:]
-            patches = model.visual_projection(model.vision_model.post_layernorm(seen))
+            hidden = model.vision_model(self._pixels(image)).last_hidden_state[0, 1:]
+            patches = model.visual_projection(model.vision_model.post_layernorm(hidden))
             if not words["input_ids"].numel():
                 return np.zeros(len(patches))
             tokens = model.text_projection(model.text_model(**words).last_hidden_state[0])
-            found: np.ndarray = (patches @ tokens.T / patches.shape[1] ** 0.5).softmax(dim=0).mean(dim=1).float().cpu().numpy()
-        return found
+            relevance: np.ndarray = (patches @ tokens.T / patches.shape[1] ** 0.5).softmax(dim=0).mean(dim=1).float().cpu().numpy()
+        return relevance
 
     def _pixels(self, image: Image) -> Any:
         model, processor, _ = self._open()
         side = model.config.vision_config.image_size
-        given = {"do_center_crop": False, "size": {"height": side, "width": side}, "return_tensors": "pt"}
-        return processor(image, **given)["pixel_values"].to(model.device, model.dtype)
+        options = {"do_center_crop": False, "size": {"height": side, "width": side}, "return_tensors": "pt"}
+        return processor(image, **options)["pixel_values"].to(model.device, model.dtype)
 
     def _open(self) -> tuple[Any, Any, Any]:
         """Model, image processor and tokenizer, read once."""
@@ -175,14 +175,14 @@ class Clip:
                 warnings.simplefilter("ignore")
                 processor = AutoImageProcessor.from_pretrained(**place, backend="pil")
                 with computing("float64"):
-                    model, found = CLIPModel.from_pretrained(
+                    model, loading = CLIPModel.from_pretrained(
                         **place, use_safetensors=True, dtype=torch.float64, attn_implementation="eager", output_loading_info=True
                     )
                 words = any((self.folder / name).is_file() for name in ("tokenizer.json", "vocab.json"))
                 tokenizer = AutoTokenizer.from_pretrained(**place) if words else None
         except (OSError, ValueError, ImportError, KeyError, TypeError, RuntimeError) as error:
             raise PerturbError(f"perturbation clip_mask: {self.folder} cannot be read: {error}") from error
-        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in found.get(kind_) or ()})
+        absent = sorted({str(name) for kind_ in ("missing_keys", "mismatched_keys") for name in loading.get(kind_) or ()})
         if absent:
             raise PerturbError(f"perturbation clip_mask: {self.folder}: weights are absent or of another shape: {', '.join(absent[:5])}")
         self._parts = model.eval().to(torch_device(self.device)), processor, tokenizer

@@ -35,7 +35,7 @@ def cutout(
             of the area, as far as it fits in. VLM-UQBench says neither; `side` is the default since its 0.2 loses few answers.
         fill: the level of grey.
     """
-    made = []
+    images = []
     for image, rng in zip(batch, rngs, strict=True):
         width, height = image.size
         side = round(ratio * min(width, height) if of == "side" else (ratio * width * height) ** 0.5)
@@ -44,5 +44,5 @@ def cutout(
         covered = image.copy()
         if side:
             covered.paste((fill,) * 3, (left, top, left + wide, top + high))
-        made.append(covered)
-    return made
+        images.append(covered)
+    return images

@@ -40,4 +40,4 @@ def _thinned(question: str, rng: Generator, p: float) -> str:
         return question
     if not stays.any():
         stays[int(rng.integers(len(tokens)))] = True
-    return "".join(token for token, kept in zip(tokens, stays.tolist(), strict=True) if kept).rstrip()
+    return "".join(token for token, stay in zip(tokens, stays.tolist(), strict=True) if stay).rstrip()

@@ -11,7 +11,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
 from qualm.runners.contracts.perturbations import PerturbContext
-from qualm.runners.plugins.perturbations._rewriting import Asking, read_variants, rewritten
+from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_variants, rewritten
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -58,10 +58,10 @@ def ive(
         retries: further tries.
         max_new_tokens: longest reply.
     """
-    asking = Asking("amb_ive", prompt, retries, temperature, max_new_tokens, sees=True, seeds="amb_ive")
+    asking = RewriteOptions("amb_ive", prompt, retries, temperature, max_new_tokens, sees=True, seeds="amb_ive")
     questions = [question for _, question in batch]
-    made = rewritten(context, questions, rngs, generator, "ive", asking, lambda *reply: read_variants(*reply)["IVE"])
-    for facts, one in zip(context.facts, made, strict=True):
+    rewrites = rewritten(context, questions, rngs, generator, "ive", asking, lambda *reply: read_variants(*reply)["IVE"])
+    for facts, one in zip(context.facts, rewrites, strict=True):
         if one is not None:
             facts["reason_unanswerable"] = one.reason
-    return [None if one is None else (image, one.question) for (image, _), one in zip(batch, made, strict=True)]
+    return [None if one is None else (image, one.question) for (image, _), one in zip(batch, rewrites, strict=True)]

@@ -37,12 +37,12 @@ def jpeg(
     """
     import io
 
-    made: list[Image | None] = []
+    images: list[Image | None] = []
     for image in batch:
         if max(image.size) > _LARGEST:
-            made.append(None)
+            images.append(None)
             continue
         file = io.BytesIO()
         image.save(file, "JPEG", quality=quality, subsampling=chroma)
-        made.append(decoded(file.getvalue()))
-    return made
+        images.append(decoded(file.getvalue()))
+    return images

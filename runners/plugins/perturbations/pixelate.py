@@ -39,16 +39,16 @@ def pixelate(
     """
     from PIL.Image import Resampling
 
-    made = []
+    images = []
     for image in batch:
         width, height = image.size
         if reading == "grid":
             cells = max(1, round(min(k, max(image.size))))
             small = image.resize((min(cells, width), min(cells, height)), Resampling.BOX)
-            made.append(small.resize(image.size, Resampling.NEAREST))
+            images.append(small.resize(image.size, Resampling.NEAREST))
             continue
         side = max(1, round(min(pixels_of(k, image, relative), max(image.size))))
         small = image.reduce(side) if side <= _LARGEST else image.reduce((side, 1)).reduce((1, side))
-        shown = small.resize((small.width * side, small.height * side), Resampling.NEAREST) if side > 1 else small
-        made.append(shown.crop((0, 0, width, height)))
-    return made
+        blocks = small.resize((small.width * side, small.height * side), Resampling.NEAREST) if side > 1 else small
+        images.append(blocks.crop((0, 0, width, height)))
+    return images

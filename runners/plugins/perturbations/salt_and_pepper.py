@@ -37,13 +37,13 @@ def salt_and_pepper(
     import PIL.Image
 
     lost, dark = round(p * 2**32), round(p * 2**31)
-    made: list[Image] = []
+    images: list[Image] = []
     for image, rng in zip(batch, rngs, strict=True):
         pixels = np.asarray(image)
         shape = pixels.shape if channels == "each" else pixels.shape[:2]
         numbers = raw_numbers(rng, int(np.prod(shape)), "<u4").reshape(shape)
-        kept, white = (-(mask.view(np.int8)).view(np.uint8) for mask in (numbers >= lost, (numbers >= dark) & (numbers < lost)))
+        intact, white = (-(mask.view(np.int8)).view(np.uint8) for mask in (numbers >= lost, (numbers >= dark) & (numbers < lost)))
         if channels == "shared":
-            kept, white = cv2.merge((kept,) * 3), cv2.merge((white,) * 3)
-        made.append(PIL.Image.fromarray(pixels & kept | white))
-    return made
+            intact, white = cv2.merge((intact,) * 3), cv2.merge((white,) * 3)
+        images.append(PIL.Image.fromarray(pixels & intact | white))
+    return images

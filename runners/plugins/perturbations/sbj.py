@@ -11,7 +11,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
 from qualm.runners.contracts.perturbations import PerturbContext
-from qualm.runners.plugins.perturbations._rewriting import Asking, read_question, rewritten
+from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_question, rewritten
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -51,6 +51,6 @@ def sbj(
         retries: further tries.
         max_new_tokens: longest reply.
     """
-    asking = Asking("sbj", prompt, retries, temperature, max_new_tokens)
-    made = rewritten(context, batch, rngs, generator, "sbj", asking, read_question)
-    return [None if one is None else one.question for one in made]
+    asking = RewriteOptions("sbj", prompt, retries, temperature, max_new_tokens)
+    rewrites = rewritten(context, batch, rngs, generator, "sbj", asking, read_question)
+    return [None if one is None else one.question for one in rewrites]

@@ -45,9 +45,9 @@ def typos(batch: list[str], rngs: list[Generator], *, p: Annotated[float, Ge(0),
 
 def _typed(question: str, rng: Generator, p: float) -> str:
     letters = [i for i, letter in enumerate(question) if letter in NEIGHBOURS]
-    made = list(question)
+    characters = list(question)
     for i, (chance, which) in zip(letters, rng.random((len(letters), 2)).tolist(), strict=True):
         if chance < p:
             near = NEIGHBOURS[question[i]]
-            made[i] = near[int(which * len(near))]
-    return "".join(made)
+            characters[i] = near[int(which * len(near))]
+    return "".join(characters)

@@ -46,11 +46,11 @@ def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Arti
     for row in rows:
         scene = scenes.get(row["image_id"]) or scenes.get(_plain(row["image_id"]))
         question = questions.get(ids[row["sample_id"]])
-        found = _target(row, scene, question)
-        if isinstance(found, str):
-            context.drop(found)
+        target = _target(row, scene, question)
+        if isinstance(target, str):
+            context.drop(target)
         else:
-            yield found
+            yield target
 
 
 def _plain(image_id: str) -> str:
@@ -70,11 +70,11 @@ def _target(row: Row, scene: Mapping[str, Any] | None, question: Mapping[str, An
         return "asks whether it is there"
     objects: Mapping[str, Any] = scene["objects"]
     notes = question.get("annotations") or {}
-    asked = [i for i in _in_order(notes.get("question") or {}) if i in objects]
-    if not asked:
+    places = [i for i in _in_order(notes.get("question") or {}) if i in objects]
+    if not places:
         return "no object in the question"
     attached = {objects[str(i)]["name"] for part in notes.values() for i in (part or {}).values() if str(i) in objects}
-    names = list(dict.fromkeys(objects[i]["name"] for i in asked))
+    names = list(dict.fromkeys(objects[i]["name"] for i in places))
     boxes = tuple(_box(o) for o in objects.values() if o["name"] in names)
     others = tuple(_thing(o["name"], [o]) for o in objects.values() if o["name"] not in attached)
     thing = Thing(names[0], names[0], boxes)
@@ -96,28 +96,28 @@ def _box(thing: Mapping[str, Any]) -> tuple[float, float, float, float]:
 
 def _asks(objects: Mapping[str, Any], names: Sequence[str], question: str) -> list[tuple[str, str]]:
     """Its colour, and what it stands in a relation to, where the graph knows one answer and the name means one object."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for name in names:
         named = [o for o in objects.values() if o["name"] == name]
         if len(named) != 1:
             continue
         colors = [a for a in named[0].get("attributes") or () if a in COLORS]
         if len(colors) == 1:
-            found.append((f"What color is the {name}?", colors[0]))
+            pairs.append((f"What color is the {name}?", colors[0]))
         relations = [(r["name"], objects[str(r["object"])]["name"]) for r in named[0].get("relations") or () if str(r["object"]) in objects]
         once = Counter(relation for relation, _ in relations)
-        found += [(f"What is the {name} {relation}?", other) for relation, other in relations if once[relation] == 1]
-    return [(text, answer) for text, answer in found if text != question]
+        pairs += [(f"What is the {name} {relation}?", other) for relation, other in relations if once[relation] == 1]
+    return [(text, answer) for text, answer in pairs if text != question]
 
 
-def _read(place: Path, pattern: str, wanted: Collection[str]) -> dict[str, Any]:
+def _read(place: Path, pattern: str, keys: Collection[str]) -> dict[str, Any]:
     files = sorted(place.rglob(pattern))
     if not files:
         raise PairError(f"{place}: expected GQA's {pattern}, found none; name the entry of registry/data/ that holds them as `graphs`")
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     try:
         for file in files:
-            found.update((key, value) for key, value in members(file) if key in wanted)
+            entries.update((key, value) for key, value in members(file) if key in keys)
     except JsonStreamError as error:
         raise PairError(str(error)) from error
-    return found
+    return entries

@@ -14,7 +14,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
-from qualm.runners.contracts.generators import GeneratorError, Unusable, chat
+from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 from qualm.runners.inference.generator import open_generator
@@ -103,19 +103,19 @@ def read_name(reply: str) -> str:
         reply: one line `Relevant object: ...`, perhaps with lines of reasoning after it; or `na` alone.
 
     Raises:
-        Unusable: "malformed reply".
+        UnusableReply: "malformed reply".
     """
     first, *rest = lines(reply) or [""]
-    found = _LINE.match(first)
-    if found is None and (_bare(first) not in (NOTHING, "n/a") or rest):
-        raise Unusable("malformed reply")
+    match = _LINE.match(first)
+    if match is None and (_bare(first) not in (NOTHING, "n/a") or rest):
+        raise UnusableReply("malformed reply")
     if rest and not rest[0].casefold().lstrip("*").startswith("reasoning"):
-        raise Unusable("malformed reply")
-    name = _bare(found[1] if found else first)
+        raise UnusableReply("malformed reply")
+    name = _bare(match[1] if match else first)
     if name in (NOTHING, "n/a"):
         return NOTHING
     if not normalise(name) or len(name.split()) > LONGEST:
-        raise Unusable("malformed reply")
+        raise UnusableReply("malformed reply")
     return name
 
 
@@ -127,10 +127,10 @@ def _bare(name: str) -> str:
 
 def _thing(name: str, answer: str) -> Thing:
     """The thing, called in answers by what is left of its name without the answer's words."""
-    said = set(normalise(answer).split())
-    left = " ".join(word for word in name.split() if normalise(word) not in said)
-    shown = left if left and normalise(left) else name
-    return Thing(shown, shown, query=name)
+    answer_words = set(normalise(answer).split())
+    left = " ".join(word for word in name.split() if normalise(word) not in answer_words)
+    noun = left if left and normalise(left) else name
+    return Thing(noun, noun, query=name)
 
 
 def _answers(context: PairContext, row: Row) -> list[str]:

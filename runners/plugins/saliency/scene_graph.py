@@ -48,12 +48,12 @@ def scene_graph(
         scenes = read_scenes(folder, {row["image_id"] for row in rows})
     except SceneGraphError as error:
         raise PairError(str(error)) from error
-    for image_id, asked in by_image(rows).items():
+    for image_id, samples in by_image(rows).items():
         scene = scenes.get(image_id)
         if scene is None:
             context.drop("no scene graph")
         else:
-            for target in _drawn(context, scene, asked[0], each) if ask == "drawn" else _own(context, scene, asked):
+            for target in _drawn(context, scene, samples[0], each) if ask == "drawn" else _own(context, scene, samples):
                 if target.others or alone:
                     yield target
                 else:
@@ -64,13 +64,13 @@ def _drawn(context: PairContext, scene: Scene, row: Row, each: int) -> Iterator[
     rng = context.rng("question", row["image_id"])
     taken: list[int] = []
     for k in range(each):
-        made = (about_thing(rng, scene, taken) for _ in range(TRIES))
-        asked = next((q for q in made if q is not None and q.answer is not None), None)
-        if asked is None:
+        tries = (about_thing(rng, scene, taken) for _ in range(TRIES))
+        question = next((q for q in tries if q is not None and q.answer is not None), None)
+        if question is None:
             context.drop("nothing that can be told apart")
             return
-        taken += asked.about[0]
-        yield _target(f"{row['image_id']}-{k}", row, scene, asked.text, str(asked.answer))
+        taken += question.about[0]
+        yield _target(f"{row['image_id']}-{k}", row, scene, question.text, str(question.answer))
 
 
 def _own(context: PairContext, scene: Scene, rows: Sequence[Row]) -> Iterator[Target]:
@@ -105,9 +105,9 @@ def _thing(scene: Scene, i: int) -> Thing:
 def _asks(scene: Scene, meant: Sequence[int], question: str) -> list[tuple[str, str]]:
     """Every question for an attribute of these objects but the one at hand."""
     forms = [text for ask, when, text in FORMS if (ask, when) == ("attribute", "now")]
-    found: dict[str, str] = {}
+    answers: dict[str, str] = {}
     for attribute in LEVELS[scene["level"]].attributes:
         for i, phrase in referents(scene, attribute):
             if i in meant:
-                found.update({word(Query(attribute, phrase), text): scene["objects"][i][attribute] for text in forms})
-    return [(text, answer) for text, answer in found.items() if text != question]
+                answers.update({word(Query(attribute, phrase), text): scene["objects"][i][attribute] for text in forms})
+    return [(text, answer) for text, answer in answers.items() if text != question]

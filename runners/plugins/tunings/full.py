@@ -33,9 +33,9 @@ def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tu
         network.get_submodule(name).requires_grad_(False)
 
     def save(folder: Path, state: Mapping[str, Any]) -> None:
-        kept = getattr(torch, model.dtype)
-        weights = {name: value.to(kept) if value.is_floating_point() else value for name, value in state.items()}
-        network.config.dtype = kept
+        dtype = getattr(torch, model.dtype)
+        weights = {name: value.to(dtype) if value.is_floating_point() else value for name, value in state.items()}
+        network.config.dtype = dtype
         network.save_pretrained(str(folder), state_dict=weights, safe_serialization=True)
         copy_processor(model, folder)
 

@@ -143,8 +143,8 @@ def set_sizes(results: Results, dataset: str) -> Figure:
     frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
     frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
     scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)] if not frame.is_empty() else []
-    found = frame["size"].to_numpy() if scores else np.zeros(1)
-    sizes = range(int(found.min()), int(found.max()) + 1)
+    values = frame["size"].to_numpy() if scores else np.zeros(1)
+    sizes = range(int(values.min()), int(values.max()) + 1)
     for model in results.models:
         rows = frame.filter((pl.col("model") == model) & pl.col("score").is_in(scores)) if scores else pl.DataFrame()
         if rows.is_empty() or not rows["count"].sum():
@@ -267,8 +267,8 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
             for r in rows.iter_rows(named=True)
         ]
         if len(models) > len(SERIES):
-            told = "One tick per model; diamond: their mean. Intervals are in the table below."
-            figure.caption = " ".join([told, *also])
+            note = "One tick per model; diamond: their mean. Intervals are in the table below."
+            figure.caption = " ".join([note, *also])
         reference = results.value(models[0], dataset, label.text) if references and len(models) == 1 else None
         panel = name("dots", title, label.text, dataset)
         svg = charts.dots(plain, [shown(o) for o in order], [shown(m) for m in models], panel, reference)
@@ -294,12 +294,12 @@ def end(value: float | None, row: Mapping[str, Any]) -> float:
 
 def _numbers(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
     """The same numbers as a table, for those who want to read them off."""
-    found = {(r["row"], r["model"], r["metric"]): r for r in frame.iter_rows(named=True)}
+    by_cell = {(r["row"], r["model"], r["metric"]): r for r in frame.iter_rows(named=True)}
     models = frame["model"].unique(maintain_order=True).to_list()
     rows = []
     for row in order:
         for model in models:
-            cells = [found.get((row, model, a.text)) for a in labels]
+            cells = [by_cell.get((row, model, a.text)) for a in labels]
             counts = next((f"{c['n']:,}" + (f" (+{c['n_unscored']:,})" if c["n_unscored"] else "") for c in cells if c), "–")
             rows.append([shown(row), shown(model), *(_text(c) for c in cells), counts])
     return ["", "model", *(heading(a) for a in labels), "n (+ unscored)"], rows

@@ -63,7 +63,7 @@ def grouped(modalities: list[str]) -> list[tuple[str, int]]:
     >>> grouped(["image", "image", "text"])
     [('image', 2), ('text', 1)]
     """
-    found: list[tuple[str, int]] = []
+    groups: list[tuple[str, int]] = []
     for name in modalities:
-        found = [*found[:-1], (name, found[-1][1] + 1)] if found and found[-1][0] == name else [*found, (name, 1)]
-    return found
+        groups = [*groups[:-1], (name, groups[-1][1] + 1)] if groups and groups[-1][0] == name else [*groups, (name, 1)]
+    return groups

@@ -14,7 +14,7 @@ SURE, LIKELY = 0.01, 0.05
 
 
 @dataclass
-class Mark:
+class MarkedNumber:
     """One value of the table as it is printed."""
 
     value: str
@@ -47,16 +47,16 @@ def told(test: Mapping[str, Any]) -> str:
     return f"{change}{interval} against {visible(test['a'], 60)}{p}"
 
 
-def difference(test: Mapping[str, Any] | None) -> Mark:
+def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
     """A difference with its interval."""
     if test is None:
-        return Mark("–", title="not measured for both")
+        return MarkedNumber("–", title="not measured for both")
     if not finite(test["difference"]):
-        return Mark("undefined", title=f"n = {test['n']:,}")
-    known = finite(test["low"]) and finite(test["high"])
-    interval = f"{signed(test['low'])} to {signed(test['high'])}" if known else ""
+        return MarkedNumber("undefined", title=f"n = {test['n']:,}")
+    has_interval = finite(test["low"]) and finite(test["high"])
+    interval = f"{signed(test['low'])} to {signed(test['high'])}" if has_interval else ""
     sign, tone = verdict(test)
-    return Mark(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {told(test)}")
+    return MarkedNumber(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {told(test)}")
 
 
 def finite(value: float | None) -> bool:

@@ -104,7 +104,7 @@ def _copy(element: ET.Element, ids: dict[str, str]) -> ET.Element | None:
     tag = element.tag.removeprefix(_SVG)
     if tag not in _KEPT or element.get("display") == "none":
         return None
-    kept: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     for key in (*_KEPT[tag], *(_PAINT if tag != "svg" else ())):
         value = element.get(key)
         if value is None or (key in ("opacity", "stroke-width") and value == "1"):
@@ -116,15 +116,15 @@ def _copy(element: ET.Element, ids: dict[str, str]) -> ET.Element | None:
         elif key in ("transform", "d", "x", "y", "width", "height", "x1", "x2", "y1", "y2"):
             value = _NUMBER.sub(lambda m: f"{float(m[0]):.1f}".replace("-0.0", "0"), value)
         if (key, value) != ("transform", "translate(0,0)"):
-            kept[key] = value
-    copy = ET.Element(tag, dict(sorted(kept.items())))
+            attributes[key] = value
+    copy = ET.Element(tag, dict(sorted(attributes.items())))
     copy.text = element.text
     children = [c for child in element if (c := _copy(child, ids)) is not None]
     if tag == "g" and not children:
         return None
-    if tag == "path" and "fill" not in kept and "stroke" not in kept:
+    if tag == "path" and "fill" not in attributes and "stroke" not in attributes:
         return None  # Vega's unpainted paths are hit areas
-    if tag == "g" and not kept and len(children) == 1:
+    if tag == "g" and not attributes and len(children) == 1:
         return children[0]
     copy.extend(children)
     return copy

@@ -40,7 +40,7 @@ def clean_rows(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_judgements(
-    path: str | None, wanted: str | None, own: Mapping[str, str], of_choices: Mapping[str, str], samples: Mapping[str, pl.DataFrame]
+    path: str | None, default_judge: str | None, own: Mapping[str, str], of_choices: Mapping[str, str], samples: Mapping[str, pl.DataFrame]
 ) -> tuple[pl.DataFrame, str]:
     """Ratings of greedy answers to clean samples, by the judge asked for or the first in the table; a data set's own goes before it.
 
@@ -50,7 +50,7 @@ def read_judgements(
     frame = frame.filter(pl.col("draw") == GREEDY)
     if frame.is_empty():
         return frame, ""
-    judge = wanted or frame["judge"][0]
+    judge = default_judge or frame["judge"][0]
     whose = pl.col("dataset").replace_strict(dict(own), default=judge) if own else pl.lit(judge)
     for dataset, judge_of_options in of_choices.items():
         if dataset in samples:
@@ -65,14 +65,14 @@ def read_judgements(
 def model_answers(model: str, dataset: str, path: str, samples: pl.DataFrame, judgements: pl.DataFrame, confidence: str) -> pl.DataFrame:
     """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it."""
     columns = ["sample_id", "variant", "draw", "text", "token_logprobs", "option_logits", "p_yes"]
-    said = clean_rows(read_frame(path, GENERATIONS, columns)).filter(pl.col("draw") == GREEDY)
+    greedy = clean_rows(read_frame(path, GENERATIONS, columns)).filter(pl.col("draw") == GREEDY)
     judged = judgements.filter((pl.col("model") == model) & (pl.col("dataset") == dataset)).select("sample_id", "rating", "pred_is_idk")
     logits = pl.col("option_logits")
     odds = logits.list.eval((pl.element() - pl.element().max()).exp()).list.sum()
     tokens = pl.col("token_logprobs")
     sequence = pl.when(tokens.list.len() > 0).then(tokens.list.eval(pl.element().cast(pl.Float64)).list.sum().exp())
     chosen = pl.col("choices").list.len() > 0
-    frame = said.join(samples.select("sample_id", "choices", "answer_index"), on="sample_id", how="inner", maintain_order="left")
+    frame = greedy.join(samples.select("sample_id", "choices", "answer_index"), on="sample_id", how="inner", maintain_order="left")
     frame = frame.join(judged.unique("sample_id", keep="first"), on="sample_id", how="left", maintain_order="left")
     picked = pl.when(chosen).then(logits.list.arg_max()).cast(pl.Int64)
     return frame.select(
@@ -90,17 +90,17 @@ def model_answers(model: str, dataset: str, path: str, samples: pl.DataFrame, ju
     )
 
 
-def abstaining_answers(found: pl.DataFrame, answers: pl.DataFrame, samples: dict[str, pl.DataFrame]) -> list[pl.DataFrame]:
+def abstaining_answers(abstentions: pl.DataFrame, answers: pl.DataFrame, samples: dict[str, pl.DataFrame]) -> list[pl.DataFrame]:
     """Answers of models that abstain: those of the model beneath, and a refusal where it is too unsure. Rows it was fitted on are not
     among them."""
     frames = []
-    for (model, dataset, method), rows in found.filter(~pl.col("is_fit")).group_by("model", "dataset", "method", maintain_order=True):
+    for (model, dataset, method), rows in abstentions.filter(~pl.col("is_fit")).group_by("model", "dataset", "method", maintain_order=True):
         below = answers.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
         if dataset not in samples or below.is_empty():
             continue
         can = samples[str(dataset)].select("sample_id", can=pl.col("answerable").fill_null(True))
-        told = rows.select("sample_id", "abstains", now="confidence").join(can, on="sample_id", how="inner")
-        joined = below.join(told, on="sample_id", how="inner", maintain_order="left")
+        decisions = rows.select("sample_id", "abstains", now="confidence").join(can, on="sample_id", how="inner")
+        joined = below.join(decisions, on="sample_id", how="inner", maintain_order="left")
         refuses = pl.col("abstains").fill_null(False)
         unknown = pl.col("abstains").is_null()
         correct = pl.when(unknown).then(None).when(refuses).then((~pl.col("can")).cast(pl.Float64)).otherwise(pl.col("correct"))

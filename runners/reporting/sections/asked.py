@@ -42,16 +42,16 @@ def answers(
         attributions: what is to blame for each sample's uncertainty.
         blames: how often that is right.
     """
-    wrong, warned = hallucinated(results, means), "" if hcc.is_empty() else _told(hcc, "hallucination_rate", "warns")
+    wrong, warned = hallucinated(results, means), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
     if wrong and not warned:
         warned = f"Whether estimators warn of it is not answered: {_unwarned(results)}"
-    found = {
+    texts = {
         CAPTURE: captured(results, means),
-        REACT: "" if urr.is_empty() else f"{_told(urr, 'tie_rate', 'rises')} {leaning(means)}",
+        REACT: "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(means)}",
         WARN: wrong + warned,
-        BLAME: _told_blame(attributions, blames),
+        BLAME: _attribution_sentences(attributions, blames),
     }
-    if not any(found.values()):
+    if not any(texts.values()):
         return []
     takes = {
         CAPTURE: f"no data set says which questions are uncertain, and the spec does not name {PERTURBED}.",
@@ -59,7 +59,7 @@ def answers(
         WARN: _unwarned(results),
         BLAME: "it takes perturbations of at least two modalities and an estimator.",
     }
-    return [(question, text.strip() or f"Not answered: {takes[question]}") for question, text in found.items()]
+    return [(question, text.strip() or f"Not answered: {takes[question]}") for question, text in texts.items()]
 
 
 def _unwarned(results: Results) -> str:
@@ -69,25 +69,25 @@ def _unwarned(results: Results) -> str:
     return f"under all of these perturbations right and wrong are undefined ({NO_REFERENCE})."
 
 
-def _told(frame: pl.DataFrame, beside: str, what: str) -> str:
+def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     """Sentences about a grid that has cells: in how many it is clear of chance, and the most extreme ones."""
-    known = [r for r in frame.iter_rows(named=True) if r["value"] is not None]
-    if not known:
+    rows = [r for r in frame.iter_rows(named=True) if r["value"] is not None]
+    if not rows:
         return "Every cell is undefined, with its reason below."
 
     def middle(row: dict[str, Any]) -> float:
         return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
 
-    clear = [r for r in known if r["p_adjusted"] is not None and r["p_adjusted"] < SURE]
+    clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE]
     up = sum(r["value"] > middle(r) for r in clear)
-    top, last = max(known, key=lambda r: r["value"]), min(known, key=lambda r: r["value"])
+    top, last = max(rows, key=lambda r: r["value"]), min(rows, key=lambda r: r["value"])
     side = (
         ("more samples rise in uncertainty than fall", "more fall than rise")
         if what == "rises"
         else ("uncertainty rises where answers become wrong", "it falls there instead")
     )
-    text = f"In {up:,} of {len(known):,} cells {side[0]} (p < .05, corrected), in {len(clear) - up:,} {side[1]}"
-    text += f"; {frame.height - len(known):,} are undefined. " if frame.height > len(known) else ". "
+    text = f"In {up:,} of {len(rows):,} cells {side[0]} (p < .05, corrected), in {len(clear) - up:,} {side[1]}"
+    text += f"; {frame.height - len(rows):,} are undefined. " if frame.height > len(rows) else ". "
     measure = "URR" if what == "rises" else "HCC"
     note = f", ties {number(last[beside])}" if what == "rises" and last[beside] is not None else ""
     text += f"Most: {_named(top)}, {measure} {number(top['value'])}. Least: {_named(last)}, {number(last['value'])}{note}."
@@ -99,13 +99,15 @@ def _named(row: dict[str, Any]) -> str:
     return f"{words(row['estimator'])} under {visible(row['variant'], 60)} ({where})"
 
 
-def _told_blame(attributions: pl.DataFrame, blames: pl.DataFrame) -> str:
+def _attribution_sentences(attributions: pl.DataFrame, blames: pl.DataFrame) -> str:
     """What is blamed, and how often that is right where it is known; nothing without attributions."""
     if attributions.is_empty():
         return ""
-    found = attributions.drop_nulls("blamed")["blamed"].to_list()
-    shares = [f"{name} {percent(found.count(name) / len(found), 0)}" for name in (*MODALITIES, UNDECIDED) if found.count(name)]
-    text = f"Blamed, over all samples, estimators and models: {', '.join(shares)}. " if found else "No sample has an attribution. "
+    modalities = attributions.drop_nulls("blamed")["blamed"].to_list()
+    shares = [
+        f"{name} {percent(modalities.count(name) / len(modalities), 0)}" for name in (*MODALITIES, UNDECIDED) if modalities.count(name)
+    ]
+    text = f"Blamed, over all samples, estimators and models: {', '.join(shares)}. " if modalities else "No sample has an attribution. "
     scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True).to_dicts()
     if not scored:
         return text + "No sample says which modality is right, so these shares cannot be checked."

@@ -26,22 +26,22 @@ MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
 
 def grids(means: pl.DataFrame) -> list[Heat]:
     """Estimators against modalities, a grid per model, data set and metric, in the order of the questions."""
-    found: dict[tuple[str, ...], dict[tuple[str, str], Row]] = {}
+    by_grid: dict[tuple[str, ...], dict[tuple[str, str], Row]] = {}
     for row in means.iter_rows(named=True):
         metric, estimator = _split(row["metric"])
         if (plugin := metric.partition("@")[0]) in NAMES and estimator:
-            found.setdefault((row["model"], row["dataset"], metric, plugin), {})[estimator, row["variant"]] = row
-    made = []
-    asked, pairs = list(NAMES), list(dict.fromkeys(key[:2] for key in found))
-    for (model, dataset, metric, plugin), cells in sorted(found.items(), key=lambda i: (pairs.index(i[0][:2]), asked.index(i[0][3]))):
-        shown = [m for m in MODALITIES if any(variant == m for _, variant in cells)]
+            by_grid.setdefault((row["model"], row["dataset"], metric, plugin), {})[estimator, row["variant"]] = row
+    heats = []
+    order, pairs = list(NAMES), list(dict.fromkeys(key[:2] for key in by_grid))
+    for (model, dataset, metric, plugin), cells in sorted(by_grid.items(), key=lambda i: (pairs.index(i[0][:2]), order.index(i[0][3]))):
+        modalities = [m for m in MODALITIES if any(variant == m for _, variant in cells)]
         middle = MIDDLE[plugin]
         most = max([0.2, *(abs(r["value"] - middle) for r in cells.values() if r["value"] is not None)])
-        rows = [(words(e), [_cell(cells.get((e, m)), middle, most) for m in shown]) for e in dict.fromkeys(e for e, _ in cells)]
+        rows = [(words(e), [_cell(cells.get((e, m)), middle, most) for m in modalities]) for e in dict.fromkeys(e for e, _ in cells)]
         sweep = visible(metric.partition("@")[2], 60)
         caption = " · ".join(t for t in (NAMES[plugin], visible(model, 60), visible(dataset, 60), sweep) if t)
-        made.append(Heat(caption, "Estimator", [(m, "") for m in shown], rows))
-    return made
+        heats.append(Heat(caption, "Estimator", [(m, "") for m in modalities], rows))
+    return heats
 
 
 def _cell(row: Row | None, middle: float, most: float) -> HeatCell:
@@ -59,10 +59,10 @@ def captured(results: Results, means: pl.DataFrame) -> str:
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
-    if said := _best(rows):
-        return f"Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: {said}."
-    if said := _best(r for r in means.iter_rows(named=True) if r["metric"].partition("[")[0].partition("@")[0] == PERTURBED):
-        return f"Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), best are: {said}."
+    if best := _best(rows):
+        return f"Telling uncertain questions from clear ones (AUROC; .5 is chance), best are: {best}."
+    if best := _best(r for r in means.iter_rows(named=True) if r["metric"].partition("[")[0].partition("@")[0] == PERTURBED):
+        return f"Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), best are: {best}."
     return ""
 
 
@@ -81,17 +81,17 @@ def _named(row: Row) -> str:
 
 def leaning(means: pl.DataFrame) -> str:
     """Mean reaction to each modality, and the estimator that leans most towards one."""
-    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    rates: dict[tuple[str, str, str], dict[str, float]] = {}
     for row in means.iter_rows(named=True):
         metric, _ = _split(row["metric"])
         if metric.partition("@")[0] == REFLECTION and row["value"] is not None and row["variant"] in MODALITIES:
-            found.setdefault((row["model"], row["dataset"], row["metric"]), {})[row["variant"]] = row["value"]
-    shown = [m for m in MODALITIES if any(m in of for of in found.values())]
-    if len(shown) < 2:
+            rates.setdefault((row["model"], row["dataset"], row["metric"]), {})[row["variant"]] = row["value"]
+    modalities = [m for m in MODALITIES if any(m in of for of in rates.values())]
+    if len(modalities) < 2:
         return ""
-    each = {m: [of[m] for of in found.values() if m in of] for m in shown}
+    each = {m: [of[m] for of in rates.values() if m in of] for m in modalities}
     text = "Mean URR over estimators: " + ", ".join(f"{m} {number(sum(v) / len(v))}" for m, v in each.items()) + ". "
-    (model, dataset, metric), of = max(found.items(), key=lambda item: max(item[1].values()) - min(item[1].values()))
+    (model, dataset, metric), of = max(rates.items(), key=lambda item: max(item[1].values()) - min(item[1].values()))
     high, low = max(of, key=lambda m: of[m]), min(of, key=lambda m: of[m])
     where = f"{words(_split(metric)[1])} ({visible(model, 40)} on {visible(dataset, 40)})"
     return text + f"Most one-sided: {where}, {high} {number(of[high])}, {low} {number(of[low])}."

@@ -40,7 +40,7 @@ class DataSet:
 
 
 @dataclass
-class Category:
+class CategoryRow:
     """One row of the taxonomy."""
 
     main: str
@@ -52,20 +52,20 @@ class Category:
     """Rows that the main kind spans, on its first row; else 0."""
 
 
-def taxonomy(results: Results) -> list[Category]:
+def taxonomy(results: Results) -> list[CategoryRow]:
     """The spec's categories in its order."""
-    found = []
+    entries = []
     for main, categories in (results.stage.params.get("taxonomy") or {}).items():
         for i, (name, about) in enumerate(categories.items()):
             texts = [visible(about.get(k) or "", 600) for k in ("definition", "answer")]
             examples = [visible(e, 160) for e in (about.get("examples") or [])[:2]]
-            found.append(Category(visible(main, 60), visible(name, 60), texts[0], texts[1], examples, 0 if i else len(categories)))
-    return found
+            entries.append(CategoryRow(visible(main, 60), visible(name, 60), texts[0], texts[1], examples, 0 if i else len(categories)))
+    return entries
 
 
 def data_sets(results: Results) -> list[DataSet]:
     """A block per data set that was assembled from pairs, or that people decided about."""
-    found = []
+    blocks = []
     order = [f"{main}/{name}" for main, below in (results.stage.params.get("taxonomy") or {}).items() for name in below]
     for place, (name, folder) in enumerate(results.stage.inputs.get("datasets", {}).items()):
         statistics, verification = (read_record(Path(folder) / file) for file in (FILE, VERIFICATION))
@@ -75,13 +75,13 @@ def data_sets(results: Results) -> list[DataSet]:
         if statistics is not None:
             block.sheets.append(counts(statistics, order))
             block.sheets += [s for s in (_recipes(statistics),) if s.rows]
-            block.sentences += _twins(statistics)
+            block.sentences += _near_duplicates(statistics)
             block.sheets += [s for s in (_removal(statistics, Path(folder)),) if s.rows]
         if verification is not None:
             block.sheets.append(_valid(verification))
             block.sentences += _agreement(verification)
-        found.append(block)
-    return found
+        blocks.append(block)
+    return blocks
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
@@ -93,16 +93,16 @@ def read_record(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise StageError(f"{path}: not JSON ({error}); run `dvc repro`") from error
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def counts(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
     """The paper's Table 1: pictures and questions by split and category, categories in the taxonomy's order."""
-    known = sorted(statistics["categories"], key=lambda c: (order.index(c) if c in order else len(order), c))
-    categories = [*known, *([ALL] if len(known) > 1 else [])]
+    names = sorted(statistics["categories"], key=lambda c: (order.index(c) if c in order else len(order), c))
+    categories = [*names, *([ALL] if len(names) > 1 else [])]
     splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
     rows = []
     for split in splits:
@@ -127,8 +127,8 @@ def _recipes(statistics: Mapping[str, Any]) -> Sheet:
         rows.append([visible(recipe["label"], 90), visible(", ".join(recipe["parents"]), 90), f"{recipe['pairs']:,}", dropped or "nothing"])
     later = statistics.get("dropped") or {}
     if later:
-        told = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(later.items(), key=lambda d: (-d[1], d[0])))
-        rows.append(["when the set was put together", "all recipes", "–", told])
+        reasons = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(later.items(), key=lambda d: (-d[1], d[0])))
+        rows.append(["when the set was put together", "all recipes", "–", reasons])
     return Sheet(
         "Recipes",
         ["recipe", "made from", "pairs made", "dropped"],
@@ -138,15 +138,15 @@ def _recipes(statistics: Mapping[str, Any]) -> Sheet:
     )
 
 
-def _twins(statistics: Mapping[str, Any]) -> list[str]:
-    found = statistics.get("near_duplicates")
-    if not found:
+def _near_duplicates(statistics: Mapping[str, Any]) -> list[str]:
+    duplicates = statistics.get("near_duplicates")
+    if not duplicates:
         return []
-    between = ", ".join(f"{n:,} between {' and '.join(visible(s, 40).split('/'))}" for s, n in found.get("between", {}).items())
-    fate = "; the pairs on one side of them were dropped" if found.get("dropped") and found["pairs"] else ""
+    between = ", ".join(f"{n:,} between {' and '.join(visible(s, 40).split('/'))}" for s, n in duplicates.get("between", {}).items())
+    fate = "; the pairs on one side of them were dropped" if duplicates.get("dropped") and duplicates["pairs"] else ""
     return [
-        f"Near-duplicates: {found['pairs']:,} pairs of pictures of different splits look alike (perceptual hashes within "
-        f"{found.get('distance', '?')} of 64 bits){f': {between}' if between else ''}{fate}."
+        f"Near-duplicates: {duplicates['pairs']:,} pairs of pictures of different splits look alike (perceptual hashes within "
+        f"{duplicates.get('distance', '?')} of 64 bits){f': {between}' if between else ''}{fate}."
     ]
 
 
@@ -210,22 +210,24 @@ def _valid(verification: Mapping[str, Any]) -> Sheet:
 
 
 def _agreement(verification: Mapping[str, Any]) -> list[str]:
-    found = verification["agreement"]
-    people = found["reviewers"]
+    agreement = verification["agreement"]
+    people = agreement["reviewers"]
     if len(people) < 2:
         who = f"One reviewer ({visible(people[0]['reviewer'], 40)})" if people else "Nobody"
         return [f"{who} has decided; agreement needs two."]
-    if not found["shared"]:
+    if not agreement["shared"]:
         return [f"{len(people)} reviewers, but no question that two of them decided: their agreement is undefined."]
 
-    def shown(value: float | None) -> str:
+    def coefficient(value: float | None) -> str:
         return "undefined (chance explains everything)" if value is None else number(value, 2)
 
-    told = [f"raw {percent(found['raw'])}"]
-    told.append(f"Cohen’s κ {shown(found['cohen_kappa'])}" if len(people) == 2 else f"Fleiss’ κ {shown(found['fleiss_kappa'])}")
-    told.append(f"Krippendorff’s α {shown(found['krippendorff_alpha'])}")
+    coefficients = [f"raw {percent(agreement['raw'])}"]
+    coefficients.append(
+        f"Cohen’s κ {coefficient(agreement['cohen_kappa'])}" if len(people) == 2 else f"Fleiss’ κ {coefficient(agreement['fleiss_kappa'])}"
+    )
+    coefficients.append(f"Krippendorff’s α {coefficient(agreement['krippendorff_alpha'])}")
     names = ", ".join(visible(p["reviewer"], 40) for p in people)
     return [
-        f"Agreement of {len(people)} reviewers ({names}) on the {found['shared']:,} questions that several of them decided: "
-        f"{'; '.join(told)}. 1 is perfect, 0 what chance gives."
+        f"Agreement of {len(people)} reviewers ({names}) on the {agreement['shared']:,} questions that several of them decided: "
+        f"{'; '.join(coefficients)}. 1 is perfect, 0 what chance gives."
     ]

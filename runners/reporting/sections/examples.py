@@ -25,7 +25,7 @@ KINDS = ("surest wrong", "wrong", "least sure right", "right", "unscored")
 
 
 @dataclass
-class Answer:
+class AnswerView:
     """What one model said."""
 
     model: str
@@ -39,7 +39,7 @@ class Answer:
 
 
 @dataclass
-class Example:
+class ExampleView:
     """One question with every model's answer."""
 
     dataset: str
@@ -51,28 +51,28 @@ class Example:
     answerable: bool
     thumbnail: str = ""
     no_image: str = ""
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[AnswerView] = field(default_factory=list)
 
 
-def examples(results: Results, how_many: int, datasets: list[str]) -> list[Example]:
+def examples(results: Results, how_many: int, datasets: list[str]) -> list[ExampleView]:
     """`how_many` questions, shared out among these datasets, the same for the same seed."""
-    found: list[Example] = []
+    questions: list[ExampleView] = []
     spent = 0
     for place, dataset in enumerate(datasets):
         share = how_many // len(datasets) + (place < how_many % len(datasets))
         picks = _pick(results, dataset, share)
         samples = {r["sample_id"]: r for r in results.samples[dataset].filter(pl.col("sample_id").is_in(list(picks))).to_dicts()}
-        wanted = {samples[s]["image_id"] for s in picks if samples[s]["image_id"]}
-        images = images_of(Path(results.stage.inputs["datasets"][dataset]) / "images", wanted)
-        said = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(list(picks)))
+        image_ids = {samples[s]["image_id"] for s in picks if samples[s]["image_id"]}
+        images = images_of(Path(results.stage.inputs["datasets"][dataset]) / "images", image_ids)
+        answers = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(list(picks)))
         for sample_id, why in picks.items():
-            example = _example(dataset, samples[sample_id], said.filter(pl.col("sample_id") == sample_id), why, results.models)
+            example = _example(dataset, samples[sample_id], answers.filter(pl.col("sample_id") == sample_id), why, results.models)
             image_id = samples[sample_id]["image_id"]
             if image_id:
                 example.thumbnail, example.no_image = thumbnail(images.get(image_id), BUDGET - spent)
                 spent += len(example.thumbnail)
-            found.append(example)
-    return found
+            questions.append(example)
+    return questions
 
 
 def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
@@ -107,10 +107,10 @@ def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, 
     return picks
 
 
-def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: dict[str, str], models: list[str]) -> Example:
+def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: dict[str, str], models: list[str]) -> ExampleView:
     options = options_of(sample)
     right = sample["answer_index"]
-    example = Example(
+    example = ExampleView(
         visible(dataset, 80),
         visible(sample["sample_id"], 80),
         visible(sample["question"] or ""),
@@ -126,12 +126,14 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
     return example
 
 
-def _answer(row: dict[str, Any], options: list[str], why: str) -> Answer:
+def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
     sure = row["confidence"]
     text = worded(row["text"], row["picked"], options)
-    known = sure is not None and math.isfinite(sure)
-    width = round(100 * min(max(sure, 0.0), 1.0)) if known else 0
-    return Answer(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), number(sure, 2) if known else "–", width, why)
+    has_confidence = sure is not None and math.isfinite(sure)
+    width = round(100 * min(max(sure, 0.0), 1.0)) if has_confidence else 0
+    return AnswerView(
+        visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), number(sure, 2) if has_confidence else "–", width, why
+    )
 
 
 def options_of(sample: dict[str, Any]) -> list[str]:
@@ -158,17 +160,17 @@ def letter(place: int) -> str:
     return chr(ord("A") + place) if place < 26 else str(place + 1)
 
 
-def images_of(folder: Path, wanted: set[str]) -> dict[str, bytes]:
+def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
     """The bytes of the wanted pictures, read a batch at a time."""
-    found: dict[str, bytes] = {}
-    if not wanted or not folder.is_dir():
-        return found
+    images: dict[str, bytes] = {}
+    if not image_ids or not folder.is_dir():
+        return images
     for row in iterate(folder, IMAGES, batch_size=256):
-        if row["image_id"] in wanted and row["image"] is not None and row["image"]["bytes"]:
-            found[row["image_id"]] = row["image"]["bytes"]
-            if len(found) == len(wanted):
+        if row["image_id"] in image_ids and row["image"] is not None and row["image"]["bytes"]:
+            images[row["image_id"]] = row["image"]["bytes"]
+            if len(images) == len(image_ids):
                 break
-    return found
+    return images
 
 
 def thumbnail(data: bytes | None, budget: int) -> tuple[str, str]:

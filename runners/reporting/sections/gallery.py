@@ -69,19 +69,21 @@ def gallery(results: Results) -> Gallery | None:
     models = [m for m in results.models if dataset in answered.get(m, {})][:MODELS]
     if dataset is None or not models:
         return None
-    wanted = [CLEAN, *(v["variant"] for v in results.stage.params["variants"])]
-    answers = {m: _greedy(answered[m][dataset]).filter(pl.col("variant").is_in(wanted)) for m in models}
+    labels = [CLEAN, *(v["variant"] for v in results.stage.params["variants"])]
+    answers = {m: _greedy(answered[m][dataset]).filter(pl.col("variant").is_in(labels)) for m in models}
     sample_id = _chosen(results, dataset, models[0], answers[models[0]])
     if sample_id is None:
         return None
     mine = {m: {r["variant"]: r for r in f.filter(pl.col("sample_id") == sample_id).iter_rows(named=True)} for m, f in answers.items()}
     sample = results.samples[dataset].row(by_predicate=pl.col("sample_id") == sample_id, named=True)
     options = options_of(sample)
-    told = {m: {v: worded(r["text"] or "", r["picked"] if options else None, options) for v, r in rows.items()} for m, rows in mine.items()}
-    tiles = _tiles(results, dataset, sample_id, told)
+    texts = {
+        m: {v: worded(r["text"] or "", r["picked"] if options else None, options) for v, r in rows.items()} for m, rows in mine.items()
+    }
+    tiles = _tiles(results, dataset, sample_id, texts)
     right = options[sample["answer_index"]] if options and sample["answer_index"] is not None else " / ".join(sample["references"] or [])
     names = [visible(m, 40) for m in models] if len(models) > 1 else []
-    there = len(set().union(*told.values()))
+    there = len(set().union(*texts.values()))
     return Gallery(visible(dataset, 80), visible(sample_id, 80), visible(right, 200), tiles, names, there - 1)
 
 
@@ -93,8 +95,8 @@ def _greedy(path: str) -> pl.DataFrame:
 def _chosen(results: Results, dataset: str, model: str, answers: pl.DataFrame) -> str | None:
     samples = results.samples[dataset]
     pictured = samples.filter(pl.col("image_id").is_not_null())
-    known = (samples if pictured.is_empty() else pictured).select("sample_id")
-    applied = answers.join(known, on="sample_id", how="semi").group_by("sample_id").agg(pl.col("variant").n_unique().alias("n"))
+    candidates = (samples if pictured.is_empty() else pictured).select("sample_id")
+    applied = answers.join(candidates, on="sample_id", how="semi").group_by("sample_id").agg(pl.col("variant").n_unique().alias("n"))
     most = applied.filter(pl.col("n") == pl.col("n").max())["sample_id"].to_list()
     if applied.is_empty() or applied["n"].max() == 1:
         return None
@@ -103,23 +105,23 @@ def _chosen(results: Results, dataset: str, model: str, answers: pl.DataFrame) -
     return str(min(most, key=lambda s: (s not in right, hashlib.sha256(f"{results.stage.seed}\x00{s}".encode()).digest())))
 
 
-def _tiles(results: Results, name: str, sample_id: str, told: dict[str, dict[str, str]]) -> list[Tile]:
+def _tiles(results: Results, name: str, sample_id: str, texts: dict[str, dict[str, str]]) -> list[Tile]:
     """The clean question first, then its variants by modality, of each in the order of the spec."""
     stage = results.stage
-    there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in told.values())]
+    there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in texts.values())]
     entries = [{"variant": CLEAN, "plugin": None}, *sorted(there, key=lambda v: MODALITIES.index(v["modality"]))]
     dataset = DatasetFolder(name, Path(stage.inputs["datasets"][name]))
     row = next(i for i, s in enumerate(dataset.samples) if s["sample_id"] == sample_id)
     clean = dataset.item(row)
-    shown = entries[: MOST + 1]
-    made = zip(shown, read_variants(shown, stage.inputs.get("perturbed")), strict=True)
-    tiles = [_tile(entry.get("plugin") or "", variant, variant.item(dataset, row), clean, stage.seed, told) for entry, variant in made]
+    selection = entries[: MOST + 1]
+    variants = zip(selection, read_variants(selection, stage.inputs.get("perturbed")), strict=True)
+    tiles = [_tile(entry.get("plugin") or "", variant, variant.item(dataset, row), clean, stage.seed, texts) for entry, variant in variants]
     for tile in tiles[1:]:
         tile.picture = tile.picture if tile.picture != tiles[0].picture else ""
     return tiles
 
 
-def _tile(plugin: str, variant: Variant, item: Item | None, clean: Item, seed: int, told: dict[str, dict[str, str]]) -> Tile:
+def _tile(plugin: str, variant: Variant, item: Item | None, clean: Item, seed: int, by_model: dict[str, dict[str, str]]) -> Tile:
     tile = Tile(words(plugin) if plugin else "Clean", visible(variant.name.partition("@")[2], 60), variant.modality)
     try:
         image, question = (item and variant.apply(seed, item, item.image())) or (None, clean.question)
@@ -128,7 +130,7 @@ def _tile(plugin: str, variant: Variant, item: Item | None, clean: Item, seed: i
         tile.no_image, question = visible(str(error), 120), clean.question
     if not plugin or question != clean.question:
         tile.question = visible(question, 300)
-    for model, texts in told.items():
+    for model, texts in by_model.items():
         if variant.name in texts:
             changed = texts[variant.name] != texts.get(CLEAN)
             tile.answers.append((visible(model, 40), visible(texts[variant.name], 120), changed))

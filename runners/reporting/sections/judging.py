@@ -13,13 +13,13 @@ from qualm.runners.reporting.text import aside, between, number, percent, small,
 def judging(results: Results) -> Sheet | None:
     """A row per judge; None where the spec names no labelled answers."""
     path = results.stage.inputs.get("judging")
-    found = read_record(Path(path)) if path else None
-    if not found:
+    record = read_record(Path(path)) if path else None
+    if not record:
         return None
     return Sheet(
         "Judges against people",
         ["judge", "right on refusals ↑ (Wilson 95%)", "missed", "imagined", "Kendall’s τ-b ↑", "p", "rated alike", "answers", "unread"],
-        [_row(name, of) for name, of in found.items()],
+        [_row(name, of) for name, of in record.items()],
         note="How to read it: of labelled answers, how often the judge knows a refusal when it sees one, which it missed or imagined; and "
         "how its ratings rank answers beside people’s, from −1 to 1. Scores use the first judge. An unread reply rates nothing.",
     )

@@ -14,7 +14,7 @@ from qualm.runners.reporting.text import Label, between, counted, number, titled
 
 
 @dataclass
-class Cell:
+class TableCell:
     """One number of a table as it is printed."""
 
     value: str = ""
@@ -43,7 +43,7 @@ class Table:
     caption: str
     groups: list[tuple[str, int]]
     columns: list[Column]
-    rows: list[tuple[str, list[Cell]]] = field(default_factory=list)
+    rows: list[tuple[str, list[TableCell]]] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
     """Per row: n, and n_unscored in brackets."""
     first: str = "Model"
@@ -73,16 +73,18 @@ def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label
     heads = [Column(f"{a.title} {visible(a.sweep, 60)}".strip(), a.arrow, over[m, a.text], visible(a.summary, 300)) for m, a in columns]
     table = Table(title, [(visible(m, 60), len(metrics)) for m in models], heads, first="Estimator")
     text = {(a.plugin, a.sweep, a.estimator): a.text for a in labels}
-    found = {
+    by_estimator = {
         a.estimator: [
             results.cells.get((m, dataset, text[k.plugin, k.sweep, a.estimator])) if (k.plugin, k.sweep, a.estimator) in text else None
             for m, k in columns
         ]
         for a in labels
     }
-    best = [_leaders({e: row for e, cells in found.items() if (row := cells[i])}, k.higher_is_better) for i, (_, k) in enumerate(columns)]
-    for estimator in sorted(found, key=lambda e: _order(found[e][0], columns[0][1])):
-        cells = found[estimator]
+    best = [
+        _leaders({e: row for e, cells in by_estimator.items() if (row := cells[i])}, k.higher_is_better) for i, (_, k) in enumerate(columns)
+    ]
+    for estimator in sorted(by_estimator, key=lambda e: _order(by_estimator[e][0], columns[0][1])):
+        cells = by_estimator[estimator]
         table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
         table.counts.append(_counts([c for c in cells if c is not None]))
     return table
@@ -95,8 +97,8 @@ def parts(results: Results, dataset: str) -> str:
         return ""
     sizes = results.thresholds.filter((pl.col("dataset") == dataset) & (pl.col("setting") == setting))
     counts = [_span(sizes[name].to_list()) for name in ("n_calibration", "n_test")] if sizes.height else []
-    told = f": {counts[0]} rows calibrate, {counts[1]} are left to test on" if counts else ""
-    of = f"the rows on which conformal setting {visible(setting, 60)} does not calibrate{told}"
+    sentence = f": {counts[0]} rows calibrate, {counts[1]} are left to test on" if counts else ""
+    of = f"the rows on which conformal setting {visible(setting, 60)} does not calibrate{sentence}"
     return f"Columns of the test part are over {of}. Others are over all."
 
 
@@ -158,9 +160,9 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
     table = Table(title, groups, columns)
     best = {a.text: _best(results, dataset, a) for a in labels}
     for model in models:
-        found = [results.cells.get((model, dataset, a.text)) for a in labels]
-        table.rows.append((model, [_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, found, strict=True)]))
-        table.counts.append(_counts([c for c in found if c is not None]))
+        scores = [results.cells.get((model, dataset, a.text)) for a in labels]
+        table.rows.append((model, [_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
+        table.counts.append(_counts([c for c in scores if c is not None]))
     return table
 
 
@@ -181,9 +183,9 @@ def _best(results: Results, dataset: str, label: Label) -> dict[str, str]:
     return _leaders(rows, label.higher_is_better)
 
 
-def _leaders(found: dict[str, dict[str, Any]], higher_is_better: bool | None) -> dict[str, str]:
+def _leaders(scores: dict[str, dict[str, Any]], higher_is_better: bool | None) -> dict[str, str]:
     """Who leads, where there is a direction and somebody to lead; `best` only if no other interval reaches it."""
-    rows = {name: row for name, row in found.items() if not _missing(row["value"])}
+    rows = {name: row for name, row in scores.items() if not _missing(row["value"])}
     if higher_is_better is None or len(rows) < 2:
         return {}
     sign = 1.0 if higher_is_better else -1.0
@@ -199,12 +201,12 @@ def _leaders(found: dict[str, dict[str, Any]], higher_is_better: bool | None) ->
     return {leader: "best" if clear else "lead"}
 
 
-def _cell(row: dict[str, Any] | None, rank: str) -> Cell:
+def _cell(row: dict[str, Any] | None, rank: str) -> TableCell:
     if row is None:
-        return Cell("–", title="not measured for this model")
+        return TableCell("–", title="not measured for this model")
     if _missing(row["value"]):
-        return Cell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
-    return Cell(number(row["value"]), between(row) or "no interval", rank, title=counted(row))
+        return TableCell("undefined", why=why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+    return TableCell(number(row["value"]), between(row) or "no interval", rank, title=counted(row))
 
 
 def _counts(cells: list[dict[str, Any]]) -> str:

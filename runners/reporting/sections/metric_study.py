@@ -55,12 +55,12 @@ def metric_study(results: Results) -> list[Figure]:
 
 
 def _correlation(results: Results, dataset: str, metric: str) -> str:
-    found = results.correlations.filter(
+    rows = results.correlations.filter(
         (pl.col("dataset") == dataset) & (pl.col("slice") == "all") & (pl.col("metric") == metric) & (pl.col("studied") == STUDIED)
     ).to_dicts()
-    if not found:
+    if not rows:
         return ""
-    row: dict[str, Any] = found[0]
+    row: dict[str, Any] = rows[0]
     if row["pearson"] is None:
         return f"correlation undefined ({row['n_models']} models)"
     limits = f" ({number(row['pearson_low'], 2)} to {number(row['pearson_high'], 2)})" if row["pearson_low"] is not None else ""

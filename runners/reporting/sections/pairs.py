@@ -21,7 +21,7 @@ BUDGET = 900_000
 
 
 @dataclass
-class Said:
+class MemberAnswer:
     """What one model said to one member."""
 
     model: str
@@ -35,7 +35,7 @@ class Said:
 
 
 @dataclass
-class Member:
+class MemberView:
     """One question of a pair."""
 
     claim: str
@@ -43,26 +43,26 @@ class Member:
     answer: list[str]
     thumbnail: str = ""
     no_image: str = ""
-    said: list[Said] = field(default_factory=list)
+    answers: list[MemberAnswer] = field(default_factory=list)
 
 
 @dataclass
-class Shown:
+class PairView:
     """One pair."""
 
     dataset: str
     category: str
     proof: list[tuple[str, str]]
-    members: list[Member]
+    members: list[MemberView]
     shared: str = ""
     """The picture, where both members have the same one."""
     no_image: str = ""
 
 
-def pairs(results: Results, how_many: int) -> list[Shown]:
+def pairs(results: Results, how_many: int) -> list[PairView]:
     """`how_many` pairs, shared out among the data sets and their categories; first those over which models differ most."""
     datasets = [d for d in results.datasets if paired(results, d)]
-    found: list[Shown] = []
+    views: list[PairView] = []
     spent = 0
     for place, dataset in enumerate(datasets):
         share = how_many // len(datasets) + (place < how_many % len(datasets))
@@ -71,20 +71,20 @@ def pairs(results: Results, how_many: int) -> list[Shown]:
         images = images_of(folder, {m["image_id"] for members in chosen for m in members if m["image_id"]})
         ids = [m["sample_id"] for members in chosen for m in members]
         rows = results.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids)).to_dicts()
-        said = {(r["model"], r["sample_id"]): r for r in rows}
+        answers = {(r["model"], r["sample_id"]): r for r in rows}
         for members in chosen:
-            shown = _shown(dataset, members, said, results.models)
+            view = _pair_view(dataset, members, answers, results.models)
             pictures = [m["image_id"] for m in members]
             if pictures[0] and pictures[0] == pictures[1]:
-                shown.shared, shown.no_image = thumbnail(images.get(pictures[0]), BUDGET - spent)
-                spent += len(shown.shared)
+                view.shared, view.no_image = thumbnail(images.get(pictures[0]), BUDGET - spent)
+                spent += len(view.shared)
             else:
-                for member, picture in zip(shown.members, pictures, strict=True):
+                for member, picture in zip(view.members, pictures, strict=True):
                     if picture:
                         member.thumbnail, member.no_image = thumbnail(images.get(picture), BUDGET - spent)
                         spent += len(member.thumbnail)
-            found.append(shown)
-    return found
+            views.append(view)
+    return views
 
 
 def paired(results: Results, dataset: str) -> bool:
@@ -128,19 +128,21 @@ def _draw(seed: int, dataset: str, pair: str) -> bytes:
     return hashlib.sha256(f"{seed}\x00{dataset}\x00{pair}".encode()).digest()
 
 
-def _shown(dataset: str, members: list[dict[str, Any]], said: Mapping[tuple[str, str], dict[str, Any]], models: list[str]) -> Shown:
+def _pair_view(
+    dataset: str, members: list[dict[str, Any]], answers: Mapping[tuple[str, str], dict[str, Any]], models: list[str]
+) -> PairView:
     first = members[0]
     proof = [(visible(k, 40), visible(v, 400)) for m in members for k, v in _meta(m).items()]
-    shown = Shown(visible(dataset, 80), visible(first["category"] or "", 80), list(dict.fromkeys(proof)), [])
+    view = PairView(visible(dataset, 80), visible(first["category"] or "", 80), list(dict.fromkeys(proof)), [])
     for row in members:
-        member = Member(
+        member = MemberView(
             "answerable" if row["answerable"] is not False else "unanswerable",
             visible(row["question"] or ""),
             [visible(r, 200) for r in (row["references"] or [])[:4]],
         )
-        member.said = [_said(r) for m in models if (r := said.get((m, row["sample_id"]))) is not None]
-        shown.members.append(member)
-    return shown
+        member.answers = [_member_answer(r) for m in models if (r := answers.get((m, row["sample_id"]))) is not None]
+        view.members.append(member)
+    return view
 
 
 def _meta(row: Mapping[str, Any]) -> dict[str, str]:
@@ -150,18 +152,18 @@ def _meta(row: Mapping[str, Any]) -> dict[str, str]:
     return {str(key): str(value) for key, value in entries}
 
 
-def _said(row: Mapping[str, Any]) -> Said:
+def _member_answer(row: Mapping[str, Any]) -> MemberAnswer:
     sure, correct = row["confidence"], row["correct"]
-    known = sure is not None and math.isfinite(sure)
-    scored = known and correct is not None and math.isfinite(correct)
+    has_confidence = sure is not None and math.isfinite(sure)
+    scored = has_confidence and correct is not None and math.isfinite(correct)
     worth = number(correct * sure if correct > 0 else -sure, 2) if scored else "–"
-    width = round(100 * min(max(sure, 0.0), 1.0)) if known else 0
-    return Said(
+    width = round(100 * min(max(sure, 0.0), 1.0)) if has_confidence else 0
+    return MemberAnswer(
         visible(row["model"], 80),
         visible(row["text"], 240),
         verdict(correct),
         row["declined"] is True,
-        number(sure, 2) if known else "–",
+        number(sure, 2) if has_confidence else "–",
         width,
         worth,
     )

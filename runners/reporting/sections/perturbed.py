@@ -53,7 +53,7 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "hcc": _heats(hcc, right, about, "hallucination_rate", "became wrong", _widest(hcc)),
         "kinds": kinds(results, right, about, tested),
     }
-    found = {
+    content = {
         "gallery": gallery(results),
         "answers": answers(results, means, urr, hcc, attributions, blames),
         **{name: heats[:MOST] for name, heats in drawn.items()},
@@ -65,22 +65,22 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "sweeps": sweeps(results),
         "coverage": coverage(results, order),
     }
-    if not any(found.values()):
+    if not any(content.values()):
         return None
     rest = {name: _rest(len(heats), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
-    return {**found, "rest": rest, "unasked": UNASKED, "unscored": _unscored(unscored)}
+    return {**content, "rest": rest, "unasked": UNASKED, "unscored": _unscored(unscored)}
 
 
 ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "scores"}
 """Which input has everything that a kind of grid shows."""
 
 
-def _rest(there: int, shown: int, what: str, path: str | None) -> str:
+def _rest(there: int, limit: int, what: str, path: str | None) -> str:
     """What is not on the page, and where it is; empty where everything is."""
-    if there <= shown:
+    if there <= limit:
         return ""
     where = f" All of them are in {visible(path, 200)}." if path else ""
-    return f"The first {shown:,} of {there:,} {what} are shown here.{where}"
+    return f"The first {limit:,} of {there:,} {what} are shown here.{where}"
 
 
 def _unscored(variants: list[str]) -> str:
@@ -101,28 +101,28 @@ def _widest(frame: pl.DataFrame) -> float:
     return float(max([0.2, *values]))
 
 
-def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside: str, told: str, most: float) -> list[Heat]:
+def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside: str, label: str, most: float) -> list[Heat]:
     """A grid per model, dataset and metric."""
     if frame.is_empty():
         return []
-    found = []
+    heats = []
     for (model, dataset, metric), part in frame.group_by("model", "dataset", "metric", maintain_order=True):
         cells = {(r["estimator"], r["variant"]): r for r in part.iter_rows(named=True)}
-        shown = [v for v in order if any(k[1] == v for k in cells)]
+        variants = [v for v in order if any(k[1] == v for k in cells)]
         names = list(dict.fromkeys(k[0] for k in cells))
-        rows = [(words(e), [_cell(cells.get((e, v)), beside, told, most) for v in shown]) for e in names]
+        rows = [(words(e), [_cell(cells.get((e, v)), beside, label, most) for v in variants]) for e in names]
         sweep = str(metric).partition("@")[2]
         caption = " · ".join(visible(t, 60) for t in (model, dataset, sweep) if t)
-        heads = [_column(v, about) for v in shown]
-        found.append(Heat(caption, "Estimator", heads, rows, grouped([about[v]["modality"] for v in shown])))
-    return found
+        heads = [_column(v, about) for v in variants]
+        heats.append(Heat(caption, "Estimator", heads, rows, grouped([about[v]["modality"] for v in variants])))
+    return heats
 
 
-def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> HeatCell:
+def _cell(row: dict[str, Any] | None, beside: str, label: str, most: float) -> HeatCell:
     if row is None:
         return HeatCell("–", title="not measured")
     n = counted(row)
-    other = f"{told} {number(row[beside])}" if row[beside] is not None else ""
+    other = f"{label} {number(row[beside])}" if row[beside] is not None else ""
     if row["value"] is None:
         why = visible(row["why"] or "undefined", 80)
         return HeatCell("undefined", why, title="; ".join(t for t in (why, other, n) if t), undefined=True)
@@ -130,7 +130,7 @@ def _cell(row: dict[str, Any] | None, beside: str, told: str, most: float) -> He
     p = row["p_adjusted"]
     interval = between(row)
     title = [interval, other, n, "" if p is None else f"p = {number(p, 4)} corrected"]
-    small = f"{told} {number(row[beside])}" if beside == "tie_rate" and (row[beside] or 0) >= 0.1 else interval
+    small = f"{label} {number(row[beside])}" if beside == "tie_rate" and (row[beside] or 0) >= 0.1 else interval
     return HeatCell(number(row["value"]), small, heat, tone, "; ".join(t for t in title if t), p is not None and p < SURE, mark=stars(p))
 
 
@@ -140,19 +140,19 @@ def kinds(results: Results, order: list[str], about: dict[str, Any], tested: Tes
     rows = results.scores.filter(
         pl.col("metric").is_in(labels) & ((pl.col("slice") == "all") | pl.col("slice").str.starts_with("category="))
     )
-    found = []
+    heats = []
     for (model, dataset, metric), part in rows.group_by("model", "dataset", "metric", maintain_order=True):
         cells = {(r["slice"], r["variant"]): r for r in part.iter_rows(named=True)}
-        shown = [v for v in order if ("all", v) in cells]
-        most = max([0.05, *(r["value"] for (_, v), r in cells.items() if r["value"] is not None and v in shown)])
+        variants = [v for v in order if ("all", v) in cells]
+        most = max([0.05, *(r["value"] for (_, v), r in cells.items() if r["value"] is not None and v in variants)])
         p = tested.of(str(model), str(dataset), str(metric))
         body = []
         for name in sorted(dict.fromkeys(k[0] for k in cells), key=lambda s: (s == "all", s)):
             title = "all questions" if name == "all" else visible(name.removeprefix("category="), 60)
-            body.append((title, [_rate(cells.get((name, v)), most, p.get((name, v))) for v in shown]))
+            body.append((title, [_rate(cells.get((name, v)), most, p.get((name, v))) for v in variants]))
         caption = " · ".join(visible(t, 60) for t in (model, dataset, str(metric).partition("@")[2]) if t)
-        found.append(Heat(caption, "Kind", [_column(v, about) for v in shown], body, grouped([about[v]["modality"] for v in shown])))
-    return found
+        heats.append(Heat(caption, "Kind", [_column(v, about) for v in variants], body, grouped([about[v]["modality"] for v in variants])))
+    return heats
 
 
 def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
@@ -242,14 +242,14 @@ def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
     if rows.is_empty():
         return None
     cells = {(r["model"], r["dataset"], r["metric"], r["variant"]): r for r in rows.to_dicts()}
-    shown = [v for v in (CLEAN, *MODALITIES) if any(k[3] == v for k in cells)]
+    columns = [v for v in (CLEAN, *MODALITIES) if any(k[3] == v for k in cells)]
     keys = list(dict.fromkeys(k[:3] for k in cells))
-    body = [[" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in shown)] for key in keys[:MOST_ROWS]]
+    body = [[" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in columns)] for key in keys[:MOST_ROWS]]
     note = "Unweighted means over the perturbations of each modality under which the metric is defined, with intervals. "
     if any(metric.startswith("coverage") for _, _, metric in keys[:MOST_ROWS]):
         note += "Coverage: group-conditional, calibrated on clean inputs. "
     note += _rest(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
-    return Sheet("By modality of the perturbation", ["model · data set · metric", *shown], body, note=note)
+    return Sheet("By modality of the perturbation", ["model · data set · metric", *columns], body, note=note)
 
 
 def _mean(row: dict[str, Any] | None) -> str:

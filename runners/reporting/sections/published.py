@@ -99,7 +99,7 @@ def compare(results: Results) -> Comparison | None:
     tables = read_tables(Path(folder))
     if not tables:
         return Comparison(f"{visible(folder)} holds none of {', '.join(f'{t}.csv' for t in TABLES)}")
-    found = Comparison()
+    comparison = Comparison()
     differences: list[tuple[float, str]] = []
     for dataset in results.datasets:
         pairs = Pairs(visible(dataset, 80), [t for t in TABLES if t in tables])
@@ -108,12 +108,12 @@ def compare(results: Results) -> Comparison | None:
             if any(p.kind for p in row):
                 pairs.rows.append((model, row))
         if pairs.rows:
-            found.recomputed.append(pairs)
+            comparison.recomputed.append(pairs)
     if not differences:
         return Comparison("the published tables name none of this spec's models and datasets")
-    _judge(found, results, tables, differences)
-    _explain(found, results)
-    return found
+    _judge(comparison, results, tables, differences)
+    _explain(comparison, results)
+    return comparison
 
 
 def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
@@ -122,7 +122,7 @@ def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
     Raises:
         StageError: a table without `model_name`, or with a cell that is no number.
     """
-    found: dict[str, dict[tuple[str, str], float]] = {}
+    tables: dict[str, dict[tuple[str, str], float]] = {}
     for name in TABLES:
         path = folder / f"{name}.csv"
         if not path.is_file():
@@ -131,12 +131,12 @@ def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
             reader = csv.DictReader(handle)
             if "model_name" not in (reader.fieldnames or ()):
                 raise StageError(f"{path}: expected a column 'model_name', found {', '.join(reader.fieldnames or ()) or 'nothing'}")
-            found[name] = {}
+            tables[name] = {}
             for row in reader:
                 for dataset, text in row.items():
                     if dataset not in ("", "model_name", "avg") and dataset is not None and text:
-                        found[name][key(row["model_name"]), key(dataset)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
-    return found
+                        tables[name][key(row["model_name"]), key(dataset)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
+    return tables
 
 
 def _float(text: str, where: str) -> float:
@@ -161,18 +161,18 @@ def title(table: str) -> str:
 def label(results: Results, table: str, setting: str, **instead: str) -> Label | None:
     """Our metric behind a published table, in one setting; None where the spec does not measure it."""
     plugin, score, arguments = TABLES[table]
-    wanted = {**arguments, **{k: v for k, v in instead.items() if k in arguments}}
-    found = [a for a in results.labels.values() if (a.plugin, a.setting, a.score) == (plugin, setting, score)]
+    expected = {**arguments, **{k: v for k, v in instead.items() if k in arguments}}
+    candidates = [a for a in results.labels.values() if (a.plugin, a.setting, a.score) == (plugin, setting, score)]
     refs = {r["label"]: r.get("args", {}) for r in results.stage.params.get("metrics", [])}
 
     def fits(candidate: Label) -> bool:
         name = f"{candidate.plugin}@{candidate.sweep}" if candidate.sweep else candidate.plugin
-        told = dict(part.split("=", 1) for part in candidate.sweep.split(",") if "=" in part) | {
+        actual = dict(part.split("=", 1) for part in candidate.sweep.split(",") if "=" in part) | {
             k: str(v) for k, v in refs.get(name, {}).items()
         }
-        return all(told.get(k, v) == v for k, v in wanted.items())
+        return all(actual.get(k, v) == v for k, v in expected.items())
 
-    return next((a for a in found if fits(a)), None)
+    return next((a for a in candidates if fits(a)), None)
 
 
 def _value(results: Results, model: str, dataset: str, metric: Label | None) -> float | None:
@@ -196,28 +196,29 @@ def _cell(
     return Pair(number(theirs, 4), number(mine, 4), kind, f"published {theirs!r}, recomputed {mine!r}, difference {difference:.3g}")
 
 
-def _judge(found: Comparison, results: Results, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
+def _judge(comparison: Comparison, results: Results, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
     equal = sum(d <= EQUAL for d, _ in differences)
     most, where = max(differences)
-    found.agrees = equal == len(differences)
-    found.verdict = f"{equal:,} of {len(differences):,} published cells agree to 1e−6; the largest absolute difference is {small(most)}" + (
-        f" ({where})." if most else "."
+    comparison.agrees = equal == len(differences)
+    comparison.verdict = (
+        f"{equal:,} of {len(differences):,} published cells agree to 1e−6; the largest absolute difference is {small(most)}"
+        + (f" ({where})." if most else ".")
     )
     unmeasured = [title(t) for t in TABLES if t in tables and label(results, t, PUBLISHED) is None]
     if unmeasured:
-        found.notes.append(f"Published but not measured by this spec: {', '.join(unmeasured)}.")
+        comparison.notes.append(f"Published but not measured by this spec: {', '.join(unmeasured)}.")
     cells = {c for t in tables.values() for c in t}
     models, datasets = {m for m, _ in cells}, {d for _, d in cells}
     here = sum(key(m) in models for m in results.models), sum(key(d) in datasets for d in results.datasets)
-    found.notes.append(
+    comparison.notes.append(
         f"The published tables hold {len(models)} models and {len(datasets)} datasets; {here[0]} and {here[1]} of them are in this run."
     )
 
 
-def _explain(found: Comparison, results: Results) -> None:
+def _explain(comparison: Comparison, results: Results) -> None:
     """Our own setting beside the published one, and the difference step by step."""
     if OURS not in results.settings:
-        found.notes.append(f"No setting is called '{OURS}', so there is nothing to set beside it.")
+        comparison.notes.append(f"No setting is called '{OURS}', so there is nothing to set beside it.")
         return
     measured = [t for t in TABLES if label(results, t, PUBLISHED) and label(results, t, OURS, rows="test")]
     steps = _steps(results)
@@ -235,15 +236,15 @@ def _explain(found: Comparison, results: Results) -> None:
                 beside.rows.append((model, row))
         if not beside.rows:
             continue
-        found.ours.append(beside)
+        comparison.ours.append(beside)
         source = Pairs(visible(dataset, 80), measured)
         for text, before, after in steps:
             source.rows.append((text, [_mean_change(results, dataset, t, before, after) for t in measured]))
         total = [_mean_change(results, dataset, t, (PUBLISHED, "all"), (OURS, "test")) for t in measured]
         source.rows.append(("in all: published to ours", total))
-        found.sources.append(source)
+        comparison.sources.append(source)
     if not steps:
-        found.notes.append("No settings lie between the two that change one factor at a time, so only the total is shown.")
+        comparison.notes.append("No settings lie between the two that change one factor at a time, so only the total is shown.")
 
 
 def _change(difference: float) -> str:
@@ -268,22 +269,22 @@ def _steps(results: Results) -> list[tuple[str, Place, Place]]:
 
 def _path(results: Results) -> list[tuple[tuple[str, str], str]]:
     """Pairs of settings on the way from one to the other and what changes; without their definitions, by name."""
-    given = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
+    factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
-    if PUBLISHED not in given or OURS not in given:
+    if PUBLISHED not in factors or OURS not in factors:
         between = [s for s in names if s not in (PUBLISHED, OURS)]
         return [((PUBLISHED, s), f"{words(PUBLISHED)} → {words(s)}") for s in between]
-    chain = _chain([n for n in names if n in given], given)
-    return [((a, b), "; ".join(_changed(given[a], given[b])) or "nothing") for a, b in itertools.pairwise(chain)]
+    chain = _chain([n for n in names if n in factors], factors)
+    return [((a, b), "; ".join(_changed(factors[a], factors[b])) or "nothing") for a, b in itertools.pairwise(chain)]
 
 
-def _chain(names: list[str], given: dict[str, dict[str, Any]]) -> list[str]:
+def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
     """From `published` to `ours` in the smallest steps: the least sum of squared numbers of changed factors."""
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):
             for there in names:
-                cost = best[here][0] + len(_changed(given[here], given[there])) ** 2
+                cost = best[here][0] + len(_changed(factors[here], factors[there])) ** 2
                 if here != there and (there not in best or cost < best[there][0]):
                     best[there] = (cost, [*best[here][1], there])
     return best[OURS][1]

@@ -39,8 +39,8 @@ def sweeps(results: Results) -> list[Figure]:
         of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
         for estimator in of["estimator"].unique(maintain_order=True).to_list():
             title = f"Mean uncertainty against strength: {words(estimator)} on {shown(dataset)}"
-            made = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
-            figures += [replace(figure, folded=True) for figure in made]
+            curves = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
+            figures += [replace(figure, folded=True) for figure in curves]
     return figures
 
 
@@ -88,7 +88,7 @@ def _axis(metric: str) -> str:
 
 def coverage(results: Results, order: list[str]) -> list[Figure]:
     """Coverage of each conformal score on every variant, calibrated on clean inputs, against what was asked for."""
-    found = []
+    figures = []
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
     for dataset in results.datasets:
         labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.setting and a.score]
@@ -126,5 +126,5 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
             )
             header = ["model", "variant", *(words(a.score) for a in labels)]
             figure.table = (header, [[shown(m), shown(v), *cells] for (m, v), cells in body.items()])
-            found.append(figure)
-    return found
+            figures.append(figure)
+    return figures

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.runners.reporting.charts.marks import CALIBRATION, Mark, difference, finite, told, verdict
+from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, told, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
 
@@ -30,12 +30,12 @@ class Strategies:
     groups: list[tuple[str, int]]
     """Headings over the columns: a kind of uncertainty, and how many columns it has."""
     columns: list[str]
-    blocks: list[tuple[str, list[tuple[str, list[Mark]]]]] = field(default_factory=list)
+    blocks: list[tuple[str, list[tuple[str, list[MarkedNumber]]]]] = field(default_factory=list)
     """(how they came about, [(model, values)])."""
     averages: tuple[list[str], list[list[str]]] | None = None
     """The paper's own way: unweighted means over categories."""
     rules: list[str] = field(default_factory=list)
-    further: tuple[list[str], list[tuple[str, list[Mark]]]] | None = None
+    further: tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None = None
     """Tests between other models than the baseline: metrics, and (who against whom, differences)."""
     categories: list[str] = field(default_factory=list)
     correction: str = ""
@@ -83,8 +83,8 @@ def answerable_only(results: Results, dataset: str) -> bool:
 
 def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
     """Main kinds and categories below them that scores were sliced by, in the taxonomy's order where there is one."""
-    found = [k[2].removeprefix("category=") for k in results.clean if k[1] == dataset and k[2].startswith("category=")]
-    names = list(dict.fromkeys(found))
+    slices = [k[2].removeprefix("category=") for k in results.clean if k[1] == dataset and k[2].startswith("category=")]
+    names = list(dict.fromkeys(slices))
     taxonomy: Mapping[str, Mapping[str, Any]] = results.stage.params.get("taxonomy") or {}
     order = [path for main, below in taxonomy.items() for path in (main, *(f"{main}/{name}" for name in below))]
     names.sort(key=lambda n: order.index(n) if n in order else len(order))
@@ -95,13 +95,13 @@ def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
 def grouped(results: Results, models: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Models by how they came about: as they are, abstaining, then each kind of training; the baseline first."""
     trained: Mapping[str, str] = results.stage.params.get("finetunes") or {}
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for model in sorted(models, key=lambda m: m != results.baseline):
         kind = "abstaining" if model in results.abstaining else str(trained.get(model, ""))
-        found.setdefault(kind, []).append(model)
+        by_kind.setdefault(kind, []).append(model)
     order = ["", "abstaining", *NAMES]
-    kinds = sorted(found, key=lambda k: order.index(k) if k in order else len(order))
-    return [(GROUPS.get(k) or NAMES.get(k) or f"Trained by {visible(k, 40)}", found[k]) for k in kinds]
+    kinds = sorted(by_kind, key=lambda k: order.index(k) if k in order else len(order))
+    return [(GROUPS.get(k) or NAMES.get(k) or f"Trained by {visible(k, 40)}", by_kind[k]) for k in kinds]
 
 
 def _best(results: Results, dataset: str, column: _Column, models: Sequence[str]) -> dict[str, str]:
@@ -122,13 +122,13 @@ def _best(results: Results, dataset: str, column: _Column, models: Sequence[str]
     return {leaders[0]: "best" if clear else "lead"}
 
 
-def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> Mark:
+def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> MarkedNumber:
     row = results.clean.get((model, dataset, column.slice, column.label.text))
     if row is None:
-        return Mark("–", title="not measured")
+        return MarkedNumber("–", title="not measured")
     if not finite(row["value"]):
-        return Mark("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted(row))
-    mark = Mark(number(row["value"]), between(row), rank, title=counted(row))
+        return MarkedNumber("undefined", why_undefined(row["n"], row["n_unscored"]), title=counted(row))
+    mark = MarkedNumber(number(row["value"]), between(row), rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
         mark.sign, mark.tone = verdict(test)
@@ -149,23 +149,23 @@ def _averages(
         for of in parts.values():
             for label in labels:
                 values = [(results.clean.get((model, dataset, f"category={c}", label.text)) or {}).get("value") for c in of]
-                known = [float(v) for v in values if v is not None and math.isfinite(v)]
-                cells.append(number(sum(known) / len(known)) if values and len(known) == len(values) else "undefined")
+                finite = [float(v) for v in values if v is not None and math.isfinite(v)]
+                cells.append(number(sum(finite) / len(finite)) if values and len(finite) == len(values) else "undefined")
         rows.append([visible(model, 60), *cells])
     header = ["model", *(f"{visible(main, 30)}: {SHORT.get(a.plugin, titled(a.plugin))}" for main in parts for a in labels)]
     return header, rows
 
 
-def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[Mark]]]] | None:
+def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
     """The tests over all questions that the spec asks for beside those against the baseline."""
-    found = {
+    by_pair = {
         (r["a"], r["b"], r["metric"]): r
         for r in results.comparisons.iter_rows(named=True)
         if r["dataset"] == dataset and r["slice"] == "all" and r["a"] != results.baseline
     }
     rows = []
-    for a, b in dict.fromkeys(key[:2] for key in found):
-        tests = [found.get((a, b, label.text)) for label in labels]
+    for a, b in dict.fromkeys(key[:2] for key in by_pair):
+        tests = [by_pair.get((a, b, label.text)) for label in labels]
         rows.append((f"{visible(b, 60)} against {visible(a, 60)}", [difference(test) for test in tests]))
     header = [f"{SHORT.get(a.plugin, titled(a.plugin))}\N{NO-BREAK SPACE}{a.arrow}".strip() for a in labels]
     return (header, rows) if rows else None
@@ -189,40 +189,40 @@ def _rules(results: Results, dataset: str) -> Iterator[str]:
 
 
 @dataclass
-class Cost:
+class CostTable:
     """What a model may have lost where questions have answers."""
 
     columns: list[tuple[str, str]]
     """(data set, metric)."""
     baseline: str
-    rows: list[tuple[str, list[Mark]]] = field(default_factory=list)
+    rows: list[tuple[str, list[MarkedNumber]]] = field(default_factory=list)
 
 
-def cost(results: Results) -> Cost | None:
+def cost(results: Results) -> CostTable | None:
     """The paper's table 6: accuracy where there is an answer, and on data sets without unanswerable questions, beside its change."""
     columns: list[tuple[str, Label]] = []
     for dataset in results.datasets:
         labels = {a.plugin: a for a in results.main_labels(dataset) if not a.score and not a.estimator}
         plain = dataset in results.samples and answerable_only(results, dataset)
-        wanted = next((labels[p] for p in ACCURACIES if p in labels), None) if plain else labels.get("answerable_accuracy")
-        columns += [(dataset, wanted)] if wanted is not None else []
+        label = next((labels[p] for p in ACCURACIES if p in labels), None) if plain else labels.get("answerable_accuracy")
+        columns += [(dataset, label)] if label is not None else []
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
-    table = Cost([(visible(d, 60), f"{a.title} {a.arrow}".strip()) for d, a in columns], visible(results.baseline, 80))
+    table = CostTable([(visible(d, 60), f"{a.title} {a.arrow}".strip()) for d, a in columns], visible(results.baseline, 80))
     for _, members in grouped(results, results.models):
         for model in members:
             table.rows.append((model, [_change(results, model, d, a) for d, a in columns]))
     return table
 
 
-def _change(results: Results, model: str, dataset: str, label: Label) -> Mark:
+def _change(results: Results, model: str, dataset: str, label: Label) -> MarkedNumber:
     mark = _mark(results, model, dataset, _Column("all", label), "")
     test = results.tests.get((model, dataset, "all", label.text))
     if test is None:
         mark.interval = f"({mark.interval})" if model == results.baseline and mark.interval else mark.interval
         return mark
     if finite(test["difference"]):
-        known = finite(test["low"]) and finite(test["high"])
-        limits = f" ({signed(test['low'])} to {signed(test['high'])})" if known else ""
+        has_interval = finite(test["low"]) and finite(test["high"])
+        limits = f" ({signed(test['low'])} to {signed(test['high'])})" if has_interval else ""
         mark.interval = f"{signed(test['difference'])}{limits}"
     return mark

@@ -25,12 +25,12 @@ def studies(results: Results) -> list[Figure]:
 def _quality(results: Results, dataset: str) -> list[Label]:
     """Accuracy, set size and uncertainty-aware accuracy in the main setting, as far as they are measured."""
     labels = results.main_labels(dataset)
-    wanted = (("accuracy", ("",)), ("set_size", ("mean", "lac", "aps")), ("uncertainty_aware_accuracy", ("mean", "lac", "aps")))
-    found = []
-    for plugin, scores in wanted:
+    choices = (("accuracy", ("",)), ("set_size", ("mean", "lac", "aps")), ("uncertainty_aware_accuracy", ("mean", "lac", "aps")))
+    quality = []
+    for plugin, scores in choices:
         fits = [a for s in scores for a in labels if a.plugin == plugin and a.score == s]
-        found += fits[:1]
-    return found
+        quality += fits[:1]
+    return quality
 
 
 def _finite(results: Results, model: str, dataset: str, label: Label) -> float | None:
@@ -92,12 +92,12 @@ def ranks(results: Results) -> list[Figure]:
 def _table(results: Results, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
     """Values per model; over all datasets (dataset = "") their unweighted mean, for models measured on each."""
     datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
-    found: dict[str, list[float]] = {}
+    by_model: dict[str, list[float]] = {}
     for model in results.models:
         rows = [[_finite(results, model, d, a) for a in labels] for d in datasets]
         if rows and len(datasets) > (0 if dataset else 1) and all(v is not None for r in rows for v in r):
-            found[model] = [float(v) for v in np.mean(np.array(rows, dtype=float), axis=0)]
-    return found
+            by_model[model] = [float(v) for v in np.mean(np.array(rows, dtype=float), axis=0)]
+    return by_model
 
 
 def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, list[float]]) -> Figure:
@@ -131,11 +131,11 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
         ("var(--muted)", "about the same"),
     ]
     figure.panels = [Panel("", charts.bumps(rows, [heading(a) for a in labels], name("ranks", dataset)))]
-    told = []
+    correlations = []
     for j, label in enumerate(labels[1:], 1):
         rho, tau = spearmanr(places[:, 0], places[:, j]).statistic, kendalltau(places[:, 0], places[:, j]).statistic
-        told.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(float(rho), 2)}, Kendall τ-b {number(float(tau), 2)}")
-    figure.caption = f"Rank correlation over {len(models)} models: {'; '.join(told)}."
+        correlations.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(float(rho), 2)}, Kendall τ-b {number(float(tau), 2)}")
+    figure.caption = f"Rank correlation over {len(models)} models: {'; '.join(correlations)}."
     header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
     body = [[shown(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
     figure.table = (header, body)

@@ -92,12 +92,12 @@ def _too_few(frame: pl.DataFrame, tests: Mapping[str, Any]) -> str:
 
 def _counted(rows: list[dict[str, Any]]) -> tuple[str, str]:
     """Clear effects among the tests, by direction, and the smallest corrected p-value."""
-    known = [r for r in rows if r["p_adjusted"] is not None]
-    if not known:
+    tests = [r for r in rows if r["p_adjusted"] is not None]
+    if not tests:
         return ("undefined" if rows else "–"), "–"
-    clear = [r for r in known if r["p_adjusted"] < SURE]
+    clear = [r for r in tests if r["p_adjusted"] < SURE]
     up = sum(r["value"] > r["reference"] for r in clear)
-    least = min(r["p_adjusted"] for r in known)
+    least = min(r["p_adjusted"] for r in tests)
     sides = [text for n, text in ((up, f"{up:,} ↑"), (len(clear) - up, f"{len(clear) - up:,} ↓")) if n]
-    missing = f", {len(rows) - len(known):,} undefined" if len(rows) > len(known) else ""
-    return f"{' '.join(sides) or '0'} of {len(known):,}{missing}", number(least, 4) + stars(least)
+    missing = f", {len(rows) - len(tests):,} undefined" if len(rows) > len(tests) else ""
+    return f"{' '.join(sides) or '0'} of {len(tests):,}{missing}", number(least, 4) + stars(least)

@@ -41,9 +41,9 @@ def scene_cases(n: int = 5) -> list[Case]:
         number = 0 if i >= n - 2 else i
         scene = make_scene(7, "hard", "test", number)
         question = ask_any(stream(7, i), scene, [*KINDS[i:], *KINDS[:i]])
-        shown = PIL.ImageOps.pad(PIL.Image.fromarray(render(scene)), SHAPES[number % len(SHAPES)], color=(128, 128, 128))
+        picture = PIL.ImageOps.pad(PIL.Image.fromarray(render(scene)), SHAPES[number % len(SHAPES)], color=(128, 128, 128))
         text = "How many things are there?" if question is None else question.text
-        cases.append(_case(text, shown, i))
+        cases.append(_case(text, picture, i))
     return cases
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from qualm.runners.tools.doctor.patient import Check, Finding, Patient, attempt
+from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt
 
 
 def checks() -> dict[str, Check]:
@@ -14,7 +14,7 @@ def checks() -> dict[str, Check]:
     return {**words.CHECKS, **numbers.CHECKS}
 
 
-def examine(patient: Patient, names: Sequence[str] | None = None) -> Iterator[Finding]:
+def examine(patient: Patient, names: Sequence[str] | None = None) -> Iterator[CheckResult]:
     """Findings one after the other, each as soon as it is made."""
     for name, check in checks().items():
         if names is None or name in names:

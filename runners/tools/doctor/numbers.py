@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, ModelError, Part, draw_part
 from qualm.runners.prompts.question import messages, p_true, p_true_sampling, verbalisation, verification
-from qualm.runners.tools.doctor.patient import DRAWS, Check, Finding, Patient, judge
+from qualm.runners.tools.doctor.patient import DRAWS, Check, CheckResult, Patient, judge
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +21,7 @@ _PRIORS = (("without_image", False, True), ("without_question", True, False), ("
 """Each prior, whether its prompt has the picture, and whether it has the question."""
 
 
-def finite(patient: Patient) -> Finding:
+def finite(patient: Patient) -> CheckResult:
     """Logits are numbers at this dtype, for prompts with and without room to overflow."""
     case = patient.cases[0]
     logits = patient.plain.logits(patient.request(case).prompt, case.image)
@@ -29,11 +29,13 @@ def finite(patient: Patient) -> Finding:
     largest = float(logits.abs().nan_to_num(0).max())
     if bad:
         what = f"{bad} of {logits.numel()} logits are not numbers at {patient.model.dtype}"
-        return Finding("finite", "fail", what, "none", "load it as bfloat16 or float32")
-    return Finding("finite", "ok", f"all {logits.numel()} logits are numbers at {patient.model.dtype}, the largest {largest:.3g}", "all")
+        return CheckResult("finite", "fail", what, "none", "load it as bfloat16 or float32")
+    return CheckResult(
+        "finite", "ok", f"all {logits.numel()} logits are numbers at {patient.model.dtype}, the largest {largest:.3g}", "all"
+    )
 
 
-def picture_matters(patient: Patient) -> Finding:
+def picture_matters(patient: Patient) -> CheckResult:
     """Another picture of the same size, its negative upside down, changes what comes next."""
     import PIL.ImageOps
 
@@ -42,15 +44,15 @@ def picture_matters(patient: Patient) -> Finding:
     other = PIL.ImageOps.flip(PIL.ImageOps.invert(image))
     change = _apart(patient.plain.logits(prompt, image), patient.plain.logits(prompt, other))
     if change < SEES:
-        return Finding(
+        return CheckResult(
             "picture matters", "fail", f"another picture changes log-probabilities by {change:.2g} nats at most", f"> {SEES:g} nats",
             "the picture does not reach the language model: its projector's weights are absent or zero, or the prompt has no place for it",
         )  # fmt: skip
     what = f"another picture changes log-probabilities by up to {change:.2g} nats"
-    return Finding("picture matters", "ok", what, f"> {SEES:g} nats", numbers={"change": change})
+    return CheckResult("picture matters", "ok", what, f"> {SEES:g} nats", numbers={"change": change})
 
 
-def padding(patient: Patient) -> Finding:
+def padding(patient: Patient) -> CheckResult:
     """A prompt to the left of which there is padding has the logits it has alone."""
     import torch
 
@@ -66,7 +68,7 @@ def padding(patient: Patient) -> Finding:
     )  # fmt: skip
 
 
-def continuation(patient: Patient) -> Finding:
+def continuation(patient: Patient) -> CheckResult:
     """A prompt read in two parts, through the cache, has the logits of one read whole."""
     import torch
 
@@ -83,7 +85,7 @@ def continuation(patient: Patient) -> Finding:
         worst = max(worst, _apart(rows.logits[0].double(), patient.plain.logits(request.prompt, case.image)[0]))
     if worst <= patient.limits[0]:
         return judge("continuation", worst, patient.limits, "log-probabilities after a prompt read in two parts", "")
-    return Finding(
+    return CheckResult(
         "continuation", "warn", f"a prompt read in two parts has log-probabilities {worst:.2g} nats from one read whole",
         f"{patient.limits[0]:g} nats",
         "what was read depends on what comes after it, as where a prompt is read both ways; the checks below say whether the engine "
@@ -91,10 +93,10 @@ def continuation(patient: Patient) -> Finding:
     )  # fmt: skip
 
 
-def log_probabilities(patient: Patient) -> Finding:
+def log_probabilities(patient: Patient) -> CheckResult:
     """Greedy answers, batched, padded and cached: tokens, log-probabilities and entropies against forced plain passes."""
     worst = 0.0
-    for case, parts in zip(patient.cases, patient.said, strict=True):
+    for case, parts in zip(patient.cases, patient.baseline, strict=True):
         worst = max(worst, *_forced(patient, patient.request(case).prompt, case.image, parts[ANSWER]))
     return judge(
         "log-probabilities", worst, patient.limits, "log-probabilities and entropies of greedy answers against a plain forward pass",
@@ -102,10 +104,10 @@ def log_probabilities(patient: Patient) -> Finding:
     )  # fmt: skip
 
 
-def greedy(patient: Patient) -> Finding:
+def greedy(patient: Patient) -> CheckResult:
     """Each greedy token is the likeliest under a plain forward pass, to within rounding."""
     worst = 0.0
-    for case, parts in zip(patient.cases, patient.said, strict=True):
+    for case, parts in zip(patient.cases, patient.baseline, strict=True):
         tokens = parts[ANSWER].tokens or []
         logits = patient.plain.logits(patient.request(case).prompt, case.image, tokens)[:-1]
         taken = [float(row.max() - row[token]) for row, token in zip(logits, tokens, strict=True)]
@@ -113,14 +115,14 @@ def greedy(patient: Patient) -> Finding:
     return judge("greedy answers", worst, patient.limits, "by how much a token was likelier than the greedy one", "see log-probabilities")
 
 
-def draws(patient: Patient) -> Finding:
+def draws(patient: Patient) -> CheckResult:
     """Sampled tokens are those that their random numbers choose from softmax(logits / temperature) of a plain forward pass."""
     import torch
 
     from qualm.runners.inference.hf.sampling import uniforms
 
     worst, heat = 0.0, patient.decoding.temperature
-    for case, parts in zip(patient.cases[:3], patient.said[:3], strict=True):
+    for case, parts in zip(patient.cases[:3], patient.baseline[:3], strict=True):
         for draw in range(1, DRAWS + 1):
             part = parts[draw_part(draw)]
             tokens, numbers = part.tokens or [], uniforms(case.stream, draw, patient.decoding.max_new_tokens)
@@ -134,17 +136,17 @@ def draws(patient: Patient) -> Finding:
     return judge("draws", max(worst, 0.0), patient.limits, what, "see log-probabilities", "")
 
 
-def batches(patient: Patient) -> Finding:
+def batches(patient: Patient) -> CheckResult:
     """The same text, greedy and drawn, alone, in twos and in another order."""
-    asked = patient.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1))))
-    order = list(range(len(asked)))[::-1]
+    requests = patient.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1))))
+    order = list(range(len(requests)))[::-1]
     differ, worst, total = 0, 0.0, 0
     for size in (1, 2):
         for start in range(0, len(order), size):
             rows = order[start : start + size]
-            for row, parts in zip(rows, patient.answers([asked[r] for r in rows]), strict=True):
+            for row, parts in zip(rows, patient.answers([requests[r] for r in rows]), strict=True):
                 for name, part in parts.items():
-                    before = patient.said[row][name]
+                    before = patient.baseline[row][name]
                     total += 1
                     if before.tokens != part.tokens:
                         differ += 1
@@ -153,47 +155,47 @@ def batches(patient: Patient) -> Finding:
     what = f"{differ} of {total} answers differ between batch sizes; log-probabilities of the others by {worst:.2g} nats at most"
     numbers = {"differ": differ, "answers": total, "worst": worst}
     if differ and patient.model.dtype != "float32":
-        return Finding(
+        return CheckResult(
             "batches", "warn", what, "0 at float32", "rounding at this dtype; `--drift` measures how often, float32 ends it", numbers
         )
     if differ or worst > patient.limits[1]:
-        return Finding(
+        return CheckResult(
             "batches", "fail", what, "0", "answers depend on what else is in the batch; use batch_size 1 and report the port", numbers
         )
-    return Finding("batches", "ok" if worst <= patient.limits[0] else "warn", what, f"0, {patient.limits[0]:g} nats", "", numbers)
+    return CheckResult("batches", "ok" if worst <= patient.limits[0] else "warn", what, f"0, {patient.limits[0]:g} nats", "", numbers)
 
 
-def options(patient: Patient) -> Finding:
+def options(patient: Patient) -> CheckResult:
     """Logits of the options' letters, from one batch, against plain passes: as log-probabilities among the options."""
     import torch
 
     cases = [c for c in patient.cases if c.image is not None]
-    asked = patient.requests((OPTIONS,), cases)
+    requests = patient.requests((OPTIONS,), cases)
     worst = 0.0
-    for request, parts in zip(asked, patient.answers(asked), strict=True):
+    for request, parts in zip(requests, patient.answers(requests), strict=True):
         ids = patient.model.option_ids(request.options)
         plain = patient.plain.logits(request.prompt, request.image)[0][ids]
         worst = max(worst, _apart(torch.tensor(parts[OPTIONS].numbers, dtype=torch.double, device=plain.device), plain))
     return judge("option logits", worst, patient.limits, "log-probabilities among the options against a plain forward pass", "see padding")
 
 
-def priors(patient: Patient) -> Finding:
+def priors(patient: Patient) -> CheckResult:
     """Log-probabilities of the answers after prompts without picture, without question, without both."""
     worst, lacking, why = 0.0, [], ""
     for name, keeps_image, keeps_question in _PRIORS:
         try:
-            made = patient.part(name)
+            prior_parts = patient.part(name)
         except ModelError as error:
             lacking.append(name)
             why = str(error)
             continue
-        for case, said, parts in zip(patient.cases, patient.said, made, strict=True):
+        for case, answer_parts, parts in zip(patient.cases, patient.baseline, prior_parts, strict=True):
             question, image = case.question if keeps_question else "", case.image if keeps_image else None
-            tokens = said[ANSWER].tokens or []
+            tokens = answer_parts[ANSWER].tokens or []
             plain, _ = patient.plain.forced(patient.model.render(messages(question, image=image is not None)), image, tokens)
             worst = max(worst, *map(_distance, parts[name].logprobs or [], plain))
     if lacking and worst <= patient.limits[1]:
-        return Finding(
+        return CheckResult(
             "priors", "warn", f"cannot be had: {', '.join(lacking)} ({why})", "all three", "estimators that need them cannot be used"
         )
     return judge(
@@ -201,20 +203,20 @@ def priors(patient: Patient) -> Finding:
     )
 
 
-def divergence(patient: Patient) -> Finding:
+def divergence(patient: Patient) -> CheckResult:
     """Kullback-Leibler divergence of the next token with the picture from that without it, before each token of the answer."""
     import torch
 
     try:
-        made = patient.part("image_divergence")
+        divergences = patient.part("image_divergence")
     except ModelError as error:
-        return Finding("image divergence", "warn", f"cannot be had ({error})", "", "estimators that need it cannot be used")
+        return CheckResult("image divergence", "warn", f"cannot be had ({error})", "", "estimators that need it cannot be used")
     worst = 0.0
-    for case, said, parts in zip(patient.cases, patient.said, made, strict=True):
+    for case, answer_parts, parts in zip(patient.cases, patient.baseline, divergences, strict=True):
         if case.image is None:
             continue
-        tokens = said[ANSWER].tokens or []
-        prompts = [patient.model.render(messages(case.question, image=seen)) for seen in (True, False)]
+        tokens = answer_parts[ANSWER].tokens or []
+        prompts = [patient.model.render(messages(case.question, image=with_image)) for with_image in (True, False)]
         with_it, without = (
             torch.log_softmax(patient.plain.logits(prompt, image, tokens)[:-1], dim=1)
             for prompt, image in zip(prompts, (case.image, None), strict=True)
@@ -224,37 +226,37 @@ def divergence(patient: Patient) -> Finding:
     return judge("image divergence", worst, patient.limits, "divergence of the next token with the picture from that without", "see priors")
 
 
-def said_confidence(patient: Patient) -> Finding:
+def said_confidence(patient: Patient) -> CheckResult:
     """What a model says of its sureness is the greedy reply to the whole conversation read alone."""
     worst = 0.0
-    for case, said, parts in zip(patient.cases, patient.said, patient.part("said_confidence"), strict=True):
+    for case, answer_parts, parts in zip(patient.cases, patient.baseline, patient.part("said_confidence"), strict=True):
         part = parts["said_confidence"]
-        prompt = patient.model.render(verbalisation(case.question, said[ANSWER].text or "", case.image is not None))
+        prompt = patient.model.render(verbalisation(case.question, answer_parts[ANSWER].text or "", case.image is not None))
         worst = max(worst, *_forced(patient, prompt, case.image, part))
         logits = patient.plain.logits(prompt, case.image, part.tokens or [])[:-1]
         worst = max(worst, *(float(row.max() - row[token]) for row, token in zip(logits, part.tokens or [], strict=True)))
     return judge("said confidence", worst, patient.limits, "log-probabilities of the reply against the whole prompt", "see continuation")
 
 
-def own_answer(patient: Patient) -> Finding:
+def own_answer(patient: Patient) -> CheckResult:
     """P(yes) and P(True), with and without sampled answers before it, by continuation equal those of the whole prompt read alone."""
     from qualm.runners.inference.hf.own_answer import true_share, yes_share
 
     worst = 0.0
     for name in ("p_yes", "p_true", "p_true_sampling"):
-        for case, said, parts in zip(patient.cases, patient.said, patient.part(name), strict=True):
-            shown, answer = case.image is not None, said[ANSWER].text or ""
-            drawn = [said[draw_part(draw)].text or "" for draw in range(1, DRAWS + 1)]
-            asked = p_true_sampling(case.question, answer, drawn) if name == "p_true_sampling" else p_true(case.question, answer)
-            turns = verification(case.question, answer, shown) if name == "p_yes" else messages(asked, image=shown)
+        for case, answer_parts, parts in zip(patient.cases, patient.baseline, patient.part(name), strict=True):
+            has_image, answer = case.image is not None, answer_parts[ANSWER].text or ""
+            drawn = [answer_parts[draw_part(draw)].text or "" for draw in range(1, DRAWS + 1)]
+            text = p_true_sampling(case.question, answer, drawn) if name == "p_true_sampling" else p_true(case.question, answer)
+            turns = verification(case.question, answer, has_image) if name == "p_yes" else messages(text, image=has_image)
             prompt = patient.model.render(turns)
             logits = patient.plain.logits(prompt, case.image)
             share = (yes_share if name == "p_yes" else true_share)(patient.model, logits, prompt)[0]
-            got = next(iter(parts[name].numbers or ()), None)
-            if (got is None) != (share is None):
-                what = f"{name} is {got} by continuation and {share} by the whole prompt"
-                return Finding("p_yes, p_true", "fail", what, "equal", "see continuation")
-            worst = max(worst, 0.0 if got is None or share is None else abs(got - share))
+            value = next(iter(parts[name].numbers or ()), None)
+            if (value is None) != (share is None):
+                what = f"{name} is {value} by continuation and {share} by the whole prompt"
+                return CheckResult("p_yes, p_true", "fail", what, "equal", "see continuation")
+            worst = max(worst, 0.0 if value is None or share is None else abs(value - share))
     return judge(
         "p_yes, p_true", worst, patient.limits, "P(yes) and P(True) by continuation against the whole prompt", "see continuation", ""
     )

@@ -28,7 +28,7 @@ DRAWS = 2
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """What one check found."""
 
     check: str
@@ -45,7 +45,7 @@ class Finding:
         return asdict(self)
 
 
-Check = Callable[["Patient"], Finding]
+Check = Callable[["Patient"], CheckResult]
 
 
 @dataclass
@@ -85,22 +85,22 @@ class Patient:
         """These parts of all cases, from one batch, all answers being made once."""
         from dataclasses import replace
 
-        drawn = [{k: said[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for said in self.said]
-        known = zip(self.requests(parts), self.said, drawn, strict=True)
-        return self.answers([replace(request, given=said[ANSWER], drawn=texts) for request, said, texts in known])
+        drawn = [{k: answer_parts[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for answer_parts in self.baseline]
+        rows = zip(self.requests(parts), self.baseline, drawn, strict=True)
+        return self.answers([replace(request, greedy=answer_parts[ANSWER], drawn=texts) for request, answer_parts, texts in rows])
 
     @cached_property
-    def said(self) -> list[dict[str, Part]]:
+    def baseline(self) -> list[dict[str, Part]]:
         """Greedy and drawn answers of all cases, from one batch."""
         return self.answers(self.requests((ANSWER, *map(draw_part, range(1, DRAWS + 1)))))
 
 
-def judge(check: str, worst: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats") -> Finding:
+def judge(check: str, worst: float, limits: tuple[float, float], what: str, advice: str, unit: str = "nats") -> CheckResult:
     """A finding about how far two ways to the same numbers are apart."""
     ok, bad = limits
     right = worst <= ok
     verdict: Verdict = "ok" if right else "warn" if worst <= bad else "fail"
-    return Finding(
+    return CheckResult(
         check,
         verdict,
         f"{what}: {worst:.2g} {unit}".rstrip() + " at most",
@@ -110,12 +110,12 @@ def judge(check: str, worst: float, limits: tuple[float, float], what: str, advi
     )
 
 
-def attempt(name: str, check: Check, patient: Patient) -> Finding:
+def attempt(name: str, check: Check, patient: Patient) -> CheckResult:
     """A check's finding, or that it could not be made."""
     try:
         return check(patient)
     except ModelError as error:
-        return Finding(name, "fail", str(error), advice="the message says what the model lacks; signals that need it cannot be had")
+        return CheckResult(name, "fail", str(error), advice="the message says what the model lacks; signals that need it cannot be had")
     except Exception as error:  # noqa: BLE001 - a published port may raise anything, and that it does is the finding
         advice = "the processor or the module itself fails here; see docs/how-to/models.md"
-        return Finding(name, "fail", f"{type(error).__name__}: {error}", advice=advice)
+        return CheckResult(name, "fail", f"{type(error).__name__}: {error}", advice=advice)

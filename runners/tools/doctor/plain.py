@@ -25,12 +25,12 @@ class Plain:
         begins = self.model.tokenizer.bos_token
         special = {"add_special_tokens": False} if begins and prompts[0].startswith(begins) else {}
         pictures = None if images is None else [[image] for image in images]
-        made = dict(self.model.processor(text=list(prompts), images=pictures, padding=True, return_tensors="pt", **special))
-        made.pop("labels", None)
+        encoding = dict(self.model.processor(text=list(prompts), images=pictures, padding=True, return_tensors="pt", **special))
+        encoding.pop("labels", None)
         device, dtype = self.model.module.device, self.model.module.dtype
         return {
             name: value.to(device, dtype if value.is_floating_point() else None) if isinstance(value, torch.Tensor) else value
-            for name, value in made.items()
+            for name, value in encoding.items()
         }
 
     def forward(self, inputs: dict[str, Any], **more: Any) -> Any:
@@ -51,8 +51,8 @@ class Plain:
             name: value for name, value in inputs.items() if isinstance(value, torch.Tensor) and value.shape == inputs["input_ids"].shape
         }
         for _ in tokens:
-            kept = {name: value for name, value in along.items() if name != "input_ids"}
-            along |= module._update_model_kwargs_for_generation({}, kept)
+            extras = {name: value for name, value in along.items() if name != "input_ids"}
+            along |= module._update_model_kwargs_for_generation({}, extras)
         new = torch.tensor([list(tokens)], device=module.device, dtype=torch.long)
         along["input_ids"] = torch.cat([inputs["input_ids"], new], dim=1)
         for name, value in along.items():
@@ -70,6 +70,6 @@ class Plain:
         """Log-probabilities of given tokens after a prompt, and entropies in nats of what they were chosen from."""
         import torch
 
-        known = torch.log_softmax(self.logits(prompt, image, tokens)[:-1], dim=1)
-        index = torch.tensor(list(tokens), device=known.device).unsqueeze(1)
-        return known.gather(1, index).squeeze(1).tolist(), torch.special.entr(known.exp()).sum(dim=1).tolist()
+        logprobs = torch.log_softmax(self.logits(prompt, image, tokens)[:-1], dim=1)
+        index = torch.tensor(list(tokens), device=logprobs.device).unsqueeze(1)
+        return logprobs.gather(1, index).squeeze(1).tolist(), torch.special.entr(logprobs.exp()).sum(dim=1).tolist()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
 from qualm.runners.tools.doctor.examine import examine
-from qualm.runners.tools.doctor.patient import Finding, Patient
+from qualm.runners.tools.doctor.patient import CheckResult, Patient
 
 if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
@@ -25,7 +25,7 @@ UNREADABLE = (ModelError, OSError, ValueError, ImportError, KeyError, TypeError,
 
 
 @dataclass(frozen=True)
-class Wish:
+class DoctorOptions:
     """Which model is to be examined, and how thoroughly."""
 
     label: str
@@ -38,19 +38,19 @@ class Wish:
     """Also load it as bfloat16 and count the answers that change with the batch."""
 
 
-def visit(wish: Wish, cases: Sequence[Case]) -> Iterator[Finding]:
+def visit(wish: DoctorOptions, cases: Sequence[Case]) -> Iterator[CheckResult]:
     """Findings, each as soon as it is made; none after one that makes the rest pointless."""
     try:
         model = opened(wish)
     except UNREADABLE as error:
-        yield Finding("files", "fail", _line(error), advice="the message says which file or setting it is")
+        yield CheckResult("files", "fail", _line(error), advice="the message says which file or setting it is")
         return
     yield _files(model)
     begun = time.perf_counter()
     try:
         loaded(model, wish.device)
     except UNREADABLE as error:
-        yield Finding("weights", "fail", _line(error), advice="load what the message names, or another dtype")
+        yield CheckResult("weights", "fail", _line(error), advice="load what the message names, or another dtype")
         return
     yield _weights(model, time.perf_counter() - begun)
     patient = Patient(model, cases)
@@ -70,7 +70,7 @@ def _line(error: Exception) -> str:
     return text if isinstance(error, ModelError) else f"{type(error).__name__}: {text}"
 
 
-def opened(wish: Wish, **changes: Any) -> HfVlm:
+def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:
     """The model, without its weights.
 
     Raises:
@@ -93,14 +93,14 @@ def loaded(model: HfVlm, device: str) -> None:
     model.network = type(model.network)(module)  # it knows where the module was
 
 
-def _files(model: HfVlm) -> Finding:
+def _files(model: HfVlm) -> CheckResult:
     where = model.base.folder or f"{model.base.hub}@{model.base.revision}"
     names = [type(part).__name__ for part in (model.processor, model.processor.image_processor, model.tokenizer)]
     adapters = f", {len(model.base.adapters)} adapters merged in" if model.base.adapters else ""
-    return Finding("files", "ok", f"{where}: safetensors, {', '.join(names)}{adapters}", numbers={"digest": model.digest})
+    return CheckResult("files", "ok", f"{where}: safetensors, {', '.join(names)}{adapters}", numbers={"digest": model.digest})
 
 
-def _weights(model: HfVlm, seconds: float) -> Finding:
+def _weights(model: HfVlm, seconds: float) -> CheckResult:
     import torch
 
     module = model.module
@@ -110,12 +110,12 @@ def _weights(model: HfVlm, seconds: float) -> Finding:
     bad = [name for name, p in plain.items() if p.is_floating_point() and not bool(p.isfinite().all())]
     numbers = {"parameters": count, "bytes": size, "seconds": seconds}
     if bad:
-        return Finding(
+        return CheckResult(
             "weights", "fail", f"not numbers in {', '.join(bad[:3])}", "all", "the files are damaged, or overflow at this dtype", numbers
         )
     form = model.dtype if model.quantization == "none" else f"{model.quantization} and {model.dtype}"
-    shown = f"{type(module).__name__}, {count / 1e6:,.3f} million parameters, {size / 2**20:,.1f} MiB as {form}, read in {seconds:.1f} s"
-    return Finding("weights", "ok", shown, numbers=numbers)
+    summary = f"{type(module).__name__}, {count / 1e6:,.3f} million parameters, {size / 2**20:,.1f} MiB as {form}, read in {seconds:.1f} s"
+    return CheckResult("weights", "ok", summary, numbers=numbers)
 
 
 def _stored(weight: Any) -> int:
@@ -132,23 +132,23 @@ def _whole(weight: Any) -> int:
     return math.prod(shape)
 
 
-def speed(patient: Patient) -> Finding:
+def speed(patient: Patient) -> CheckResult:
     """Seconds a sample for the greedy answer with every signal, and the most memory, in this batch on this machine."""
     import torch
 
     signals = [name for name in SIGNALS if _gives(patient, name)]
-    asked = patient.requests((*signals, *map(draw_part, range(1, 11))))
+    requests = patient.requests((*signals, *map(draw_part, range(1, 11))))
     device = patient.model.module.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     begun = time.perf_counter()
-    patient.answers(asked)
-    seconds = (time.perf_counter() - begun) / len(asked)
+    patient.answers(requests)
+    seconds = (time.perf_counter() - begun) / len(requests)
     peak = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _resident()
-    shown = (
-        f"{seconds:.3g} s a sample with all signals and 10 draws, in a batch of {len(asked)} on {device}; {peak / 2**30:.2f} GiB at most"
+    summary = (
+        f"{seconds:.3g} s a sample with all signals and 10 draws, in a batch of {len(requests)} on {device}; {peak / 2**30:.2f} GiB at most"
     )
-    return Finding("speed and memory", "ok", shown, numbers={"seconds": seconds, "peak_bytes": peak, "device": str(device)})
+    return CheckResult("speed and memory", "ok", summary, numbers={"seconds": seconds, "peak_bytes": peak, "device": str(device)})
 
 
 def _gives(patient: Patient, signal: str) -> bool:
@@ -167,18 +167,18 @@ def _resident() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def drift(patient: Patient, wish: Wish) -> Finding:
+def drift(patient: Patient, wish: DoctorOptions) -> CheckResult:
     """At bfloat16: the share of answers that differ between a batch of one and of all, and from those at the examined dtype."""
     other = opened(wish, dtype="bfloat16")
     loaded(other, wish.device)
     half = Patient(other, patient.cases, patient.decoding)
     alone = [half.answers([r])[0][ANSWER].tokens for r in half.requests()]
     together = [parts[ANSWER].tokens for parts in half.answers(half.requests())]
-    known = [parts[ANSWER].tokens for parts in patient.said]
-    n = len(known)
+    reference = [parts[ANSWER].tokens for parts in patient.baseline]
+    n = len(reference)
     by_batch = sum(a != b for a, b in zip(alone, together, strict=True))
-    by_dtype = sum(a != b for a, b in zip(together, known, strict=True))
-    return Finding(
+    by_dtype = sum(a != b for a, b in zip(together, reference, strict=True))
+    return CheckResult(
         "drift", "warn" if by_batch else "ok",
         f"as bfloat16 {by_batch} of {n} answers differ between batches of 1 and {n}, {by_dtype} of {n} from those as {patient.model.dtype}",
         "0 between batches", "results at bfloat16 depend on the batch in so many samples; say so, or use float32" if by_batch else "",

@@ -8,22 +8,22 @@ from typing import Any
 
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.prompts.question import messages
-from qualm.runners.tools.doctor.patient import Check, Finding, Patient
+from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient
 
 LETTERS = 6
 """Options of the longest multiple-choice questions of the data sets we read."""
 
 
-def prompt(patient: Patient) -> Finding:
+def prompt(patient: Patient) -> CheckResult:
     """The rendered prompt, for a person to read: there is no telling by rule whether it is what the model was trained on."""
     text = patient.request(patient.cases[0]).prompt
     if patient.cases[0].question not in text:
         advice = "the chat template leaves the text out; give another by `template`"
-        return Finding("prompt", "fail", f"{text!r} does not hold the question", advice=advice)
-    return Finding("prompt", "ok", repr(text), advice="compare it with the model's card", numbers={"prompt": text})
+        return CheckResult("prompt", "fail", f"{text!r} does not hold the question", advice=advice)
+    return CheckResult("prompt", "ok", repr(text), advice="compare it with the model's card", numbers={"prompt": text})
 
 
-def picture_tokens(patient: Patient) -> Finding:
+def picture_tokens(patient: Patient) -> CheckResult:
     """Tokens are what the processor itself makes of the conversation with its picture; how many, by the size of the picture."""
     import torch
 
@@ -34,84 +34,86 @@ def picture_tokens(patient: Patient) -> Finding:
             continue
         turns: list[dict[str, Any]] = [dict(turn) for turn in messages(case.question)]
         turns[0]["content"] = [{"type": "image", "image": case.image}, {"type": "text", "text": case.question}]
-        kept = {"chat_template": patient.model.processor.chat_template} if patient.model.processor.chat_template else {}
+        template = {"chat_template": patient.model.processor.chat_template} if patient.model.processor.chat_template else {}
         own = patient.model.processor.apply_chat_template(
-            turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **kept
+            turns, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt", **template
         )
         ours = patient.model.encode([request]).tensors
         for name in ("input_ids", *(n for n in own if str(n).startswith("pixel"))):
             if name not in ours or own[name].shape != ours[name].shape or not torch.equal(own[name], ours[name]):
-                return Finding(
+                return CheckResult(
                     "picture tokens", "fail", f"{name} of the rendered prompt is not what the processor makes of the conversation itself",
                     "equal", "the chat template and the processor disagree, often by a second beginning-of-sequence token",
                 )  # fmt: skip
         counts["x".join(map(str, case.image.size))] = ours["input_ids"].shape[1] - len(patient.model.tokenize(request.prompt))
-    shown = ", ".join(f"{size}: {n}" for size, n in counts.items())
-    return Finding(
-        "picture tokens", "ok", f"as the processor makes them; beside the text, by picture size: {shown}", numbers={"tokens": counts}
+    summary = ", ".join(f"{size}: {n}" for size, n in counts.items())
+    return CheckResult(
+        "picture tokens", "ok", f"as the processor makes them; beside the text, by picture size: {summary}", numbers={"tokens": counts}
     )
 
 
-def text_alone(patient: Patient) -> Finding:
+def text_alone(patient: Patient) -> CheckResult:
     """A question without a picture can be asked at all: the priors without image need it."""
     try:
         patient.plain.inputs([patient.model.render(messages("What?", image=False))], None)
     except Exception as error:  # noqa: BLE001 - processors refuse in many ways
-        return Finding(
+        return CheckResult(
             "text alone", "warn", f"the processor refuses a prompt without a picture: {error}",
             advice="questions without pictures cannot be asked; priors without the image cannot be had",
         )  # fmt: skip
-    return Finding("text alone", "ok", "a prompt without a picture is accepted")
+    return CheckResult("text alone", "ok", "a prompt without a picture is accepted")
 
 
-def answer_turn(patient: Patient) -> Finding:
+def answer_turn(patient: Patient) -> CheckResult:
     """The template goes on from the prompt when the answer is known, and ends the turn with a token that stops generation."""
     case = patient.cases[0]
     try:
         ids = patient.model.answer_ids(messages(case.question), "yes")
     except ModelError as error:
-        return Finding("answer turn", "warn", str(error), advice="fine for asking; it cannot be fine-tuned here without another `template`")
-    shown = patient.model.tokenizer.convert_ids_to_tokens(ids)
-    return Finding("answer turn", "ok", f"an answer of 'yes' is the tokens {shown}", numbers={"tokens": ids})
+        return CheckResult(
+            "answer turn", "warn", str(error), advice="fine for asking; it cannot be fine-tuned here without another `template`"
+        )
+    tokens = patient.model.tokenizer.convert_ids_to_tokens(ids)
+    return CheckResult("answer turn", "ok", f"an answer of 'yes' is the tokens {tokens}", numbers={"tokens": ids})
 
 
-def stops(patient: Patient) -> Finding:
+def stops(patient: Patient) -> CheckResult:
     """At least one token ends an answer, and it is the one that the template ends a turn with."""
     model = patient.model
     if not model.stops:
         what = "neither generation settings nor tokenizer name an end of sequence"
-        return Finding("stop token", "fail", what, advice="every answer runs to max_new_tokens")
+        return CheckResult("stop token", "fail", what, advice="every answer runs to max_new_tokens")
     names = model.tokenizer.convert_ids_to_tokens(sorted(model.stops))
     turn = [{"role": "assistant", "content": [{"type": "text", "text": "yes"}]}]
-    asked = messages("What?")
-    whole = str(model.processor.apply_chat_template([*asked, *turn], tokenize=False))
-    prompt = model.render(asked)
+    question = messages("What?")
+    whole = str(model.processor.apply_chat_template([*question, *turn], tokenize=False))
+    prompt = model.render(question)
     tail = model.tokenize(whole[len(prompt) :]) if whole.startswith(prompt) else []
     special = [i for i in tail if i in set(model.tokenizer.all_special_ids)]
     if special and not set(special) & model.stops:
         ends = model.tokenizer.convert_ids_to_tokens(special)
-        return Finding(
+        return CheckResult(
             "stop token", "warn", f"{names} stop an answer, but the template ends a turn with {ends}", "one of them",
             "answers may run on into a next turn; add the token to eos_token_id in generation_config.json",
         )  # fmt: skip
-    return Finding("stop token", "ok", ", ".join(map(str, names)), numbers={"stops": sorted(model.stops)})
+    return CheckResult("stop token", "ok", ", ".join(map(str, names)), numbers={"stops": sorted(model.stops)})
 
 
-def letters(patient: Patient) -> Finding:
+def letters(patient: Patient) -> CheckResult:
     """Option letters are single tokens after the prompt, all different."""
     ids = patient.model.option_ids(LETTERS)
-    shown = patient.model.tokenizer.convert_ids_to_tokens(ids)
-    return Finding("option letters", "ok", f"{shown}", "single and different tokens", numbers={"ids": ids})
+    tokens = patient.model.tokenizer.convert_ids_to_tokens(ids)
+    return CheckResult("option letters", "ok", f"{tokens}", "single and different tokens", numbers={"ids": ids})
 
 
-def own_answer_words(patient: Patient) -> Finding:
+def own_answer_words(patient: Patient) -> CheckResult:
     """Yes, no and True are known single tokens after the prompt that asks for them."""
     from qualm.runners.inference.hf.own_answer import SPELLINGS, spellings
 
     text = patient.request(patient.cases[0]).prompt
-    found = {word: patient.model.tokenizer.convert_ids_to_tokens(spellings(patient.model, word, text)) for word in SPELLINGS}
-    shown = "; ".join(f"{word}: {tokens}" for word, tokens in found.items())
-    return Finding("yes, no, True", "ok", shown, "each at least one token", numbers=found)
+    by_word = {word: patient.model.tokenizer.convert_ids_to_tokens(spellings(patient.model, word, text)) for word in SPELLINGS}
+    summary = "; ".join(f"{word}: {tokens}" for word, tokens in by_word.items())
+    return CheckResult("yes, no, True", "ok", summary, "each at least one token", numbers=by_word)
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(

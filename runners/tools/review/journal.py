@@ -136,9 +136,9 @@ def _key(d: Decision) -> Key:
 
 def _lines(journal: Journal) -> list[Decision]:
     """The decisions of a journal, in the order they were written."""
-    found = []
+    decisions = []
     for number, fields in journal.rows():
         if len(fields) != 5 or fields[3] not in (*CHOICES, UNDONE):
             raise JournalError(f"{journal.path}:{number}: not a line of a journal; mend or delete it")
-        found.append(Decision(*fields))
-    return found
+        decisions.append(Decision(*fields))
+    return decisions

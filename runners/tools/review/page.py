@@ -13,8 +13,8 @@ from qualm.runners.reporting.text import visible
 from qualm.runners.tools import pages
 from qualm.runners.tools.pages import QUIET, Running
 from qualm.runners.tools.review.journal import JournalError
-from qualm.runners.tools.review.pool import PoolError, Question
-from qualm.runners.tools.review.session import Session
+from qualm.runners.tools.review.pool import PoolError, ReviewQuestion
+from qualm.runners.tools.review.session import ReviewSession
 
 HERE = Path(__file__).parent
 BUTTONS = (
@@ -28,7 +28,7 @@ Drawn = tuple[str, str, str]
 """The page, the question that is on it, and what stands in the field of notes."""
 
 
-def serve(session: Session, title: str, port: int | None = None) -> Running:
+def serve(session: ReviewSession, title: str, port: int | None = None) -> Running:
     """Serve the page on loopback until `close`.
 
     Args:
@@ -42,28 +42,28 @@ def serve(session: Session, title: str, port: int | None = None) -> Running:
     return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
 
 
-def _blocks(gradio: Any, session: Session, title: str) -> Any:
+def _blocks(gradio: Any, session: ReviewSession, title: str) -> Any:
     buttons = [b for b in BUTTONS if b[0] in session.pool.choices]
     with gradio.Blocks(title=visible(title, 100), analytics_enabled=False, fill_width=True) as blocks:
-        shown = gradio.State("")
+        token_state = gradio.State("")
         view = gradio.HTML(elem_id="view")
         note = gradio.Textbox(label="Note (optional)", max_lines=3, elem_id="note")
         with gradio.Row(elem_id="keys"):
-            made = [gradio.Button(text, variant=kind, elem_id=name, min_width=90) for name, text, kind in buttons]
+            widgets = [gradio.Button(text, variant=kind, elem_id=name, min_width=90) for name, text, kind in buttons]
             undo = gradio.Button("Undo (U)", elem_id="undo", min_width=90)
-        outputs = [view, shown, note]
+        outputs = [view, token_state, note]
 
-        for button, (name, _, _) in zip(made, buttons, strict=True):
-            button.click(lambda seen, text, name=name: decide(session, title, name, seen, text), [shown, note], outputs, **QUIET)
+        for button, (name, _, _) in zip(widgets, buttons, strict=True):
+            button.click(lambda token, text, name=name: decide(session, title, name, token, text), [token_state, note], outputs, **QUIET)
         undo.click(lambda: back(session, title), None, outputs, **QUIET)
         blocks.load(lambda: drawn(session, title), None, outputs, **QUIET)
     return blocks
 
 
-def decide(session: Session, title: str, decision: str, seen: str, note: str) -> Drawn:
-    """Keep a decision on the question that was `seen`, and show what comes next; nothing is decided if that is not due any more."""
+def decide(session: ReviewSession, title: str, decision: str, token: str, note: str) -> Drawn:
+    """Keep a decision on the question that was `token`, and show what comes next; nothing is decided if that is not due any more."""
     try:
-        if not seen or seen != _token(session.current):
+        if not token or token != _token(session.current):
             return drawn(session, title, MISSED)
         session.decide(decision, note[:500])
     except (JournalError, PoolError) as error:
@@ -71,7 +71,7 @@ def decide(session: Session, title: str, decision: str, seen: str, note: str) ->
     return drawn(session, title)
 
 
-def back(session: Session, title: str) -> Drawn:
+def back(session: ReviewSession, title: str) -> Drawn:
     """Withdraw the decision before, and show its question again."""
     try:
         return drawn(session, title, "" if session.undo() else "There is nothing to undo.")
@@ -79,19 +79,19 @@ def back(session: Session, title: str) -> Drawn:
         return drawn(session, title, str(error))
 
 
-def drawn(session: Session, title: str, told: str = "") -> Drawn:
+def drawn(session: ReviewSession, title: str, message: str = "") -> Drawn:
     """The page as it is now; where its question cannot be shown, why, and no question that could be decided."""
     try:
-        return render(session, title, told), _token(session.current), ""
+        return render(session, title, message), _token(session.current), ""
     except PoolError as error:
         return pages.trouble(error), "", ""
 
 
-def _token(question: Question | None) -> str:
+def _token(question: ReviewQuestion | None) -> str:
     return f"{question.content}:{question.sample_id}" if question else ""
 
 
-def render(session: Session, title: str, told: str = "") -> str:
+def render(session: ReviewSession, title: str, message: str = "") -> str:
     """What is shown now, as HTML in which every text of the data set is escaped."""
     now = session.current
     members = session.pool.pairs[now.pair_id] if now else []
@@ -104,5 +104,5 @@ def render(session: Session, title: str, told: str = "") -> str:
         total=len(session),
         now=now,
         members=[{"q": q, "image": pages.picture(q.picture), "current": q is now} for q in members],
-        told=told,
+        message=message,
     )

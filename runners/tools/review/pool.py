@@ -33,7 +33,7 @@ class PoolError(Exception):
 
 
 @dataclass(frozen=True)
-class Question:
+class ReviewQuestion:
     """One question, alone or a member of a pair, as a reviewer sees it."""
 
     row: Mapping[str, Any]
@@ -70,8 +70,8 @@ class Question:
     @property
     def answers(self) -> list[str]:
         """Right answers, the most frequent first, with how often each was given."""
-        given = Counter(str(a) for a in self.row["references"] or ())
-        return [a if n == 1 else f"{a} ×{n}" for a, n in given.most_common()]
+        counts = Counter(str(a) for a in self.row["references"] or ())
+        return [a if n == 1 else f"{a} ×{n}" for a, n in counts.most_common()]
 
     @property
     def notes(self) -> dict[str, str]:
@@ -82,7 +82,7 @@ class Question:
 class Pool:
     """The questions that are scored, in pairs or each for itself, with their pictures."""
 
-    def __init__(self, questions: Sequence[Question], subsets: Mapping[str, str] | None = None) -> None:
+    def __init__(self, questions: Sequence[ReviewQuestion], subsets: Mapping[str, str] | None = None) -> None:
         self.questions = {q.sample_id: q for q in questions}
         self.subsets = dict(subsets or {})
         """What the data set's subsets are: name -> expression."""
@@ -98,29 +98,29 @@ class Pool:
     def words(self) -> dict[str, str]:
         """What is counted of a review, and how it is called."""
         named = {"valid": "valid", "invalid": "invalid", "misplaced": "in the wrong subset", "skip": "skipped"}
-        return {said: named[said] for said in self.choices} | {"left": "left"}
+        return {choice: named[choice] for choice in self.choices} | {"left": "left"}
 
-    def claimed(self, q: Question) -> list[str]:
+    def claimed(self, q: ReviewQuestion) -> list[str]:
         """The subsets that a question was put in, each with its rule where it has one; what it is meant to be where there are none."""
         rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
         return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
 
-    def asks(self, q: Question) -> str:
+    def asks(self, q: ReviewQuestion) -> str:
         """What the reviewer has to say of a question."""
         can = "can be answered from its picture" if q.answerable else "can NOT be answered from its picture"
         if "misplaced" not in self.choices:
             return f"The set says that it {can}. Is that so, and is the answer right?"
         put = f"in the subset {' and '.join(q.claims)}" if self.subsets and q.claims else " ".join(q.claims) or "in no subset"
-        told = "" if q.answerable else f" and that it {can}"
-        return f"The set says that it is {put}{told}. Is that so, and are the answers right?"
+        claim = "" if q.answerable else f" and that it {can}"
+        return f"The set says that it is {put}{claim}. Is that so, and are the answers right?"
 
     @cached_property
-    def pairs(self) -> dict[str, list[Question]]:
+    def pairs(self) -> dict[str, list[ReviewQuestion]]:
         """Members by pair, the answerable one first."""
-        found: dict[str, list[Question]] = {}
+        by_pair: dict[str, list[ReviewQuestion]] = {}
         for q in sorted(self.questions.values(), key=lambda q: (q.pair_id, not q.answerable, q.sample_id)):
-            found.setdefault(q.pair_id, []).append(q)
-        return found
+            by_pair.setdefault(q.pair_id, []).append(q)
+        return by_pair
 
     def order(self, reviewer: str) -> list[str]:
         """Sample ids in this reviewer's own order: pairs shuffled, the two members of a pair one after the other, either first.
@@ -144,10 +144,10 @@ class Pool:
         """
         pairs = self.pairs
         if category is not None:
-            known = sorted({name for q in self.questions.values() for name in (q.category, *q.claims)} - {""})
+            categories = sorted({name for q in self.questions.values() for name in (q.category, *q.claims)} - {""})
             pairs = {p: m for p, m in pairs.items() if f"/{category}/" in f"/{m[0].category}/" or category in m[0].claims}
             if not pairs:
-                raise PoolError(f"no question is of category '{category}'; there are: {', '.join(known) or 'none'}")
+                raise PoolError(f"no question is of category '{category}'; there are: {', '.join(categories) or 'none'}")
         if sample is not None:
             chosen = choose([(p, "\0".join((*m[0].claims, m[0].category))) for p, m in pairs.items()], sample, seed)
             pairs = {p: m for p, m in pairs.items() if p in chosen}
@@ -169,18 +169,18 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
     for folder in recipes:
         if not (folder / "samples.parquet").is_file():
             raise PoolError(f"{folder}: no pairs here yet; make them first (`qualm run` or `dvc pull`)")
-        found = read_table(folder / "samples.parquet", SAMPLES).to_pylist()
-        rows += [r for r in found if r["split"] == split]
+        samples = read_table(folder / "samples.parquet", SAMPLES).to_pylist()
+        rows += [r for r in samples if r["split"] == split]
     if not rows:
         raise PoolError(f"no pair of split '{split}' in {', '.join(map(str, recipes)) or 'any recipe'}")
-    pictures = dict(_pictures([*recipes, *sources], {r["image_id"] for r in rows} - {None}))
-    wanted = {r["image_id"] for r in rows} - {None}
-    if missing := sorted(wanted - {name for name, data in pictures.items() if data is not None}):
+    image_ids = {r["image_id"] for r in rows} - {None}
+    pictures = dict(_pictures([*recipes, *sources], image_ids))
+    if missing := sorted(image_ids - {name for name, data in pictures.items() if data is not None}):
         raise PoolError(
-            f"{len(missing):,} of {len(wanted):,} pictures are not on this disk, '{missing[0]}' the first; decisions hold for a picture. "
-            f"Get {', '.join(map(str, sources)) or 'the source data sets'} first: `dvc pull` or `dvc repro --pull`"
+            f"{len(missing):,} of {len(image_ids):,} pictures are not on this disk, '{missing[0]}' the first; decisions hold for a "
+            f"picture. Get {', '.join(map(str, sources)) or 'the source data sets'} first: `dvc pull` or `dvc repro --pull`"
         )
-    return Pool([Question(r, partial(pictures.get, r["image_id"])) for r in rows])
+    return Pool([ReviewQuestion(r, partial(pictures.get, r["image_id"])) for r in rows])
 
 
 def read_whole(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, str]) -> Pool:
@@ -199,7 +199,7 @@ def read_whole(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, s
     try:
         dataset = DatasetFolder(name, folder, rule)
         return Pool(
-            [Question(row, _reader(dataset, i), put_in(row)) for i, row in enumerate(dataset.table.to_pylist())],
+            [ReviewQuestion(row, _reader(dataset, i), put_in(row)) for i, row in enumerate(dataset.table.to_pylist())],
             subsets,
         )
     except (StageError, ClaimError) as error:
@@ -216,9 +216,9 @@ def _reader(dataset: DatasetFolder, row: int) -> Callable[[], bytes | None]:
     return read
 
 
-def _pictures(folders: Sequence[Path], wanted: set[str]) -> Iterator[tuple[str, bytes | None]]:
+def _pictures(folders: Sequence[Path], image_ids: set[str]) -> Iterator[tuple[str, bytes | None]]:
     """The wanted pictures as they lie on disk, each from the first folder that has it."""
-    left = set(wanted)
+    left = set(image_ids)
     for folder in folders:
         if left and (folder / "images").is_dir():
             for row in iterate(folder / "images", IMAGES, batch_size=64):

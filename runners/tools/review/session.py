@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections import Counter
 
 from qualm.runners.tools.review.journal import UNDONE, ReviewJournal
-from qualm.runners.tools.review.pool import Pool, Question
+from qualm.runners.tools.review.pool import Pool, ReviewQuestion
 
 
-class Session:
+class ReviewSession:
     """The questions of a pool in the reviewer's order, those already decided left out."""
 
     def __init__(self, pool: Pool, journal: ReviewJournal, again: bool = False) -> None:
         self.pool, self.journal = pool, journal
         self._order = [pool.questions[s] for s in pool.order(journal.reviewer)]
-        self._open = {q.sample_id for q in self._order if (d := self._said(q)) == "" or (again and d == "skip")}
+        self._open = {q.sample_id for q in self._order if (d := self._decision(q)) == "" or (again and d == "skip")}
         self._done = [q for q in self._order if q.sample_id not in self._open]
-        self._back_at: Question | None = None
+        self._back_at: ReviewQuestion | None = None
 
     @property
-    def current(self) -> Question | None:
+    def current(self) -> ReviewQuestion | None:
         """The question to decide now; None when all are decided."""
         return self._back_at or next((q for q in self._order if q.sample_id in self._open), None)
 
     @property
-    def partner(self) -> Question | None:
+    def partner(self) -> ReviewQuestion | None:
         """The other member of the current question's pair."""
         now = self.current
         return next((q for q in self.pool.pairs[now.pair_id] if q.sample_id != now.sample_id), None) if now else None
@@ -32,7 +32,7 @@ class Session:
     @property
     def counts(self) -> Counter[str]:
         """How many questions were found valid, invalid, misplaced, or skipped, and how many are `left`."""
-        return Counter("left" if q.sample_id in self._open else self._said(q) for q in self._order)
+        return Counter("left" if q.sample_id in self._open else self._decision(q) for q in self._order)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -48,7 +48,7 @@ class Session:
             self._done.append(now)
             self._back_at = None
 
-    def undo(self) -> Question | None:
+    def undo(self) -> ReviewQuestion | None:
         """Withdraw the decision before, of this session or an earlier one, and ask that question again."""
         if not self._done:
             return None
@@ -59,8 +59,8 @@ class Session:
         self._back_at = last
         return last
 
-    def _said(self, q: Question) -> str:
+    def _decision(self, q: ReviewQuestion) -> str:
         if not self.journal.knows(q.sample_id):
             return ""  # without looking at its picture, which takes long for a large set
-        found = self.journal.get(q.sample_id, q.content)
-        return found.decision if found else ""
+        entry = self.journal.get(q.sample_id, q.content)
+        return entry.decision if entry else ""

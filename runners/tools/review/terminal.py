@@ -25,8 +25,8 @@ from qualm.registry.formats import pictures
 from qualm.registry.terminal.console import Console
 from qualm.runners.reporting.shown import decoded
 from qualm.runners.reporting.text import visible
-from qualm.runners.tools.review.pool import Pool, Question
-from qualm.runners.tools.review.session import Session
+from qualm.runners.tools.review.pool import Pool, ReviewQuestion
+from qualm.runners.tools.review.session import ReviewSession
 
 DECIDES = {"v": "valid", "i": "invalid", "w": "misplaced", "s": "skip"}
 WORDS = {"v": "[v]alid", "i": "[i]nvalid", "w": "[w]rong subset", "s": "[s]kip"}
@@ -40,7 +40,7 @@ class NoTerminal(Exception):
     """Keys cannot be read here."""
 
 
-def run(session: Session, read_key: Callable[[], str] | None = None, out: Console | None = None) -> None:
+def run(session: ReviewSession, read_key: Callable[[], str] | None = None, out: Console | None = None) -> None:
     """Ask until all is decided or the reviewer quits. Every decision is kept before the next question is drawn."""
     out = out or Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _given(read_key) as key:
@@ -74,14 +74,14 @@ def run(session: Session, read_key: Callable[[], str] | None = None, out: Consol
             else:
                 out.print(Text(f"no such key: {visible(pressed, 20)}", style="red"))
         counts = session.counts
-        out.print(Text(", ".join(f"{counts[said]} {word}" for said, word in session.pool.words.items())))
+        out.print(Text(", ".join(f"{counts[choice]} {word}" for choice, word in session.pool.words.items())))
 
 
-def _proof(q: Question) -> list[Text]:
+def _proof(q: ReviewQuestion) -> list[Text]:
     return [Text(f"  {visible(k, 40)}: {visible(v)}", style="dim") for k, v in q.notes.items()] or [Text("  no proof on record")]
 
 
-def _member(q: Question, out: Console, folder: Path, title: str, pool: Pool) -> RenderableType:
+def _member(q: ReviewQuestion, out: Console, folder: Path, title: str, pool: Pool) -> RenderableType:
     file = _save(q, folder)
     head = " · ".join(filter(None, (title, visible(q.category, 80), visible(q.sample_id, 80))))
     parts: list[RenderableType] = [Text(f"\n{head}", style="dim")]
@@ -118,7 +118,7 @@ def draw(file: Path, width: int, height: int) -> Text:
     return text
 
 
-def _save(q: Question, folder: Path) -> Path | None:
+def _save(q: ReviewQuestion, folder: Path) -> Path | None:
     """The picture as a PNG of ours, decoded and written anew; the same file for every question."""
     drawn, _ = decoded(q.picture)
     if drawn is None:

@@ -71,7 +71,7 @@ class Answer:
     """NaN where undefined."""
 
 
-class Asked:
+class Respondent:
     """A model that answers."""
 
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
@@ -110,20 +110,20 @@ class Asked:
         except ModelError as error:
             raise StageError(str(error)) from error
         options = {s["sample_id"]: list(s["choices"] or ()) for s in dataset.samples}
-        found: dict[str, dict[str, Answer]] = {v.name: {} for v in variants}
+        answers: dict[str, dict[str, Answer]] = {v.name: {} for v in variants}
         for row, doubt in zip(table.to_pylist(), self._uncertainties(table), strict=True):
-            found[row["variant"]][row["sample_id"]] = _answer(row, options[row["sample_id"]], doubt)
-        return found
+            answers[row["variant"]][row["sample_id"]] = _answer(row, options[row["sample_id"]], doubt)
+        return answers
 
     def _uncertainties(self, table: Any) -> list[float]:
         plugin = get("estimators", self.estimator["plugin"])
-        given = np.ones(table.num_rows, dtype=bool)
+        complete = np.ones(table.num_rows, dtype=bool)
         for name in plugin.reads:
-            given &= pc.is_valid(table[name]).to_numpy()
+            complete &= pc.is_valid(table[name]).to_numpy()
         values = np.full(table.num_rows, np.nan)
-        if given.any():
-            some = table.filter(given)
-            values[given] = load("estimators", plugin.name)(*(column(some[name]) for name in plugin.reads), **self.estimator["args"])
+        if complete.any():
+            some = table.filter(complete)
+            values[complete] = load("estimators", plugin.name)(*(column(some[name]) for name in plugin.reads), **self.estimator["args"])
         return [float(v) for v in values]
 
 
@@ -139,12 +139,12 @@ def _answer(row: Mapping[str, Any], options: Sequence[str], uncertainty: float) 
 class Bench:
     """Some samples of a data set, a perturbation, and perhaps a model."""
 
-    def __init__(self, dataset: DatasetFolder, subject: Subject, seed: int, asked: Asked | None = None) -> None:
-        self.dataset, self.subject, self.seed, self.asked = dataset, subject, seed, asked
+    def __init__(self, dataset: DatasetFolder, subject: Subject, seed: int, respondent: Respondent | None = None) -> None:
+        self.dataset, self.subject, self.seed, self.respondent = dataset, subject, seed, respondent
         self._lock = threading.Lock()
         self._answers: dict[str, dict[str, Answer]] = {}
 
-    def shown(self, row: int, values: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
+    def item(self, row: int, values: Mapping[str, float] | None) -> tuple[PIL.Image.Image | None, str] | None:
         """Picture and question of a sample, perturbed if strengths are given; None where the perturbation does not apply.
 
         Raises:
@@ -162,14 +162,14 @@ class Bench:
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
         """The model's answers to some samples, clean if no strengths are given; nothing without a model."""
-        if self.asked is None:
+        if self.respondent is None:
             return {}
         variant = Variant(CLEAN) if values is None else self.subject.variant(values)
         with self._lock:
-            known = self._answers.setdefault(variant.name, {})
-            if missing := [row for row in rows if self.dataset.samples[row]["sample_id"] not in known]:
-                known.update(self.asked.ask(self.dataset.only(missing), [variant])[variant.name])
-            return known
+            answers = self._answers.setdefault(variant.name, {})
+            if missing := [row for row in rows if self.dataset.samples[row]["sample_id"] not in answers]:
+                answers.update(self.respondent.ask(self.dataset.only(missing), [variant])[variant.name])
+            return answers
 
     def known(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
         """The answers that were asked for before; never waits."""
@@ -187,41 +187,41 @@ class Bench:
         return [self._distance(goal.name, knob, s) for s in strengths]
 
     def _shares(self, knob: str, strengths: Sequence[float]) -> list[Reading]:
-        if self.asked is None:
+        if self.respondent is None:
             raise StageError("a share of answers needs a model to answer")
         variants = [self.subject.variant({knob: s}) for s in strengths]
-        found = self.asked.ask(self.dataset, [Variant(CLEAN), *variants])
+        answers = self.respondent.ask(self.dataset, [Variant(CLEAN), *variants])
         readings = []
         for strength, variant in zip(strengths, variants, strict=True):
-            said = found[variant.name]
-            changed = [said[s].key != found[CLEAN][s].key for s in said]
-            readings.append(share_reading(strength, changed, len(found[CLEAN]) - len(said)))
+            perturbed = answers[variant.name]
+            changed = [perturbed[s].key != answers[CLEAN][s].key for s in perturbed]
+            readings.append(share_reading(strength, changed, len(answers[CLEAN]) - len(perturbed)))
         return readings
 
     def _distance(self, metric: str, knob: str, strength: float) -> Reading:
         values, left_out = [], 0
         for row in range(len(self.dataset)):
-            before, after = self.shown(row, None), self.shown(row, {knob: strength})
+            before, after = self.item(row, None), self.item(row, {knob: strength})
             if before is None or after is None or before[0] is None or after[0] is None:
                 left_out += 1
             else:
                 values.append(DISTANCES[metric](before[0], after[0]))
         return mean_reading(strength, values, left_out)
 
-    def range_of(self, knob: Knob, given: tuple[float, float] | None, scale: str) -> Range:
+    def range_of(self, knob: Knob, limits: tuple[float, float] | None, scale: str) -> Range:
         """Where to search for a strength, found by trying which of the likely values do nothing to some samples."""
         few = range(min(_FEW, len(self.dataset)))
         effects = {x: self._difference(few, {knob.name: x}) for x in candidates(knob)}
         nothing = [x for x, effect in effects.items() if effect == 0]
         ends = {x: effects[x] if x in effects else self._difference(few, {knob.name: x}) for x in (knob.low, knob.high)}
         gentler = min(ends, key=lambda x: (ends[x], x))
-        return range_of(knob, nothing, float(self.subject.args[knob.name]), gentler, given, scale)
+        return range_of(knob, nothing, float(self.subject.args[knob.name]), gentler, limits, scale)
 
     def _difference(self, rows: Sequence[int], values: Mapping[str, float]) -> float:
         """How much differs, in no particular unit: 0 is nothing at all."""
         total = 0.0
         for row in rows:
-            before, after = self.shown(row, None), self.shown(row, values)
+            before, after = self.item(row, None), self.item(row, values)
             if before is None or after is None:
                 continue
             total += float(before[1] != after[1])

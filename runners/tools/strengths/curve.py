@@ -13,28 +13,28 @@ from typing import Any
 from qualm.runners.reporting.charts.svg import ACCENT, INK, MUTED, draw, unchecked
 from qualm.runners.tools.strengths.effects import Goal
 from qualm.runners.tools.strengths.knobs import written
-from qualm.runners.tools.strengths.search import Found, Reading, monotone
+from qualm.runners.tools.strengths.search import Reading, SearchOutcome, monotone
 
 STYLE = Path(__file__).parents[2] / "reporting" / "templates" / "style.css"
 COLUMNS = ("strength", "value", "low", "high", "n", "left_out", "chosen")
 
 
-def rows(found: Found, goal: Goal) -> list[dict[str, Any]]:
+def rows(outcome: SearchOutcome, goal: Goal) -> list[dict[str, Any]]:
     """One row per strength, weak to strong, in the units of the goal: value and the ends of its 95% interval, lower first."""
-    made = []
-    for r in found.readings:
-        low, high = sorted((goal.shown(r.low), goal.shown(r.high)))
-        numbers = {"strength": r.strength, "value": goal.shown(r.value), "low": low, "high": high}
-        made.append({**numbers, "n": r.n, "left_out": r.left_out, "chosen": r is found.chosen})
-    return made
+    table = []
+    for r in outcome.readings:
+        low, high = sorted((goal.display(r.low), goal.display(r.high)))
+        numbers = {"strength": r.strength, "value": goal.display(r.value), "low": low, "high": high}
+        table.append({**numbers, "n": r.n, "left_out": r.left_out, "chosen": r is outcome.chosen})
+    return table
 
 
-def csv_text(found: Found, goal: Goal) -> str:
+def csv_text(outcome: SearchOutcome, goal: Goal) -> str:
     """`rows` as CSV."""
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for row in rows(found, goal):
+    for row in rows(outcome, goal):
         writer.writerow(
             {**row, "strength": written(row["strength"]), **{k: f"{row[k]:.6g}" for k in COLUMNS[1:4]}, "chosen": int(row["chosen"])}
         )
@@ -43,21 +43,23 @@ def csv_text(found: Found, goal: Goal) -> str:
 
 def phrase(reading: Reading, goal: Goal) -> str:
     """A reading in words: `0.2 [0.15, 0.26] of 200`."""
-    low, high = sorted((goal.shown(reading.low), goal.shown(reading.high)))
-    return f"{goal.shown(reading.value):.3g} [{low:.3g}, {high:.3g}] of {reading.n}"
+    low, high = sorted((goal.display(reading.low), goal.display(reading.high)))
+    return f"{goal.display(reading.value):.3g} [{low:.3g}, {high:.3g}] of {reading.n}"
 
 
-def svg_text(found: Found, goal: Goal, x_title: str) -> str:
+def svg_text(outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
     """The curve: readings with their intervals, the monotone curve through them, the target, and what was chosen."""
-    return standalone(_chart(_finite(rows(found, goal)), _smooth(found, goal), found, goal, x_title))
+    return standalone(_chart(_finite(rows(outcome, goal)), _smooth(outcome, goal), outcome, goal, x_title))
 
 
 @unchecked
-def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], found: Found, goal: Goal, x_title: str) -> str:
+def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
     import altair as alt
 
-    large = max(abs(found.range.weak), abs(found.range.strong))
-    scale = alt.Scale(type="symlog", constant=large / 256, nice=False) if found.range.scale == "log" else alt.Scale(zero=False, nice=False)
+    large = max(abs(outcome.range.weak), abs(outcome.range.strong))
+    scale = (
+        alt.Scale(type="symlog", constant=large / 256, nice=False) if outcome.range.scale == "log" else alt.Scale(zero=False, nice=False)
+    )
     ticks = sorted({p["strength"] for p in points})
     axis = alt.Axis(title=x_title, grid=False, values=ticks, labelOverlap="greedy", labelFlush=False, format=".4~r")
     x = alt.X("strength:Q", scale=scale, axis=axis)
@@ -65,7 +67,7 @@ def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], f
     y = alt.Y("value:Q", scale=top, axis=alt.Axis(title=goal.title, tickCount=5, labelFlush=False))
     base = alt.Chart(alt.InlineData(values=list(points)))
     layers = [
-        alt.Chart(alt.InlineData(values=[{"value": goal.shown(goal.target)}])).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(y=y),
+        alt.Chart(alt.InlineData(values=[{"value": goal.display(goal.target)}])).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(y=y),
         alt.Chart(alt.InlineData(values=list(smooth))).mark_line(color=MUTED, strokeWidth=1.2).encode(x=x, y=y),
         base.mark_rule(color=INK, strokeWidth=1).encode(x=x, y=alt.Y("low:Q", title=goal.title, scale=top), y2="high:Q"),
         base.mark_point(filled=True, color=INK, size=26, opacity=1).encode(x=x, y=y),
@@ -85,9 +87,9 @@ def _finite(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**p, **{e: p[e] if math.isfinite(p[e]) else p["value"] for e in ends}} for p in points if math.isfinite(p["value"])]
 
 
-def _smooth(found: Found, goal: Goal) -> list[dict[str, float]]:
-    fitted = monotone([r.value for r in found.readings], [r.n for r in found.readings])
-    points = [{"strength": r.strength, "value": goal.shown(v)} for r, v in zip(found.readings, fitted, strict=True)]
+def _smooth(outcome: SearchOutcome, goal: Goal) -> list[dict[str, float]]:
+    fitted = monotone([r.value for r in outcome.readings], [r.n for r in outcome.readings])
+    points = [{"strength": r.strength, "value": goal.display(v)} for r, v in zip(outcome.readings, fitted, strict=True)]
     return [p for p in points if math.isfinite(p["value"])]
 
 
@@ -97,7 +99,7 @@ def standalone(svg: str) -> str:
     used = sorted(set(re.findall(r"var\((--[a-z0-9]+)\)", svg)) | {"--paper"})
 
     def colours(block: str) -> str:
-        return "".join(f"{name}:{found[1].strip()};" for name in used if (found := re.search(rf"{name}:\s*([^;]+);", block)))
+        return "".join(f"{name}:{match[1].strip()};" for name in used if (match := re.search(rf"{name}:\s*([^;]+);", block)))
 
     light, dark = colours(css), colours(css[css.index("prefers-color-scheme: dark") :])
     style = f"svg{{{light}background:var(--paper);font-family:sans-serif}}@media (prefers-color-scheme:dark){{svg{{{dark}}}}}"

@@ -26,12 +26,12 @@ class Goal:
     """As the mean over samples that the search knows."""
     title: str
     """Of an axis."""
-    shown: Callable[[float], float] = float
+    display: Callable[[float], float] = float
     """The search's number as people know it."""
 
     @property
     def slug(self) -> str:
-        return f"{self.name}-{self.shown(self.target):g}"
+        return f"{self.name}-{self.display(self.target):g}"
 
 
 def dissimilarity(before: PIL.Image.Image, after: PIL.Image.Image) -> float:

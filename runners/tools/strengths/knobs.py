@@ -90,8 +90,8 @@ class Range:
 def numeric(plugin: Plugin, args: Mapping[str, Any]) -> list[Knob]:
     """The numeric parameters of a perturbation that has these arguments, in their order; of one that says which, its STRENGTHS."""
     names = plugin.declares.get("STRENGTHS")
-    wanted = [p for p in plugin.parameters if names is None or p.name in names]
-    return [knob for p in wanted if (knob := _knob(p, args.get(p.name, p.default))) is not None]
+    parameters = [p for p in plugin.parameters if names is None or p.name in names]
+    return [knob for p in parameters if (knob := _knob(p, args.get(p.name, p.default))) is not None]
 
 
 def _knob(parameter: Parameter, value: Any) -> Knob | None:
@@ -126,7 +126,7 @@ def candidates(knob: Knob) -> list[float]:
     return [knob.low, *inside, *([] if knob.open_above else [knob.high])]
 
 
-def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, given: tuple[float, float] | None, scale: str) -> Range:
+def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, limits: tuple[float, float] | None, scale: str) -> Range:
     """Where to search.
 
     Args:
@@ -134,13 +134,13 @@ def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, g
         nothing: those of its `candidates` that change nothing.
         now: its value in the spec, which says on which side of nothing to look.
         gentler: that end of the range which changes less, for a parameter without a value of nothing.
-        given: ends that the user wants, in any order.
+        limits: ends that the user wants, in any order.
         scale: `auto`, `linear` or `log`.
     """
     zero = min(nothing, key=lambda x: (abs(x - now), x)) if nothing else gentler
     strong = knob.high if (now > zero or zero == knob.low) and zero != knob.high else knob.low
-    if given is not None:
-        low, high = sorted(given)
+    if limits is not None:
+        low, high = sorted(limits)
         zero, strong = (low, high) if strong > zero else (high, low)
         knob = replace(knob, low=low, high=high, open_above=False)
     small, large = sorted((zero, strong))

@@ -39,8 +39,8 @@ class Workshop:
 
     def __init__(self, dataset: DatasetFolder, settings: Settings, seed: int) -> None:
         self.dataset = dataset.name
-        folder, wanted = dataset.folder, {s["image_id"] for s in dataset.samples} - {None}
-        scenes = cache(lambda: read_scenes(folder, wanted, drawn=False) if (folder / "scenes").is_dir() else {})
+        folder, image_ids = dataset.folder, {s["image_id"] for s in dataset.samples} - {None}
+        scenes = cache(lambda: read_scenes(folder, image_ids, drawn=False) if (folder / "scenes").is_dir() else {})
         self.context = PerturbContext(settings, seed, "", scenes=scenes)
         self.lock = threading.Lock()
         """Models and generators are asked by one thread."""
@@ -86,15 +86,15 @@ class Live(PerturbedFolder):
         image = item.image() if self._modality != "text" else None
         context = self.workshop.context
         rows = dataset.table.slice(row, 1).to_pylist()
-        given: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self._modality]
+        source: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self._modality]
         here = replace(context, label=self.label, rows=rows, pictures=[item.data], facts=[{}])
         try:
-            (made,) = self._function(here, [given], [generator(context.seed, self.label, item.sample_id)], **self._args)
+            (output,) = self._function(here, [source], [generator(context.seed, self.label, item.sample_id)], **self._args)
         except (PerturbError, GeneratorError, PromptError, SceneGraphError) as error:
             raise StageError(f"variant {self.label}: sample '{item.sample_id}': {error}") from error
-        if made is None:
+        if output is None:
             return None
-        picture, question = {"image": (made, item.question), "text": (None, made), "cross": made}[self._modality]
+        picture, question = {"image": (output, item.question), "text": (None, output), "cross": output}[self._modality]
         same = picture is None or image is None or picture is image or picture.tobytes() == image.tobytes()
         return replace(item, question=question, data=item.data if same else _png(picture))
 

@@ -15,7 +15,7 @@ from qualm.runners.runtime.stage import StageError
 from qualm.runners.tools import pages
 from qualm.runners.tools.pages import QUIET, Running
 from qualm.runners.tools.strengths.knobs import written
-from qualm.runners.tools.strengths.session import Session, WriteError
+from qualm.runners.tools.strengths.session import StrengthSession, WriteError
 from qualm.runners.tools.strengths.votes import CHOICES, VoteError
 
 HERE = Path(__file__).parent
@@ -25,7 +25,7 @@ Drawn = tuple[str, str]
 """The head of the page, and its samples."""
 
 
-def serve(session: Session, title: str, port: int | None = None) -> Running:
+def serve(session: StrengthSession, title: str, port: int | None = None) -> Running:
     """Serve the page on loopback until `close`.
 
     Args:
@@ -39,7 +39,7 @@ def serve(session: Session, title: str, port: int | None = None) -> Running:
     return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
 
 
-def _blocks(gradio: Any, session: Session, title: str) -> Any:
+def _blocks(gradio: Any, session: StrengthSession, title: str) -> Any:
     with gradio.Blocks(title=visible(title, 100), analytics_enabled=False, fill_width=True) as blocks:
         view = gradio.HTML(elem_id="view")
         with gradio.Row(elem_id="sliders", visible=bool(session.knobs)):
@@ -55,39 +55,39 @@ def _blocks(gradio: Any, session: Session, title: str) -> Any:
         with gradio.Row(elem_id="writing", visible=bool(session.knobs)):
             mode = gradio.Radio([REPLACE, ADD], value=REPLACE, label="Write into the spec", elem_id="mode", min_width=220)
             write = gradio.Button("Write these values", elem_id="write", min_width=140)
-        shown = [view, cards]
+        outputs = [view, cards]
 
         def start() -> tuple[Any, ...]:
             return (*drawn(session, title), *(session.values[k.name] for k in session.knobs))
 
         def answered(event: Any) -> None:
-            if session.bench.asked is not None:  # in a queue of its own: sliders do not wait for the model
-                event.then(lambda: asked(session, title), None, shown, **{**QUIET, "concurrency_id": "model"})
+            if session.bench.respondent is not None:  # in a queue of its own: sliders do not wait for the model
+                event.then(lambda: asked(session, title), None, outputs, **{**QUIET, "concurrency_id": "model"})
 
         for slider in sliders:
-            answered(slider.change(lambda *values: turned(session, title, values), sliders, shown, trigger_mode="always_last", **QUIET))
+            answered(slider.change(lambda *values: turned(session, title, values), sliders, outputs, trigger_mode="always_last", **QUIET))
         for button, by in ((back, -1), (on, 1)):
-            answered(button.click(lambda by=by: moved(session, title, by), None, shown, **QUIET))
+            answered(button.click(lambda by=by: moved(session, title, by), None, outputs, **QUIET))
         for button, verdict in zip(votes, CHOICES, strict=True):
-            button.click(lambda verdict=verdict: voted(session, title, verdict), None, shown, **QUIET)
-        write.click(lambda how: written_down(session, title, how), [mode], shown, **QUIET)
-        answered(blocks.load(start, None, [*shown, *sliders], **QUIET))
+            button.click(lambda verdict=verdict: voted(session, title, verdict), None, outputs, **QUIET)
+        write.click(lambda how: written_down(session, title, how), [mode], outputs, **QUIET)
+        answered(blocks.load(start, None, [*outputs, *sliders], **QUIET))
     return blocks
 
 
-def turned(session: Session, title: str, values: Sequence[float | None]) -> Drawn:
+def turned(session: StrengthSession, title: str, values: Sequence[float | None]) -> Drawn:
     """Other strengths, in the order of the sliders."""
     session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
     return drawn(session, title)
 
 
-def moved(session: Session, title: str, by: int) -> Drawn:
+def moved(session: StrengthSession, title: str, by: int) -> Drawn:
     """So many batches on or back."""
     session.move(by)
     return drawn(session, title)
 
 
-def voted(session: Session, title: str, verdict: str) -> Drawn:
+def voted(session: StrengthSession, title: str, verdict: str) -> Drawn:
     """A vote, or why it is not kept."""
     try:
         session.vote(verdict)
@@ -96,7 +96,7 @@ def voted(session: Session, title: str, verdict: str) -> Drawn:
     return drawn(session, title)
 
 
-def written_down(session: Session, title: str, how: str) -> Drawn:
+def written_down(session: StrengthSession, title: str, how: str) -> Drawn:
     """The strengths in the spec, or why not."""
     try:
         return drawn(session, title, "; ".join(session.write(how == ADD)))
@@ -104,7 +104,7 @@ def written_down(session: Session, title: str, how: str) -> Drawn:
         return drawn(session, title, str(error))
 
 
-def asked(session: Session, title: str) -> Drawn:
+def asked(session: StrengthSession, title: str) -> Drawn:
     """The model's answers, or why there are none."""
     try:
         session.ask()
@@ -113,18 +113,18 @@ def asked(session: Session, title: str) -> Drawn:
     return drawn(session, title)
 
 
-def drawn(session: Session, title: str, told: str = "") -> Drawn:
+def drawn(session: StrengthSession, title: str, message: str = "") -> Drawn:
     """The page's two parts, or why its samples cannot be shown."""
     try:
-        return render(session, title, "head", told), render(session, title, "cards")
+        return render(session, title, "head", message), render(session, title, "cards")
     except StageError as error:
         return render(session, title, "head", str(error)), ""
 
 
-def render(session: Session, title: str, part: str, told: str = "") -> str:
+def render(session: StrengthSession, title: str, part: str, message: str = "") -> str:
     """One part of the page, `head` or `cards`, as HTML in which every text of the data set is escaped."""
     bench = session.bench
-    shown = session.shown() if part == "cards" else []
+    samples = session.views() if part == "cards" else []
     values = {
         "part": part,
         "title": title,
@@ -135,19 +135,19 @@ def render(session: Session, title: str, part: str, told: str = "") -> str:
         "values": {name: written(value) for name, value in session.values.items()},
         "tally": session.tally,
         "choices": CHOICES,
-        "model": bench.asked.label if bench.asked is not None else "",
-        "estimator": bench.asked.estimator["label"] if bench.asked is not None else "",
-        "told": told,
-        "shown": [{"s": s, "sides": _sides(s)} for s in shown],
+        "model": bench.respondent.label if bench.respondent is not None else "",
+        "estimator": bench.respondent.estimator["label"] if bench.respondent is not None else "",
+        "message": message,
+        "samples": [{"s": s, "sides": _sides(s)} for s in samples],
     }
     return pages.html(HERE, **values)
 
 
-def _sides(shown: Any) -> list[dict[str, Any]]:
-    found = []
-    for name, side in (("original", shown.before), ("perturbed", shown.after)):
+def _sides(sample: Any) -> list[dict[str, Any]]:
+    sides = []
+    for name, side in (("original", sample.before), ("perturbed", sample.after)):
         picture = pages.data_uri(side.picture, 640) if side is not None and side.picture is not None else ""
         doubt = number(side.answer.uncertainty, 2) if side is not None and side.answer is not None else ""
         small = side is not None and side.picture is not None and max(side.picture.size) <= 160
-        found.append({"name": name, "side": side, "picture": picture, "small": small, "uncertainty": doubt})
-    return found
+        sides.append({"name": name, "side": side, "picture": picture, "small": small, "uncertainty": doubt})
+    return sides

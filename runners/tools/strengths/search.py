@@ -37,7 +37,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchOutcome:
     """What the search came to."""
 
     chosen: Reading | None
@@ -53,7 +53,7 @@ Measure = Callable[[Sequence[float]], Sequence[Reading]]
 """The readings at some strengths; each is asked for once."""
 
 
-def search(measure: Measure, where: Range, target: float, most: int = 20, shown: Callable[[float], float] = float) -> Found:
+def search(measure: Measure, where: Range, target: float, most: int = 20, display: Callable[[float], float] = float) -> SearchOutcome:
     """Look for the strength whose effect is the target.
 
     A grid over the range; further out while even the strong end stays below the target and nothing bounds the parameter; then
@@ -64,43 +64,43 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, shown:
         where: the range and its scale.
         target: the effect.
         most: strengths to measure at most, so that chance in a plateau cannot keep it going.
-        shown: an effect as people know it, for messages.
+        display: an effect as people know it, for messages.
     """
-    known: dict[float, Reading] = {}
+    by_strength: dict[float, Reading] = {}
 
     def ask(strengths: Sequence[float]) -> None:
-        new = list(dict.fromkeys(s for s in strengths if s not in known))
-        known.update(zip(new, measure(new) if new else [], strict=True))
+        new = list(dict.fromkeys(s for s in strengths if s not in by_strength))
+        by_strength.update(zip(new, measure(new) if new else [], strict=True))
 
     ask([where.at(i / (GRID - 1)) for i in range(GRID)])
     for _ in range(WIDENINGS):
-        last = _ordered(known, where)[-1]
+        last = _ordered(by_strength, where)[-1]
         if not where.widens or not last.value < target:
             break
         where = where.wider()
         ask([where.strong])
-    while len(known) < most:
-        readings = _ordered(known, where)
-        if _fault(readings, target, where, shown):
+    while len(by_strength) < most:
+        readings = _ordered(by_strength, where)
+        if _fault(readings, target, where, display):
             break
         a, b = (where.place(r.strength) for r in _around(readings, target))
         middle = where.at((a + b) / 2)
-        if b - a < CLOSE or middle in known:
+        if b - a < CLOSE or middle in by_strength:
             break
         ask([middle])
-    readings = _ordered(known, where)
-    why = _fault(readings, target, where, shown)
+    readings = _ordered(by_strength, where)
+    why = _fault(readings, target, where, display)
     chosen = None if why else _nearest(readings, target)
     if chosen is not None and not chosen.low <= target <= chosen.high:
         why = "the effect leaps over the target here; this is the strength nearest to it"
-    return Found(chosen, tuple(readings), why, where)
+    return SearchOutcome(chosen, tuple(readings), why, where)
 
 
-def _ordered(known: dict[float, Reading], where: Range) -> list[Reading]:
-    return sorted(known.values(), key=lambda r: where.place(r.strength) if where.weak != where.strong else 0)
+def _ordered(by_strength: dict[float, Reading], where: Range) -> list[Reading]:
+    return sorted(by_strength.values(), key=lambda r: where.place(r.strength) if where.weak != where.strong else 0)
 
 
-def _fault(readings: Sequence[Reading], target: float, where: Range, shown: Callable[[float], float]) -> str:
+def _fault(readings: Sequence[Reading], target: float, where: Range, display: Callable[[float], float]) -> str:
     """Why the curve has no strength for the target; empty if it has one."""
     first, last = readings[0], readings[-1]
     if any(r.n == 0 for r in readings):
@@ -115,11 +115,11 @@ def _fault(readings: Sequence[Reading], target: float, where: Range, shown: Call
                 f"{written(late[0].strength)}; a narrower range may hold one crossing"
             )
     smooth = monotone([r.value for r in readings], [r.n for r in readings])
-    wanted = f"where {shown(target):.4g} was wanted"
+    goal = f"where {display(target):.4g} was wanted"
     if smooth[-1] < target:
-        return f"even {written(last.strength)} has less effect than asked for: {shown(last.value):.4g} {wanted}"
+        return f"even {written(last.strength)} has less effect than asked for: {display(last.value):.4g} {goal}"
     if smooth[0] > target:
-        return f"even {written(first.strength)} has more effect than asked for: {shown(first.value):.4g} {wanted}"
+        return f"even {written(first.strength)} has more effect than asked for: {display(first.value):.4g} {goal}"
     return ""
 
 
@@ -139,5 +139,5 @@ def monotone(values: Sequence[float], weights: Sequence[float]) -> list[float]:
     """The values of the non-decreasing curve that lies nearest, by weighted least squares (pool adjacent violators)."""
     from scipy.optimize import isotonic_regression
 
-    found = isotonic_regression(np.asarray(values, dtype=float), weights=np.maximum(np.asarray(weights, dtype=float), 1e-9))
-    return [float(v) for v in found.x]
+    fit = isotonic_regression(np.asarray(values, dtype=float), weights=np.maximum(np.asarray(weights, dtype=float), 1e-9))
+    return [float(v) for v in fit.x]

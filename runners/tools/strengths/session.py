@@ -26,7 +26,7 @@ class WriteError(Exception):
 
 
 @dataclass(frozen=True)
-class Side:
+class SampleSide:
     """One sample as it is, or perturbed."""
 
     picture: PIL.Image.Image | None
@@ -35,14 +35,14 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Shown:
+class SampleView:
     """One sample as it is and perturbed."""
 
     sample_id: str
     options: Sequence[str]
-    before: Side | None
+    before: SampleSide | None
     """None where its picture cannot be read."""
-    after: Side | None
+    after: SampleSide | None
     """None where the perturbation does not apply."""
     same: bool
     """Whether the perturbation left it as it is."""
@@ -54,7 +54,7 @@ class Shown:
         return len(answers) == 2 and answers[0].key != answers[1].key
 
 
-class Session:
+class StrengthSession:
     """The state of the page: the server holds it, so that a reload shows what was shown."""
 
     def __init__(self, bench: Bench, knobs: Sequence[Knob], votes: Votes, reviewer: str, writer: Writer | None) -> None:
@@ -82,9 +82,9 @@ class Session:
     def turn(self, values: Mapping[str, float | None]) -> None:
         """Other strengths; an emptied field leaves its own as it was."""
         for knob in self.knobs:
-            given = values.get(knob.name)
-            if given is not None and math.isfinite(given):
-                self.values[knob.name] = knob.rounded(float(given))
+            value = values.get(knob.name)
+            if value is not None and math.isfinite(value):
+                self.values[knob.name] = knob.rounded(float(value))
 
     def move(self, by: int) -> None:
         """So many batches on or back, round and round."""
@@ -97,21 +97,24 @@ class Session:
         self.bench.answers(None, rows)
         self.bench.answers(values, rows)
 
-    def shown(self) -> list[Shown]:
+    def views(self) -> list[SampleView]:
         """What is on the page, with those answers that are there."""
         clean, perturbed = self.bench.known(None), self.bench.known(self.values)
-        return [self._shown(row, clean, perturbed) for row in self.rows]
+        return [self._view(row, clean, perturbed) for row in self.rows]
 
-    def _shown(self, row: int, clean: Mapping[str, Answer], perturbed: Mapping[str, Answer]) -> Shown:
+    def _view(self, row: int, clean: Mapping[str, Answer], perturbed: Mapping[str, Answer]) -> SampleView:
         sample = self.bench.dataset.samples[row]
         name, options = str(sample["sample_id"]), list(sample["choices"] or ())
         try:
-            before, after = self.bench.shown(row, None), self.bench.shown(row, self.values)
+            before, after = self.bench.item(row, None), self.bench.item(row, self.values)
         except BrokenSample:
-            return Shown(name, options, None, None, False)
+            return SampleView(name, options, None, None, False)
         assert before is not None  # nothing was done to it
-        sides = [None if made is None else Side(*made, said.get(name)) for made, said in ((before, clean), (after, perturbed))]
-        return Shown(name, options, sides[0], sides[1], after is not None and _equal(before, after))
+        sides = [
+            None if content is None else SampleSide(*content, answers.get(name))
+            for content, answers in ((before, clean), (after, perturbed))
+        ]
+        return SampleView(name, options, sides[0], sides[1], after is not None and _equal(before, after))
 
     def vote(self, verdict: str) -> None:
         """Say something of this batch at these strengths; said again, the last word counts."""
@@ -131,23 +134,23 @@ class Session:
         """
         if self.writer is None:
             raise WriteError("the perturbations stand in a spec that this one extends; calibrate that one, or write them here")
-        wanted = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
-        if not wanted:
+        names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
+        if not names:
             return ["the spec has these values already; nothing was written"]
         votes = self.tally.get(self.variant, Counter())
-        said = ", ".join(f"{n} {verdict}" for verdict, n in votes.items())
-        done = [self.writer(name, self.values[name], add, f"by eye, votes: {said}" if said else "") for name in wanted]
+        verdicts = ", ".join(f"{n} {verdict}" for verdict, n in votes.items())
+        done = [self.writer(name, self.values[name], add, f"by eye, votes: {verdicts}" if verdicts else "") for name in names]
         self._written = dict(self.values)
         return done
 
 
 def _pictures_apart(pictures: Sequence[str | None]) -> list[int]:
     """Rows in an order that shows other pictures before it shows one again."""
-    seen: Counter[str | None] = Counter()
+    counts: Counter[str | None] = Counter()
     turns = []
     for row, picture in enumerate(pictures):
-        turns.append((seen[picture] if picture is not None else 0, row))
-        seen[picture] += 1
+        turns.append((counts[picture] if picture is not None else 0, row))
+        counts[picture] += 1
     return [row for _, row in sorted(turns)]
 
 

@@ -51,11 +51,11 @@ class Votes:
 
     def tally(self, dataset: str, perturbation: str) -> dict[str, Counter[str]]:
         """Votes on a perturbation by variant, in the order in which they were first voted on."""
-        found: dict[str, Counter[str]] = {}
+        by_variant: dict[str, Counter[str]] = {}
         for vote in self._now.values():
             if vote.dataset == dataset and vote.variant.partition("@")[0] == perturbation:
-                found.setdefault(vote.variant, Counter())[vote.verdict] += 1
-        return found
+                by_variant.setdefault(vote.variant, Counter())[vote.verdict] += 1
+        return by_variant
 
     def _apply(self, vote: Vote) -> None:
         self._now[vote.variant, vote.dataset, vote.batch, vote.reviewer] = vote

@@ -18,7 +18,7 @@ from qualm.runners.training.small_vlm.words import ASSISTANT, END
 SIZE = 64
 
 
-class Exam:
+class Evaluation:
     """Questions of dataset folders, ready to be asked; calling it gives `heldout/NAME`: share of right answers."""
 
     def __init__(self, learner: Any, teacher: Any, folders: Mapping[str, Path]) -> None:

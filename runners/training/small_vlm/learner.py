@@ -59,8 +59,8 @@ class Learner(L.LightningModule):  # type: ignore[misc]
             cells = self._cell_loss(batch["cells"])
             self.log("cell_loss", cells.detach())
             return cells
-        asked = batch["labels"] != IGNORE
-        logits, labels = self.answer_logits(batch)[asked], batch["labels"][asked]
+        answer_mask = batch["labels"] != IGNORE
+        logits, labels = self.answer_logits(batch)[answer_mask], batch["labels"][answer_mask]
         answers = cross_entropy(logits, labels)
         cells, looks = self._cell_loss(batch["cells"]), self._look_loss(batch)
         right = (logits.argmax(-1) == labels).float().mean()
@@ -105,9 +105,9 @@ class Learner(L.LightningModule):  # type: ignore[misc]
         queries, keys = apply_rotary_pos_emb(queries, keys, cos, sin, unsqueeze_dim=2)
         logits = torch.einsum("nd,nld->nl", queries[b, token, head], keys.transpose(1, 2)[b, head]) * layer.scaling
         own = segment[b]
-        seen = (own == 0) | (own == own.gather(1, token[:, None]))
-        seen &= torch.arange(own.shape[1], device=own.device) <= token[:, None]
-        return logits.masked_fill(~seen, -torch.inf).softmax(-1)
+        visible = (own == 0) | (own == own.gather(1, token[:, None]))
+        visible &= torch.arange(own.shape[1], device=own.device) <= token[:, None]
+        return logits.masked_fill(~visible, -torch.inf).softmax(-1)
 
     def configure_optimizers(self) -> Any:
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.rate, weight_decay=0.05, betas=(0.9, 0.98))

@@ -23,7 +23,7 @@ GRID = 4
 """The picture is spoken of as a grid of this many rows and columns."""
 DESCRIBE = "Describe the picture."
 
-Lesson = tuple[str, str, tuple[tuple[int, ...], ...]]
+QuestionAnswer = tuple[str, str, tuple[tuple[int, ...], ...]]
 """What the user says, what the assistant answers, and which objects each noun phrase means."""
 
 
@@ -67,28 +67,28 @@ visible hidden missing enough information detail left right red green blue
 """Words it may be asked in by other benchmarks; it meets none of them in training, as any model meets rare words."""
 
 
-def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = KINDS) -> Lesson:
+def open_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = KINDS) -> QuestionAnswer:
     """A question of a random kind; counting where the scene offers none of that kind."""
     question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))]) or ask(rng, scene, "counting")
     assert question is not None
     return question.text, question.answer, question.about
 
 
-def category_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
+def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
     """A question of the kinds that contrastive pairs are made of, one that the picture answers."""
     drawn = [c for c in CATEGORIES if c not in ("extraneous", "ambiguity")]  # these two ask what `open_question` asks
-    made = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
-    return None if made is None or made.answer is None else (made.text, made.answer, made.about)
+    question = answerable(rng, scene, drawn[int(rng.integers(len(drawn)))])
+    return None if question is None or question.answer is None else (question.text, question.answer, question.about)
 
 
-def judged(rng: np.random.Generator, lesson: Lesson, as_turn: bool) -> Lesson:
+def judged(rng: np.random.Generator, lesson: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
     """Is this the right answer? Half the time it is."""
     question, answer, about = lesson
     right = bool(rng.random() < 0.5)
-    said = answer if right else _wrong(rng, answer)
+    claim = answer if right else _wrong(rng, answer)
     if as_turn:
-        return f"{question}{ASSISTANT}{said}{END}{USER}{VERIFY}", "yes" if right else "no", about
-    return p_true(question, said), "True" if right else "False", about
+        return f"{question}{ASSISTANT}{claim}{END}{USER}{VERIFY}", "yes" if right else "no", about
+    return p_true(question, claim), "True" if right else "False", about
 
 
 def _wrong(rng: np.random.Generator, answer: str) -> str:
@@ -103,20 +103,20 @@ def _wrong(rng: np.random.Generator, answer: str) -> str:
     return others[int(rng.integers(len(others)))]
 
 
-def where_question(rng: np.random.Generator, scene: Scene) -> Lesson | None:
+def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
     """Where one object is seen from another: both of the comparisons that a relation is made of, asked outright."""
-    made = where(rng, scene)
-    return None if made is None else made[0]
+    lessons = where(rng, scene)
+    return None if lessons is None else lessons[0]
 
 
-def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> Lesson:
+def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> QuestionAnswer:
     """The same with six options; the answer is the letter."""
     question = ask(rng, scene, kinds[int(rng.integers(len(kinds)))], True) or ask(rng, scene, "counting", True)
     assert question is not None and question.answer_index is not None
     return render_question(question.text, question.choices), LETTERS[question.answer_index], question.about
 
 
-def place_question(rng: np.random.Generator, scene: Scene) -> Lesson:
+def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
     """Where an object is, or what is at a place."""
     things = scene["objects"]
     i = int(rng.integers(len(things)))
@@ -131,7 +131,7 @@ def place_question(rng: np.random.Generator, scene: Scene) -> Lesson:
     return f"What is at row {row} column {column}?", _full(thing), ((i,),)
 
 
-def describe(scene: Scene) -> Lesson:
+def describe(scene: Scene) -> QuestionAnswer:
     """Every object, from left to right."""
     return DESCRIBE, ", ".join(_full(t) for t in sorted(scene["objects"], key=lambda t: float(t["pixel_coords"][0]))), ()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from qualm.registry.scenes.questions import words
 from qualm.registry.scenes.world import LEVELS, Scene
-from qualm.runners.training.small_vlm.pictures import MEAN, STD, Pictures, normalise
+from qualm.runners.training.small_vlm.pictures import MEAN, STD, ScenePictures, normalise
 
 
 def listing(scene: Scene) -> str:
@@ -70,7 +70,7 @@ class Matcher(lightning.LightningModule):  # type: ignore[misc]
 class Matches:
     """Pictures with their lists of objects, as batches by the step; no two of a batch have one list."""
 
-    def __init__(self, pictures: Pictures, tokenizer: Any, seed: int, batch: int) -> None:
+    def __init__(self, pictures: ScenePictures, tokenizer: Any, seed: int, batch: int) -> None:
         self.pictures, self.tokenizer, self.seed, self.batch = pictures, tokenizer, seed, batch
         self.listings = [listing(scene) for scene in pictures.scenes]
 

@@ -58,5 +58,5 @@ def attention(segment: Any) -> Any:
     prefix = (segment == 0)[:, None, :]
     length = segment.shape[1]
     causal = torch.ones(length, length, dtype=torch.bool).tril()
-    seen = (same | prefix) & causal
-    return torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)[:, None]
+    visible = (same | prefix) & causal
+    return torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)[:, None]

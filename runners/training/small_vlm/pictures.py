@@ -23,7 +23,7 @@ HEADS = (*(len(values) for values in VALUES.values()), 2)
 
 
 @dataclass(frozen=True)
-class Pictures:
+class ScenePictures:
     """Pictures (n, pixels, pixels, 3) uint8 with their scene graphs."""
 
     pixels: np.ndarray
@@ -38,7 +38,7 @@ class Pictures:
         return np.flatnonzero([len(s["objects"]) <= objects for s in self.scenes])
 
 
-def read_pictures(folders: Sequence[Path], patch: int) -> Pictures:
+def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
     """All scenes of some dataset folders with their pictures.
 
     Args:
@@ -64,7 +64,7 @@ def read_pictures(folders: Sequence[Path], patch: int) -> Pictures:
                     pixels.append(decode(pictures[scene["image_filename"]]))
     if len({p.shape for p in pixels}) != 1:
         raise FinetuneError(f"pictures of one size expected, got {sorted({p.shape for p in pixels})}; train on datasets of one level")
-    return Pictures(np.stack(pixels), scenes, *(np.stack(a) for a in zip(*(label_cells(s, patch) for s in scenes), strict=True)))
+    return ScenePictures(np.stack(pixels), scenes, *(np.stack(a) for a in zip(*(label_cells(s, patch) for s in scenes), strict=True)))
 
 
 def label_cells(scene: Scene, patch: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ import numpy as np
 from qualm.registry.scenes.world import stream
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.training.small_vlm.lessons import (
-    Lesson,
+    QuestionAnswer,
     category_question,
     describe,
     judged,
@@ -26,7 +26,7 @@ from qualm.runners.training.small_vlm.lessons import (
     where_question,
 )
 from qualm.runners.training.small_vlm.packing import IGNORE, pack
-from qualm.runners.training.small_vlm.pictures import Pictures, normalise
+from qualm.runners.training.small_vlm.pictures import ScenePictures, normalise
 from qualm.runners.training.small_vlm.words import ASSISTANT, END, IMAGE, USER
 
 CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
@@ -38,10 +38,10 @@ OPTIONS_FROM = 0.3
 
 
 @dataclass(frozen=True)
-class Teacher:
+class Curriculum:
     """What makes a batch."""
 
-    pictures: Pictures
+    pictures: ScenePictures
     tokenizer: Any
     seed: int
     cells: int
@@ -76,25 +76,25 @@ class Teacher:
     def _pools(self) -> dict[int, Any]:
         return {objects: self.pictures.upto(objects) for _, objects in CROWDS}
 
-    def _lesson(self, rng: Any, index: int, share: float) -> list[Lesson]:
+    def _lesson(self, rng: Any, index: int, share: float) -> list[QuestionAnswer]:
         scene = self.pictures.scenes[index]
         lessons = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
         if rng.random() < 0.25 or share < CROWDS[0][0]:
             lessons.append(describe(scene))
         if share > CROWDS[0][0]:
-            lessons += [made for made in (where_question(rng, scene), category_question(rng, scene)) if made]
+            lessons += [lesson for lesson in (where_question(rng, scene), category_question(rng, scene)) if lesson]
         if share > JUDGING_FROM:
             lessons.append(judged(rng, lessons[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
         if share > OPTIONS_FROM:
             lessons += [option_question(rng, scene) for _ in range(self.options)]
         return lessons
 
-    def _pack(self, lessons: list[list[Lesson]]) -> dict[str, Any]:
+    def _pack(self, lessons: list[list[QuestionAnswer]]) -> dict[str, Any]:
         prompts = iter(self.encode([question + ASSISTANT for row in lessons for question, _, _ in row]))
         answers = iter(self.encode([answer + END for row in lessons for _, answer, _ in row]))
         return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in lessons], self.tokenizer.pad_token_id)
 
-    def _looks(self, lessons: list[list[Lesson]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
+    def _looks(self, lessons: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
         """Where to look from each question's last prompt token, as rows (picture, head, token) and masks over tokens.
 
         `cells`: for every noun phrase that means something, the cells of what it means, a head for each phrase.
@@ -119,11 +119,11 @@ class Teacher:
                     place = LETTERS.index(answer)
                     rows["option"].append((b, 0, last))
                     masks["option"].append((np.arange(length) >= starts[place]) & (np.arange(length) < starts[place + 1]))
-        made: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         for name in rows:
-            made[f"{name}_from"] = np.array(rows[name], np.int64).reshape(-1, 3)
-            made[f"{name}_to"] = np.array(masks[name], bool).reshape(-1, length)
-        return made
+            arrays[f"{name}_from"] = np.array(rows[name], np.int64).reshape(-1, 3)
+            arrays[f"{name}_to"] = np.array(masks[name], bool).reshape(-1, length)
+        return arrays
 
     @cached_property
     def _letters(self) -> list[int]:

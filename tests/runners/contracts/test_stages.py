@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import ROOT, PluginError
-from qualm.runners.contracts import stages
-from qualm.runners.contracts.stages import StageKind, stage_kind, stage_kinds
+from qualm.runners.contracts.stages import StageKind, own_kind, stage_kind, stage_kinds
+from tests.plugin_files import made_up
 
 SPECS = sorted(path.parents[1].name for path in ROOT.glob("specs/*/stages/report.json"))
 
@@ -41,22 +42,33 @@ def test_what_is_compiled_keeps_to_the_declarations(spec: str) -> None:
 @pytest.mark.parametrize(
     ("source", "wrong"),
     [
-        ("KIND = 3", "written out with literals by keyword"),
-        ("", "written out with literals by keyword"),
-        ("KIND = StageKind(title=name(), writes={})", "written out with literals by keyword"),
-        ("KIND = StageKind(title='x', writes={}, color='red')", "KIND: .*unexpected keyword argument 'color'"),
-        ("KIND = StageKind(title='x')", "KIND: .*missing 1 required positional argument: 'writes'"),
+        ("", "KIND: expected StageKind.*; there is none"),
+        ("KIND = StageKind(title=name(), writes={})", "KIND: expected StageKind.*; got an expression"),
+        ("KIND = StageKind(title='x')", "KIND: expected StageKind"),
+        ("KIND = StageKind(title='x', writes={}, color='red')", "KIND: color: Unexpected keyword argument"),
+        ("KIND = StageKind(title='x', writes={'a': 3})", "KIND: writes.a: Input should be a valid string"),
+        ("KIND = StageKind(title='x', writes={}, reads='scores')", "KIND: reads: Input should be a valid tuple"),
+        ("KIND = StageKind(title='x', writes={'scores': 'a.parquet'})", "'scores' is what `score` writes; choose another key"),
+        ("KIND = StageKind(title='x', writes={'a': '../a.parquet'})", "writes.a: expected a path below results/SPEC/, got '../a.parquet'"),
+        ("KIND = StageKind(title='x', writes={'a': '/a.parquet'})", "writes.a: expected a path below results/SPEC/, got '/a.parquet'"),
+        ("KIND = StageKind(title='{model}', writes={})", "expected no place to be filled in but {stage}, got '{model}'"),
+        ("KIND = StageKind(title='x', writes={'a': '{stage.parquet'})", "expected no place to be filled in but {stage}"),
     ],
 )
-def test_what_is_no_declaration(source: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "odd.py").write_text(source)
-    monkeypatch.setattr(stages, "FOLDER", tmp_path)
-    with pytest.raises(PluginError, match=wrong):
-        stages.stage_kind.__wrapped__("odd")
+def test_what_is_no_kind_of_ones_own(source: str, wrong: str, tmp_path: Path) -> None:
+    with made_up(tmp_path) as add, pytest.raises(PluginError, match=wrong):
+        add("stages", "odd", f'{source}\ndef odd(stage):\n    """Odd."""\n')
+        own_kind(rule.get("stages", "odd"))
+
+
+def test_the_name_of_a_kind_that_is_built_in_is_taken(tmp_path: Path) -> None:
+    with made_up(tmp_path) as add, pytest.raises(PluginError, match="'score' is a kind that is built in; rename it"):
+        add("stages", "score", 'KIND = StageKind(title="x", writes={})\ndef score(stage):\n    """Score."""\n')
+        own_kind(rule.get("stages", "score"))
 
 
 def test_no_such_kind() -> None:
-    with pytest.raises(PluginError, match="no kind of stage named 'train'; there are: abstain, assemble, calibrate"):
+    with pytest.raises(PluginError, match="no stages plugin named 'train'"):
         stage_kind("train")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from qualm.runners.contracts.models import Decoding, Part
 from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
-from qualm.runners.inference.requests import ModelInput, Place
+from qualm.runners.inference.requests import Place, SampleVariant
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.answers import Store, decoding_bytes, part_key
 
@@ -29,7 +29,7 @@ class Asker:
 
 
 def cell(i, options=0, pixels=None, length=0):
-    return ModelInput(Place(0, i, 0, i.to_bytes(32, "big")), options, f"picture {i}" if pixels is None else pixels, length, "")
+    return SampleVariant(Place(0, i, 0, i.to_bytes(32, "big")), options, f"picture {i}" if pixels is None else pixels, length, "")
 
 
 def cells(n, seed):
@@ -97,7 +97,7 @@ def test_lengths_are_sorted_among_neighbours_only():
 
 def test_only_what_is_missing_is_asked_each_once(store):
     asker = Asker(draws=2)
-    one, two, same = cell(1), cell(2), ModelInput(Place(0, 9, 0, cell(1).place.base), 0, "picture 1", 0, "")
+    one, two, same = cell(1), cell(2), SampleVariant(Place(0, 9, 0, cell(1).place.base), 0, "picture 1", 0, "")
     first = look_up(asker, [one, two, same], store)
     assert [(t.cell.place.row, t.parts) for t in first.missing] == [(i, ("answer", "p_true", "draw 1", "draw 2")) for i in (1, 2)]
     assert first.repeats == 4 and first.stored == {}

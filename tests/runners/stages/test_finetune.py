@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import qualm.runners.stages.finetune as finetune
-from qualm.runners.contracts.finetunes import FinetuneError, Recipe
+from qualm.runners.contracts.finetunes import FinetuneError, TrainingRecipe
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 
@@ -48,7 +48,7 @@ def recipe(killed_at=None, asked=None):
     def save(folder, state):
         torch.save(state, folder / "model.pt")
 
-    return Recipe(line, batches, 25, save, lambda: {"heldout/x": 0.5})
+    return TrainingRecipe(line, batches, 25, save, lambda: {"heldout/x": 0.5})
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from qualm.runners.contracts.generators import Message, Reply, Request
+from qualm.runners.contracts.generators import ChatRequest, Message, Reply
 from qualm.runners.store.append_log import Lines
 from qualm.runners.store.replies import Replies, request_key
 
@@ -10,7 +10,7 @@ PLAIN = {"messages": (Message("user", "Hi", (b"png",)),), "max_new_tokens": 8, "
 
 
 def key(identity="engine", **changes):
-    return request_key(identity, Request(**{**PLAIN, **changes}))
+    return request_key(identity, ChatRequest(**{**PLAIN, **changes}))
 
 
 def test_a_key_holds_everything_that_a_reply_depends_on():

@@ -18,7 +18,7 @@ from qualm.runners.tools.pages import Running
 from qualm.runners.tools.review import page
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool
-from qualm.runners.tools.review.session import Session
+from qualm.runners.tools.review.session import ReviewSession
 from tests.chromium import Chromium
 from tests.tiny_pairs import write_pairs
 from tests.waiting import wait_until
@@ -31,21 +31,21 @@ UNDO = 3
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+def session(tmp_path_factory: pytest.TempPathFactory) -> ReviewSession:
     folder = tmp_path_factory.mktemp("pairs")
     recipe, source = write_pairs(folder, 2, QUESTION)
-    return Session(read_pool([recipe], [source]), ReviewJournal(folder, "reviews", "ann"))
+    return ReviewSession(read_pool([recipe], [source]), ReviewJournal(folder, "reviews", "ann"))
 
 
 @pytest.fixture(scope="module")
-def running(session: Session) -> Iterator[Running]:
+def running(session: ReviewSession) -> Iterator[Running]:
     serving = page.serve(session, "ours")
     yield serving
     serving.close()
 
 
 @pytest.fixture(autouse=True)
-def decided(session: Session) -> None:
+def decided(session: ReviewSession) -> None:
     """One decision that an attack could withdraw."""
     if not session.counts.get("valid"):
         session.decide("valid")
@@ -75,7 +75,7 @@ def undo(running: Running, prefix: str, **headers: str) -> int:
     return ask(running, f"{prefix}/gradio_api/queue/join", "POST", body, Content_Type="application/json", **headers)[0]
 
 
-def test_the_pages_own_browser_reads_and_decides(running: Running, session: Session) -> None:
+def test_the_pages_own_browser_reads_and_decides(running: Running, session: ReviewSession) -> None:
     status, answer, headers = ask(running, secret(running) + "/")
     assert status == 200 and b"gradio" in answer
     policy = headers["content-security-policy"]
@@ -114,7 +114,9 @@ def test_the_pages_own_browser_reads_and_decides(running: Running, session: Sess
     ],
     ids=str,
 )
-def test_other_sites_neither_read_nor_decide_even_with_the_address(running: Running, session: Session, headers: dict[str, str]) -> None:
+def test_other_sites_neither_read_nor_decide_even_with_the_address(
+    running: Running, session: ReviewSession, headers: dict[str, str]
+) -> None:
     foreign = {name: value.format(port=running.port) for name, value in headers.items()}
     before = session.counts
     assert undo(running, secret(running), **foreign) == 403
@@ -124,7 +126,7 @@ def test_other_sites_neither_read_nor_decide_even_with_the_address(running: Runn
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/{shorter}", "/{other}", "/gradio", "/..{token}", "/{token}x", "{upper}"])
-def test_another_account_without_the_address_neither_reads_nor_decides(running: Running, session: Session, prefix: str) -> None:
+def test_another_account_without_the_address_neither_reads_nor_decides(running: Running, session: ReviewSession, prefix: str) -> None:
     token = secret(running)
     guess = prefix.format(shorter=token[1:-1], other="A" * (len(token) - 1), token=token[1:], upper=token.swapcase())
     before = session.counts
@@ -205,7 +207,7 @@ def test_more_than_that_is_not_even_read(running: Running, head: str, known: boo
     assert answer[9:12] in (b"", b"400", b"403", b"413")
 
 
-def test_a_script_of_another_site_in_a_real_browser_gets_nothing(running: Running, session: Session, tmp_path: Path) -> None:
+def test_a_script_of_another_site_in_a_real_browser_gets_nothing(running: Running, session: ReviewSession, tmp_path: Path) -> None:
     """A page of another origin that was even told the address: it can neither read, nor frame, nor post."""
     posted = json.dumps({"data": [], "fn_index": UNDO, "session_hash": "attack"})
     with Chromium(tmp_path / "profile") as tab:
@@ -220,7 +222,7 @@ def test_a_script_of_another_site_in_a_real_browser_gets_nothing(running: Runnin
 
 
 def test_the_browser_is_opened_by_a_file_that_this_account_alone_reads(
-    running: Running, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: Running, session: ReviewSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))

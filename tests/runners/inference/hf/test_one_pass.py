@@ -213,7 +213,7 @@ def test_nothing_depends_on_the_batch(model, said):
 
 def test_a_known_answer_is_not_made_again(model, said):
     wanted = ("p_true", "without_question", "draw 4")
-    later = [replace(request, parts=wanted, given=parts["answer"]) for request, parts in zip(*said, strict=True)]
+    later = [replace(request, parts=wanted, greedy=parts["answer"]) for request, parts in zip(*said, strict=True)]
     for parts, known in zip(answers(model, later), said[1], strict=True):
         assert set(parts) == {"p_true", "without_question", "draw 4"}
         assert parts["p_true"].numbers == pytest.approx(known["p_true"].numbers, abs=LIMIT)
@@ -224,7 +224,7 @@ def test_draws_that_are_known_are_shown_beside_those_that_are_made(model, said):
     asked, before = said
     for wanted in (("p_true_sampling",), ("draw 2", "draw 3", "p_true_sampling")):
         known = [{k: parts[draw_part(k)].text for k in (3, 1, 2) if draw_part(k) not in wanted} for parts in before]
-        later = [replace(r, parts=wanted, given=p["answer"], drawn=d) for r, p, d in zip(asked, before, known, strict=True)]
+        later = [replace(r, parts=wanted, greedy=p["answer"], drawn=d) for r, p, d in zip(asked, before, known, strict=True)]
         for parts, expected in zip(answers(model, later), before, strict=True):
             assert parts["p_true_sampling"].numbers == pytest.approx(expected["p_true_sampling"].numbers, abs=LIMIT)
     with pytest.raises(ModelError, match="neither sampled answers nor leave to draw them"):
@@ -241,7 +241,7 @@ def test_an_answer_that_cannot_be_shown_leaves_what_is_said_of_it_undefined(mode
     given = [parts["answer"] for parts in before]
     given[1] = replace(given[1], text=f"a {mark}")
     drawn = [{n: parts[draw_part(n)].text for n in (1, 2, 3)} for parts in before]
-    later = [replace(r, parts=tuple(wanted), given=g, drawn=d) for r, g, d in zip(asked, given, drawn, strict=True)]
+    later = [replace(r, parts=tuple(wanted), greedy=g, drawn=d) for r, g, d in zip(asked, given, drawn, strict=True)]
     for n, (parts, expected) in enumerate(zip(answers(model, later), before, strict=True)):
         for name in wanted:
             if n == 1:

@@ -11,7 +11,7 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import scene_cases
 from qualm.runners.tools.doctor.examine import checks
 from qualm.runners.tools.doctor.patient import Patient, attempt
-from qualm.runners.tools.doctor.visit import Wish, visit
+from qualm.runners.tools.doctor.visit import DoctorOptions, visit
 from tests.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 
 
@@ -41,7 +41,7 @@ def test_the_doctor_counts_bits(form, size, tmp_path):
     folder = tiny_llava(tmp_path, width=64)
     weights = []
     for how in ("none", form):
-        wish = Wish("m", "hf_vlm", {"quantization": how, "dtype": "bfloat16"}, folder, "cpu")
+        wish = DoctorOptions("m", "hf_vlm", {"quantization": how, "dtype": "bfloat16"}, folder, "cpu")
         weights.append(next(f for f in visit(wish, scene_cases(3)) if f.check == "weights").numbers)
     assert weights[0]["parameters"] == weights[1]["parameters"]
     linear = 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 64)

@@ -9,7 +9,7 @@ from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.certainly_uncertain import certainly_uncertain as read_back
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.data.rows import as_row
-from qualm.runners.plugins.exports import About, ExportContext, ExportError
+from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError
 from qualm.runners.plugins.exports.certainly_uncertain import certainly_uncertain
 from qualm.runners.runtime.records import iterate, read_table, write_table
 from qualm.runners.runtime.settings import Settings
@@ -33,7 +33,7 @@ def assembled(root, renamed=(("clean1", ODD),)):
 
 def export(folder, out, **options):
     out.mkdir(parents=True)
-    about = {"ours": About("Scenes", "MIT")}
+    about = {"ours": DatasetCredits("Scenes", "MIT")}
     context = ExportContext(
         out, "bench", (), datetime(2026, 1, 1, tzinfo=UTC), Settings(progress=False), about=about, datasets={"ours": folder}
     )

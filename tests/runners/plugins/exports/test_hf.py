@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.dataset import DatasetFolder, read_variants
-from qualm.runners.plugins.exports import About
+from qualm.runners.plugins.exports import DatasetCredits
 from qualm.runners.plugins.exports.hf import hf
 from qualm.runners.runtime.records import read_table
 from tests.exported import BLUR, bits, context, generations, ran, same_bytes, write
@@ -55,7 +55,7 @@ def test_shards(ran, tmp_path, monkeypatch):
 
 def test_licences_that_the_hub_has_no_name_for(ran, tmp_path):
     made = context(ran, tmp_path)
-    made.about = {"d": About(licence="for research only")}
+    made.about = {"d": DatasetCredits(licence="for research only")}
     hf(made, pictures=False)
     head, text = card(tmp_path)
     assert (head["license"], head["license_name"]) == ("other", "for research only")
@@ -101,7 +101,9 @@ def test_somebody_elses_words_stay_text_in_the_readme(ran, tmp_path):
     script = "<script>alert(1)</script>"
     made.title = f"# {script}\n## x [a](javascript:alert(2)) \u202e"
     made.about = {
-        "d": About(licence=f"{script}|`*b*", citation="@misc{x}\n```\n<img src=x onerror=alert(3)>", source=f"https://e.org/{script}")
+        "d": DatasetCredits(
+            licence=f"{script}|`*b*", citation="@misc{x}\n```\n<img src=x onerror=alert(3)>", source=f"https://e.org/{script}"
+        )
     }
     made.models = {"m": {"args": {"artifact": f"`{script}"}}}
     hf(made, pictures=False)

@@ -12,7 +12,7 @@ from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES, Image
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import Variant
 from qualm.runners.data.rows import as_row
-from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, Part
+from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportPart
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.prompts.question import INSTRUCTION
 from qualm.runners.runtime.records import read_table, write_table
@@ -44,10 +44,10 @@ def exported(folder, name, source=True, **options):
     out = folder / f"out_{name}_{source}"
     out.mkdir()
     kept = folder / "log" if source else folder / "gone"
-    part = Part("m", "d", Variant("clean"), 7, folder / "data", folder / "generations.parquet", ARGS, kept)
+    part = ExportPart("m", "d", Variant("clean"), 7, folder / "data", folder / "generations.parquet", ARGS, kept)
     decoding = {"max_new_tokens": 16, "temperature": 0.7}
     models = {"m": {"plugin": "recorded", "args": {"source": "log"}}}
-    context = ExportContext(folder=out, spec="bench", parts=(part,), made=MADE, decoding=decoding, models=models)
+    context = ExportContext(folder=out, spec="bench", parts=(part,), time=MADE, decoding=decoding, models=models)
     load("exports", name)(context, **options)
     texts = []
     for path in sorted(p for p in out.rglob("*") if p.is_file()):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.plugins import rule
-from qualm.runners.contracts.generators import GeneratorError, Message, Reply, Request, chat
+from qualm.runners.contracts.generators import ChatRequest, GeneratorError, Message, Reply, chat
 from qualm.runners.inference.generator import Generator
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.append_log import Lines
@@ -62,20 +62,20 @@ def test_equal_requests_are_asked_once_and_never_again(tmp_path):
 
 
 def test_the_key_holds_everything():
-    base = Request((Message("user", "q", (b"picture",)),), 8, 0.5, 1)
+    base = ChatRequest((Message("user", "q", (b"picture",)),), 8, 0.5, 1)
     others = [
-        Request((Message("user", "q", (b"pictur",)),), 8, 0.5, 1),
-        Request((Message("user", "q"),), 8, 0.5, 1),
-        Request((Message("user", "Q", (b"picture",)),), 8, 0.5, 1),
-        Request((Message("system", "q", (b"picture",)),), 8, 0.5, 1),
-        Request((Message("user", "q", (b"picture",)), Message("assistant", "")), 8, 0.5, 1),
-        Request(base.messages, 9, 0.5, 1),
-        Request(base.messages, 8, 0.6, 1),
-        Request(base.messages, 8, 0.5, 2),
+        ChatRequest((Message("user", "q", (b"pictur",)),), 8, 0.5, 1),
+        ChatRequest((Message("user", "q"),), 8, 0.5, 1),
+        ChatRequest((Message("user", "Q", (b"picture",)),), 8, 0.5, 1),
+        ChatRequest((Message("system", "q", (b"picture",)),), 8, 0.5, 1),
+        ChatRequest((Message("user", "q", (b"picture",)), Message("assistant", "")), 8, 0.5, 1),
+        ChatRequest(base.messages, 9, 0.5, 1),
+        ChatRequest(base.messages, 8, 0.6, 1),
+        ChatRequest(base.messages, 8, 0.5, 2),
     ]
     keys = {request_key("g", r) for r in [base, *others]} | {request_key("h", base)}
     assert len(keys) == len(others) + 2
-    assert request_key("g", Request(base.messages, 8, 1, 1)) == request_key("g", Request(base.messages, 8, 1.0, 1))
+    assert request_key("g", ChatRequest(base.messages, 8, 1, 1)) == request_key("g", ChatRequest(base.messages, 8, 1.0, 1))
 
 
 def test_a_failure_keeps_what_was_answered(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.plugins.judges._choices import Reading, read
+from qualm.runners.plugins.judges._choices import OptionReading, read
 from qualm.runners.plugins.judges.rules import rules
 
 LABELLED = list(csv.DictReader((Path(__file__).parents[3] / "data" / "choices.csv").open(encoding="utf-8")))
@@ -61,7 +61,7 @@ def test_the_order_of_options_does_not_matter():
         place = turned.index("milk")
         letter = string.ascii_uppercase[place]
         for reply in ("milk", "A milk", "It is milk.", f"{letter}", f"{letter}. milk", f"The answer is {letter}.", f"({letter})"):
-            assert read(reply, turned) == Reading(place), (reply, turned)
+            assert read(reply, turned) == OptionReading(place), (reply, turned)
 
 
 @pytest.mark.parametrize("letter", string.ascii_uppercase[:12])
@@ -81,7 +81,7 @@ def test_every_letter_in_every_dress(letter):
         "Option {}",
         "\\boxed{{{}}}",
     ):
-        assert read(dress.format(letter), options) == Reading(place), dress.format(letter)
+        assert read(dress.format(letter), options) == OptionReading(place), dress.format(letter)
 
 
 @pytest.mark.parametrize("reply", ["", " ", "...", "?!", "\x00", "\ud800", "🙂", "\n\n", "|", "\\boxed{", "<answer>", "("])

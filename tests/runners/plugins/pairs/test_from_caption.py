@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.plugins.rule import load
 from qualm.registry.sample import SAMPLES
 from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, prove
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.judges._refusals import is_refusal
@@ -260,9 +260,9 @@ def test_strict_reading():
         "red",
     )
     for text in ("Sure!\n" + GOOD, GOOD + "\nHope this helps", GOOD.replace("Q2", "Q3"), GOOD.replace("a dog", ""), GOOD + "\n" + GOOD, ""):
-        with pytest.raises(Unusable, match="malformed reply"):
+        with pytest.raises(UnusableReply, match="malformed reply"):
             read_pair(text)
-    with pytest.raises(Unusable, match="no reply"):
+    with pytest.raises(UnusableReply, match="no reply"):
         read_pair(None)
 
 

@@ -10,10 +10,10 @@ import pytest
 from qualm.registry.sample import Sample
 from qualm.registry.scenes.contrast import possible_answers, understand
 from qualm.registry.scenes.removal import without
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
-from qualm.runners.plugins.pairs._two_pictures import Asked, read_asked
+from qualm.runners.plugins.pairs._two_pictures import NewQuestion, read_asked
 from qualm.runners.plugins.pairs.inpainted import inpainted
 from qualm.runners.runtime.settings import Settings
 from tests.scenes_folder import scenes_folder
@@ -93,7 +93,7 @@ def test_an_asker_is_needed(folder):
 
 
 def test_replies_that_can_be_read():
-    asked = Asked("What color is the car?", "Red", "I don't see a car.")
+    asked = NewQuestion("What color is the car?", "Red", "I don't see a car.")
     for reply in (
         "Q: What color is the car?\nA1: Red\nA2: I don't see a car.",
         "- Q: What color is the car?\n\n- A1: Red\n- A2: I don't see a car.\n",
@@ -120,5 +120,5 @@ def test_replies_that_can_be_read():
     ],
 )
 def test_replies_that_cannot(reply, reason):
-    with pytest.raises(Unusable, match=reason):
+    with pytest.raises(UnusableReply, match=reason):
         read_asked(reply)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
 from tests.hostile import questions
 
@@ -30,7 +30,7 @@ def test_one_question_perhaps_in_quotes(reply):
     ],
 )
 def test_anything_else_is_no_question(reply, reason):
-    with pytest.raises(Unusable, match=reason):
+    with pytest.raises(UnusableReply, match=reason):
         read_question(ASKED, reply)
 
 
@@ -82,7 +82,7 @@ def ive(**changes):
     ],
 )
 def test_json_that_is_not_just_so(found, reason):
-    with pytest.raises(Unusable, match=reason):
+    with pytest.raises(UnusableReply, match=reason):
         read_variants(ASKED, json.dumps(found))
 
 
@@ -94,16 +94,16 @@ def test_json_that_is_not_just_so(found, reason):
     ],
 )  # fmt: skip
 def test_what_is_no_json_or_more_than_it(reply):
-    with pytest.raises(Unusable, match="malformed reply"):
+    with pytest.raises(UnusableReply, match="malformed reply"):
         read_variants(ASKED, reply)
 
 
 def test_hostile_replies_are_unusable_or_a_question():
     for reply in questions():
-        with pytest.raises(Unusable):
+        with pytest.raises(UnusableReply):
             read_variants(ASKED, reply)
         try:
             made = read_question(ASKED, reply).question
-        except Unusable:
+        except UnusableReply:
             continue
         assert made.endswith("?") and made.isprintable() and len(made) < 500

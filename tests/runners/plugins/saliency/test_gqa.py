@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from qualm.runners.contracts.masks import Wanted
+from qualm.runners.contracts.masks import MaskRequest
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.masks.boxes import boxes
 from qualm.runners.plugins.saliency.gqa import gqa
@@ -58,7 +58,7 @@ def test_every_object_of_the_name_goes(folder):
     (found,) = gqa(context(), folder, [row("q0")])
     assert (found.key, found.answer, found.thing.name, found.thing.plural) == ("q0", "red", "car", "car")
     assert found.thing.boxes == ((30, 20, 15, 10), (50, 22, 30, 10))
-    (mask,) = boxes(context())([Wanted(found, found.thing, noise(90, 45))])
+    (mask,) = boxes(context())([MaskRequest(found, found.thing, noise(90, 45))])
     expected = np.zeros((45, 90), bool)
     for o in OBJECTS.values():
         if o["name"] == "car":

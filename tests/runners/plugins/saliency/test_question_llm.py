@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 import qualm.runners.plugins.saliency.question_llm as module
-from qualm.runners.contracts.generators import Unusable
+from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.saliency.question_llm import question_llm, read_name
 from tests.small_server import IMPATIENT, serving
@@ -121,5 +121,5 @@ def test_replies_that_can_be_read(reply, name):
     ],
 )
 def test_replies_that_cannot(reply):
-    with pytest.raises(Unusable, match="malformed reply"):
+    with pytest.raises(UnusableReply, match="malformed reply"):
         read_name(reply)

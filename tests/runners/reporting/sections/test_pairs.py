@@ -164,12 +164,12 @@ def test_pairs_are_of_every_category_and_hard_ones_first(results: Results) -> No
     assert {p.category.rpartition("/")[2] for p in shown} == {"knowledge", "extraneous", "temporal", "ambiguity"}
     for p in shown:
         assert [m.claim for m in p.members] == ["answerable", "unanswerable"]
-        assert all(len(m.said) == 5 for m in p.members)
+        assert all(len(m.answers) == 5 for m in p.members)
         if p.category.endswith("extraneous"):
             assert p.members[0].thumbnail and p.members[1].thumbnail and p.members[0].thumbnail != p.members[1].thumbnail
         else:
             assert p.shared and not p.members[0].thumbnail
-    said = [a for p in shown for m in p.members for a in m.said]
+    said = [a for p in shown for m in p.members for a in m.answers]
     right = next(a for a in said if a.verdict == "right")
     wrong = next(a for a in said if a.verdict == "wrong")
     assert right.worth == right.confidence and wrong.worth == f"−{wrong.confidence}"

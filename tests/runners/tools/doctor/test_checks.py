@@ -13,7 +13,7 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import SHAPES, scene_cases
 from qualm.runners.tools.doctor.examine import checks, examine
 from qualm.runners.tools.doctor.patient import TOLERANCE, Patient, attempt, judge
-from qualm.runners.tools.doctor.visit import Wish, visit
+from qualm.runners.tools.doctor.visit import DoctorOptions, visit
 from tests.tiny_models import FAMILIES
 
 CASES = scene_cases()
@@ -153,7 +153,7 @@ def test_scenes_have_shapes_and_a_shared_picture():
 
 
 def test_visit(folder, tmp_path):
-    wish = Wish("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", drift=True)
+    wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", drift=True)
     findings = {f.check: f for f in visit(wish, CASES)}
     assert list(findings)[:2] == ["files", "weights"] and list(findings)[-2:] == ["speed and memory", "drift"]
     weights = findings["weights"].numbers

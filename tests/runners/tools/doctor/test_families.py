@@ -44,7 +44,7 @@ def test_check(patient, name):
 def test_the_measure_is_right(patient):
     """Log-probabilities and entropies of forced tokens, and logits, by the doctor's plain pass and by the tests' own."""
     oracle = Plain(patient.model)
-    for case, parts in list(zip(patient.cases, patient.said, strict=True))[:2]:
+    for case, parts in list(zip(patient.cases, patient.baseline, strict=True))[:2]:
         request, tokens = patient.request(case), parts[ANSWER].tokens
         ours, theirs = patient.plain.logits(request.prompt, case.image, tokens), oracle.logits(request.prompt, case.image, tokens)
         assert torch.allclose(ours, theirs, atol=1e-4)

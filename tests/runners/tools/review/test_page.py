@@ -14,7 +14,7 @@ from qualm.runners.runtime.records import write_table
 from qualm.runners.tools.review import page
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool, read_whole
-from qualm.runners.tools.review.session import Session
+from qualm.runners.tools.review.session import ReviewSession
 from tests.chromium import Chromium
 from tests.tiny_pairs import write_pairs
 from tests.tiny_questions import SUBSETS, write_questions
@@ -24,13 +24,13 @@ HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7
 
 
 @pytest.fixture
-def session(tmp_path: Path) -> Session:
+def session(tmp_path: Path) -> ReviewSession:
     recipe, source = write_pairs(tmp_path, 2, HOSTILE)
-    return Session(read_pool([recipe], [source]), ReviewJournal(tmp_path, "reviews", "ann"))
+    return ReviewSession(read_pool([recipe], [source]), ReviewJournal(tmp_path, "reviews", "ann"))
 
 
 @pytest.fixture
-def browser(tmp_path: Path, session: Session) -> Iterator[Chromium]:
+def browser(tmp_path: Path, session: ReviewSession) -> Iterator[Chromium]:
     """A browser at the page, the first question shown."""
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(session, "ours <b>&", None)
@@ -43,14 +43,14 @@ def browser(tmp_path: Path, session: Session) -> Iterator[Chromium]:
             running.close()
 
 
-def at(tab: Chromium, session: Session) -> None:
+def at(tab: Chromium, session: ReviewSession) -> None:
     """Wait until the page shows the question that is due."""
     due = session.current
     assert due is not None
     tab.until(f"document.querySelector('#view .member.current')?.dataset.sample === '{due.sample_id}'")
 
 
-def test_a_review_in_a_browser(browser: Chromium, session: Session, tmp_path: Path) -> None:
+def test_a_review_in_a_browser(browser: Chromium, session: ReviewSession, tmp_path: Path) -> None:
     order = session.pool.order("ann")
     at(browser, session)
     assert browser.run("document.querySelectorAll('#view .member').length") == 2
@@ -100,7 +100,7 @@ def test_a_review_in_a_browser(browser: Chromium, session: Session, tmp_path: Pa
     assert all(u.startswith(("http://127.0.0.1:", "data:", "blob:")) for u in browser.requests)
 
 
-def test_it_fits_a_phone(browser: Chromium, session: Session) -> None:
+def test_it_fits_a_phone(browser: Chromium, session: ReviewSession) -> None:
     browser.size(400)
     assert browser.run("document.documentElement.scrollWidth") <= 400
     tops = browser.run("[...document.querySelectorAll('#view .member')].map(m => [m.className, m.getBoundingClientRect().top])")
@@ -109,7 +109,7 @@ def test_it_fits_a_phone(browser: Chromium, session: Session) -> None:
 
 def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
     photos = read_whole("photos", write_questions(tmp_path / "photos", HOSTILE), SplitRule(), SUBSETS)
-    session = Session(photos, ReviewJournal(tmp_path, "reviews", "ann"))
+    session = ReviewSession(photos, ReviewJournal(tmp_path, "reviews", "ann"))
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(session, "photos", None)
         try:
@@ -137,11 +137,11 @@ def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
 
 def test_a_picture_that_is_gone_is_told_on_the_page(tmp_path: Path) -> None:
     folder = write_questions(tmp_path / "data")
-    session = Session(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), ReviewJournal(tmp_path, "reviews", "ann"))
+    session = ReviewSession(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), ReviewJournal(tmp_path, "reviews", "ann"))
     shown = page.drawn(session, "ours")
     assert "What is this?" in shown[0] and shown[1], "as long as it is there, it can be decided"
     write_table(folder / "images" / "00000.parquet", [], IMAGES)
-    broken = Session(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), session.journal)
+    broken = ReviewSession(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), session.journal)
     told, token, note = page.drawn(broken, "ours")
     assert 'class="told"' in told and "`dvc repro` or `dvc pull`" in told
     assert (token, note) == ("", ""), "nothing that is not seen is decided"
@@ -149,7 +149,7 @@ def test_a_picture_that_is_gone_is_told_on_the_page(tmp_path: Path) -> None:
     assert len(broken) == broken.counts["left"]
 
 
-def test_a_decision_that_cannot_be_kept_is_told_on_the_page(session: Session) -> None:
+def test_a_decision_that_cannot_be_kept_is_told_on_the_page(session: ReviewSession) -> None:
     first = page.drawn(session, "ours")[1]
     second = page.decide(session, "ours", "valid", first, "")[1]
     assert second and second != first

@@ -15,7 +15,7 @@ from rich.console import Console
 from qualm.runners.tools.review import terminal
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import Pool, read_pool
-from qualm.runners.tools.review.session import Session
+from qualm.runners.tools.review.session import ReviewSession
 from tests.pseudo_terminal import Terminal
 from tests.tiny_pairs import write_pairs
 from tests.waiting import PATIENCE
@@ -27,10 +27,10 @@ from pathlib import Path
 from qualm.runners.tools.review import terminal
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool
-from qualm.runners.tools.review.session import Session
+from qualm.runners.tools.review.session import ReviewSession
 root = Path(sys.argv[1])
 pool = read_pool([root / "results/s/pairs/ours/inpainted"], [root / "results/s/data/scenes"])
-terminal.run(Session(pool, ReviewJournal(root, "reviews", "ann")))
+terminal.run(ReviewSession(pool, ReviewJournal(root, "reviews", "ann")))
 """
 
 
@@ -83,7 +83,7 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
     recipe, source = write_pairs(tmp_path, 1, HOSTILE)
     keys = iter("q")
     out = Console(width=100, force_terminal=True, color_system="truecolor", record=True, file=(tmp_path / "out").open("w"))
-    terminal.run(Session(read_pool([recipe], [source]), ReviewJournal(tmp_path, "reviews", "ann")), lambda: next(keys), out)
+    terminal.run(ReviewSession(read_pool([recipe], [source]), ReviewJournal(tmp_path, "reviews", "ann")), lambda: next(keys), out)
     text = out.export_text(styles=True)
     assert "[red]What[/] ⟨U+001B⟩]0;evil⟨U+0007⟩⟨U+001B⟩[2J ⟨U+202E⟩is it?" in re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert not re.search(r"\x1b(?!\[[0-9;]*m)", text) and "\u202e" not in text
@@ -92,7 +92,7 @@ def test_hostile_text_is_shown_and_not_obeyed(tmp_path: Path) -> None:
 def test_without_colours_the_file_is_named_and_nothing_drawn(tmp_path: Path, pool: Pool) -> None:
     keys = iter("q")
     out = Console(width=100, color_system=None, record=True, file=(tmp_path / "out").open("w"))
-    terminal.run(Session(pool, ReviewJournal(tmp_path, "reviews", "ann")), lambda: next(keys), out)
+    terminal.run(ReviewSession(pool, ReviewJournal(tmp_path, "reviews", "ann")), lambda: next(keys), out)
     text = out.export_text()
     assert "▀" not in text and re.search(r"picture: \S+question(-u)?\.png", text.replace("\n", ""))
 
@@ -110,7 +110,7 @@ def test_a_picture_keeps_its_proportions(tmp_path: Path, pool: Pool) -> None:
 def test_no_terminal_is_an_error_with_a_way_out(tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", (tmp_path / "in").open("w+"))
     with pytest.raises(terminal.NoTerminal, match="--page opens a browser page"):
-        terminal.run(Session(pool, ReviewJournal(tmp_path, "reviews", "ann")))
+        terminal.run(ReviewSession(pool, ReviewJournal(tmp_path, "reviews", "ann")))
 
 
 def test_what_a_question_has_not_is_not_shown_empty(pool: Pool, tmp_path: Path) -> None:

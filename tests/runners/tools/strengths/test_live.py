@@ -38,18 +38,18 @@ def test_a_mask_follows_its_strength(tmp_path: Path, monkeypatch: pytest.MonkeyP
     args = {"artifact": str(clip), "strength": 1.0, "relevance": "class_attention", "layer": -2}
     masked = bench("clip_mask", tmp_path / "data", args, "clip_mask@strength={strength:g}")
     assert [k.name for k in numeric(masked.subject.plugin, args)] == ["strength"]
-    original, question = masked.shown(0, None) or (None, "")
+    original, question = masked.item(0, None) or (None, "")
     assert original is not None
     where = mask(Clip(clip, "cpu").relevance(original, question, "class_attention", -2), original.size)
     for strength in (0.0, 0.3, 1.0):
-        made = masked.shown(0, {"strength": strength})
+        made = masked.item(0, {"strength": strength})
         assert made is not None and made[0] is not None and made[1] == question
         wanted = np.rint(np.asarray(original) * (1 - strength * where[..., None]))
         assert (np.asarray(made[0]) == wanted).all()
     workshop = masked.subject.workshop
     assert workshop is not None and len(workshop.context.lasting) == 1  # opened once for all strengths
     for strength in np.linspace(0, 1, 12):
-        masked.shown(1, {"strength": float(strength)})
+        masked.item(1, {"strength": float(strength)})
     assert len(workshop._made) == VARIANTS
 
 
@@ -65,7 +65,7 @@ def test_a_question_is_rewritten_as_the_stage_rewrites_it(tmp_path: Path, monkey
         outputs = {"perturbed": {"scenes": f"made/{name}"}, "cards": {"scenes": f"made/{name}.md"}}
         perturb.run(Stage("s/p", "s", "p", "perturb", params, inputs, outputs, 7, SETTINGS))
         stage = {r["sample_id"]: r["question"] for r in read_table(Path("made") / name / "samples.parquet", SAMPLES).to_pylist()}
-        live = {s["sample_id"]: looked.shown(i, {}) for i, s in enumerate(looked.dataset.samples)}
+        live = {s["sample_id"]: looked.item(i, {}) for i, s in enumerate(looked.dataset.samples)}
         assert {s: made and made[1] for s, made in live.items()} == {s: stage.get(s) for s in live}
         assert numeric(plugin, args) == []
         original = {s["sample_id"]: s["question"] for s in DatasetFolder("scenes", folder).samples}
@@ -77,4 +77,4 @@ def test_what_cannot_be_made_names_the_sample(tmp_path: Path, monkeypatch: pytes
     write_dataset(tmp_path / "data", 2, choices=False)
     args = {"artifact": str(tmp_path), "strength": 1.0, "relevance": "class_attention", "layer": -2}
     with pytest.raises(StageError, match=r"variant m: sample 's000[01]': perturbation clip_mask: .* expected config\.json"):
-        bench("clip_mask", tmp_path / "data", args, "m").shown(0, {"strength": 1.0})
+        bench("clip_mask", tmp_path / "data", args, "m").item(0, {"strength": 1.0})

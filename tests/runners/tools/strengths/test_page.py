@@ -15,10 +15,10 @@ from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.tools.strengths import page
-from qualm.runners.tools.strengths.bench import Asked, Bench, Subject, open_dataset
+from qualm.runners.tools.strengths.bench import Bench, Respondent, Subject, open_dataset
 from qualm.runners.tools.strengths.knobs import numeric
 from qualm.runners.tools.strengths.live import Workshop
-from qualm.runners.tools.strengths.session import Session
+from qualm.runners.tools.strengths.session import StrengthSession
 from qualm.runners.tools.strengths.votes import Votes
 from tests.chromium import Chromium
 from tests.scenes_folder import scenes_folder
@@ -30,7 +30,7 @@ HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7
 SIDE = "document.querySelectorAll('#cards .card')[0].querySelector('.side.perturbed')"
 
 
-def session(folder: Path, model: Path | None = None) -> Session:
+def session(folder: Path, model: Path | None = None) -> StrengthSession:
     """Ten samples under noise, the first with a hostile question."""
     data = folder / "data"
     write_dataset(data, 10, choices=False)
@@ -45,7 +45,7 @@ def session(folder: Path, model: Path | None = None) -> Session:
             "s/strength", "s", "strength", "infer", {"max_new_tokens": 3}, {}, {}, 7, Settings(device="cpu", workers=1, progress=False)
         )
         ref = {"label": "tiny", "plugin": "hf_vlm", "args": {"artifact": str(model)}, "dtype": "float32"}
-        asked = Asked(stage, ref, model, {"label": "perplexity", "plugin": "perplexity", "args": {}})
+        asked = Respondent(stage, ref, model, {"label": "perplexity", "plugin": "perplexity", "args": {}})
     bench = Bench(open_dataset("scenes", data, None, "image", 10, 7), subject, 7, asked)
     done: list[tuple[str, float, bool, str]] = []
 
@@ -53,13 +53,13 @@ def session(folder: Path, model: Path | None = None) -> Session:
         done.append((parameter, value, add, how))
         return f"s.yaml: gaussian_noise: {parameter}: set {value:g}"
 
-    made = Session(bench, numeric(plugin, args), Votes(folder / "votes.csv"), "ann", write)
+    made = StrengthSession(bench, numeric(plugin, args), Votes(folder / "votes.csv"), "ann", write)
     made.done = done  # type: ignore[attr-defined]
     return made
 
 
 @pytest.fixture
-def looked_at(tmp_path: Path) -> Session:
+def looked_at(tmp_path: Path) -> StrengthSession:
     return session(tmp_path)
 
 
@@ -69,7 +69,7 @@ def opened(tab: Chromium, running: page.Running) -> None:
 
 
 @pytest.fixture
-def browser(tmp_path: Path, looked_at: Session) -> Iterator[Chromium]:
+def browser(tmp_path: Path, looked_at: StrengthSession) -> Iterator[Chromium]:
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(looked_at, "ours <b>&")
         try:
@@ -89,7 +89,7 @@ def slide(tab: Chromium, value: float) -> None:
     )
 
 
-def test_a_look_at_a_perturbation(browser: Chromium, looked_at: Session) -> None:
+def test_a_look_at_a_perturbation(browser: Chromium, looked_at: StrengthSession) -> None:
     ids = "[...document.querySelectorAll('#cards .card')].map(c => c.dataset.sample)"
     first = browser.run(ids)
     assert len(set(first)) == 4
@@ -127,7 +127,7 @@ def test_a_look_at_a_perturbation(browser: Chromium, looked_at: Session) -> None
     assert all(u.startswith(("http://127.0.0.1:", "data:", "blob:")) for u in browser.requests)
 
 
-def test_hostile_questions_stay_text(browser: Chromium, looked_at: Session) -> None:
+def test_hostile_questions_stay_text(browser: Chromium, looked_at: StrengthSession) -> None:
     for _ in range(3):
         texts = browser.run("[...document.querySelectorAll('#cards .question')].map(q => q.textContent)")
         assert browser.run("document.querySelectorAll('#cards script, #cards img[src=x]').length") == 0
@@ -161,7 +161,7 @@ def test_what_has_no_strength_is_looked_at_and_voted_on(tmp_path: Path, monkeypa
     args = {p.name: p.default for p in plugin.parameters} | {"generator": {"plugin": "rules", "args": {"refusals": "all"}}}
     dataset = open_dataset("scenes", folder, None, "text", 10, 7)
     subject = Subject(plugin, args, lambda _: "inv", Workshop(dataset, Settings(device="cpu", workers=1, progress=False), 7))
-    looked_at = Session(Bench(dataset, subject, 7), numeric(plugin, args), Votes(tmp_path / "votes.csv"), "ann", None)
+    looked_at = StrengthSession(Bench(dataset, subject, 7), numeric(plugin, args), Votes(tmp_path / "votes.csv"), "ann", None)
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(looked_at, "inv in s")
         try:
@@ -177,12 +177,12 @@ def test_what_has_no_strength_is_looked_at_and_voted_on(tmp_path: Path, monkeypa
             running.close()
 
 
-def test_what_goes_wrong_is_told_and_the_page_goes_on(looked_at: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_is_told_and_the_page_goes_on(looked_at: StrengthSession, monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(row: int, values: object) -> None:
         raise StageError("variant inv: sample 'x': the server <b> does not answer")
 
     with monkeypatch.context() as broken:
-        broken.setattr(looked_at.bench, "shown", silent)
+        broken.setattr(looked_at.bench, "item", silent)
         for head, cards in (page.drawn(looked_at, "t"), page.moved(looked_at, "t", 1), page.voted(looked_at, "t", "right")):
             assert "the server &lt;b&gt; does not answer" in head and cards == ""
     looked_at.writer = None
