@@ -40,7 +40,7 @@ class PerturbationEntry:
         return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 
 
-def find_entry(path: Path, root: Path, resolved: Resolved, name: str | None) -> PerturbationEntry:
+def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -> PerturbationEntry:
     """The perturbation that is asked for, by the name of its plugin or of a variant, or the only one.
 
     Raises:
@@ -58,18 +58,18 @@ def find_entry(path: Path, root: Path, resolved: Resolved, name: str | None) -> 
         for swept, args in validate.combinations(plugin.parameters, own, document, at, problems, name):
             values = {k: v for k, v in {**args, **nested, **swept}.items() if k in own}
             label = validate.label(name, values)
-            entries.append(PerturbationEntry(index, plugin, label, located(plugin, args), frozenset(own), name == label != name, values))
+            entries.append(PerturbationEntry(index, plugin, label, located(plugin, args), frozenset(own), choice == label != name, values))
     if not entries:
         raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; they stand under `perturbations:`")
-    matching = entries if name is None else [e for e in entries if name in (e.label, e.plugin.name)]
+    matching = entries if choice is None else [e for e in entries if choice in (e.label, e.plugin.name)]
     names = sorted({e.plugin.name for e in entries}) + sorted({e.label for e in entries} - {e.plugin.name for e in entries})
     if not matching:
-        hint = nearest(str(name), names)
-        raise ProjectError(f"{resolved.spec.name} has no perturbation '{name}'; {hint or 'there are: ' + ', '.join(names)}")
+        hint = nearest(str(choice), names)
+        raise ProjectError(f"{resolved.spec.name} has no perturbation '{choice}'; {hint or 'there are: ' + ', '.join(names)}")
     if len({e.index for e in matching}) > 1:
-        several = sorted({e.plugin.name if name is None else e.label for e in matching})
+        several = sorted({e.plugin.name if choice is None else e.label for e in matching})
         raise ProjectError(f"{resolved.spec.name} has several perturbations; say which with --perturbation: {', '.join(several)}")
-    return next((e for e in matching if e.label == name), matching[0])
+    return next((e for e in matching if e.label == choice), matching[0])
 
 
 def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:

@@ -319,7 +319,7 @@ class InspectionCache:
         if not self._settled:
             self._file.unlink(missing_ok=True)
             return
-        atomic.write_text(self._file, json.dumps({"now": self._now, "md5": md5, "inspection": asdict(inspection)}))
+        atomic.write_text(self._file, json.dumps({"now": self._now, "md5": md5, "found": asdict(inspection)}))
 
 
 def _stream(source: Path, target: Path | None) -> str:

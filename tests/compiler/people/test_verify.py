@@ -45,11 +45,11 @@ CODE = """
 import sys
 from pathlib import Path
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.people.verify import Wanted, verify
+from qualm.compiler.people.verify import ReviewRequest, verify
 from tests.plugin_files import made_up
 with made_up(Path(sys.argv[1])) as add:
     add("pairs", "inpainted", sys.argv[2])
-    verify(Project(Path(sys.argv[1])), "s", Wanted(reviewer="ann", sample=2))
+    verify(Project(Path(sys.argv[1])), "s", ReviewRequest(reviewer="ann", sample=2))
 """
 
 
@@ -147,7 +147,7 @@ def test_no_terminal_is_said(project: Project, monkeypatch: pytest.MonkeyPatch, 
 def test_the_page_is_served_until_ctrl_c_and_then_published(project: Project) -> None:
     pytest.importorskip("gradio", reason="the page needs the extra `pages`")
     write_pairs(project.root)
-    code = CODE.replace('Wanted(reviewer="ann", sample=2)', 'Wanted(reviewer="ann", page=True, browse=False)')
+    code = CODE.replace('ReviewRequest(reviewer="ann", sample=2)', 'ReviewRequest(reviewer="ann", page=True, browse=False)')
     serving = Terminal([sys.executable, "-c", code, str(project.root), RECIPE])
     url = serving.until("publishes it").split("at ")[1].split()[0]
     assert url.startswith("http://127.0.0.1:")

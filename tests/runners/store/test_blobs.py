@@ -65,8 +65,8 @@ def test_a_full_disk_is_a_clear_error_and_takes_nothing_away(tmp_path):
 
 def test_a_killed_writer_leaves_whole_results_only(tmp_path):
     code = (
-        "import itertools; from qualm.runners.store.blobs import Kept; from pathlib import Path\n"
-        f"kept = Kept('masks', root=Path({str(tmp_path)!r}))\n"
+        "import itertools; from qualm.runners.store.blobs import BlobCache; from pathlib import Path\n"
+        f"kept = BlobCache('masks', root=Path({str(tmp_path)!r}))\n"
         "for i in itertools.count(): kept.put(kept.key(i), str(i).encode() * 50_000)"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) as writer:
