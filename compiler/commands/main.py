@@ -63,6 +63,7 @@ RUN, LOOK, PEOPLE, FIND, SHARE = (
 """Groups of `qualm --help`."""
 
 COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
+    "init": (RUN, specs.init),
     "new": (RUN, specs.new),
     "validate": (RUN, pipeline.validate),
     "plan": (RUN, pipeline.plan),

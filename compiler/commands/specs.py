@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -76,6 +77,13 @@ def clean(
         remove(project.root, left)
     else:
         typer.echo(f"`qualm clean {name} --yes` removes this")
+
+
+def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")]) -> None:
+    """Make a project: a folder with git, DVC, the quickstart to begin from, and places for data and plugins of your own."""
+    from qualm.compiler.project.new_project import write_project
+
+    typer.echo(write_project(folder))
 
 
 def new(

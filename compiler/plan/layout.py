@@ -15,6 +15,7 @@ from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
+from qualm.registry.places import is_checkout
 from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
 from qualm.runners.contracts.stages import stage_kind, stage_kinds
 
@@ -37,7 +38,7 @@ class Layout:
 
     def __init__(self, resolved: Resolved, root: Path) -> None:
         self.resolved, self.root = resolved, root
-        self.code_root = root if (root / "runners").is_dir() else ROOT
+        self.code_root = root if is_checkout(root) else ROOT
         self.evaluated = resolved.evaluated
         self.data = {d.label: self.place(_maker(d), "dataset", dataset=d.label) for d in resolved.data}
         """What models are asked, by data set."""
@@ -71,6 +72,10 @@ class Layout:
     def _later_stages(self) -> int:
         """How many there can be of which a spec has one each, and those of kinds of its own."""
         return sum(kind.once for kind in stage_kinds().values()) + len(self.resolved.stages)
+
+    def _is_of_project(self, path: Path) -> bool:
+        """Whether a file is the project's own; packages may be installed in an environment that lies within its folder."""
+        return path.is_relative_to(self.root) and "site-packages" not in path.relative_to(self.root).parts
 
     @property
     def answered(self) -> dict[str, Any]:
@@ -130,8 +135,8 @@ class Layout:
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
         files = closure([of.module, *(p.module for p in plugins)], self.code_root)
-        code = {name: path for name, path in files.items() if path.is_relative_to(self.root)}
-        elsewhere = {name: path for name, path in files.items() if name not in code}
+        code = [path.relative_to(self.root).as_posix() for path in files.values() if self._is_of_project(path)]
+        elsewhere = {name: path for name, path in files.items() if not self._is_of_project(path)}
         package = content_digest(elsewhere) if elsewhere else ""
         for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
             raise SpecError([clash(self.resolved, f"the name '{key}' is one that DVC's run cache does not see")])

@@ -1,4 +1,4 @@
-"""A checkout of this project: its root, its specs, and what they compile to."""
+"""A project: its root, its specs, and what they compile to."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.schema.editors import write_schema
 from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
 from qualm.compiler.spec.language import NAME_PATTERN, RunWide
+from qualm.registry.places import project_root
 from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
 
 class Project:
-    """The checkout that the working directory lies in."""
+    """The project that the working directory lies in."""
 
     def __init__(self, start: Path | None = None) -> None:
-        here = (start or Path.cwd()).resolve()
-        for folder in (here, *here.parents):
-            if (folder / "params.yaml").is_file() and (folder / "specs").is_dir():
-                self.root = folder
-                break
-        else:
-            raise ProjectError(f"{here}: no params.yaml and specs/ here or above; change into a checkout of qualm")
+        root = project_root(start)
+        if root is None:
+            here = (start or Path.cwd()).resolve()
+            raise ProjectError(f"{here}: no params.yaml and specs/ here or above; change into a project, or make one by `qualm init NAME`")
+        self.root = root
         self._run_wide: RunWide | None = None
 
     @property

@@ -50,6 +50,7 @@ def _points(
     parameters = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
     if adapter is None:
         _no_parameters(reader, parameters, path)
+    card_subsets = subsets.named(reader, (*path, "card"), card, adapter)
     for swept, args, prepare in _prepared(reader, adapter, parameters, entry, path) if adapter else [({}, {}, None)]:
         yield DatasetUse(
             label=validate.label(name, swept),
@@ -64,7 +65,7 @@ def _points(
             select=select,
             reviews=artifact_path(entry.curated) if entry.curated else None,
             unreviewed=entry.unreviewed,
-            subsets=subsets.named(card, adapter),
+            subsets=card_subsets,
             prepare=prepare,
             judges=None if entry.judges is None else tuple(entry.judges),
         )

@@ -39,10 +39,16 @@ def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> 
     return meta_keys(adapter, arguments) if adapter else None
 
 
-def named(card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """The card's subsets in the fixed spelling, each without the names of others."""
+def named(reader: Reader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
+    """The card's subsets in the fixed spelling, each without the names of others; those with mistakes are put down and left out."""
     declared = meta_keys(adapter, card.args) if adapter else None
-    return {name: str(parse(name, declared, card.subsets)) for name in sorted(card.subsets)}
+    spelled: dict[str, str] = {}
+    for name, text in sorted(card.subsets.items()):
+        try:
+            spelled[name] = str(parse(text, declared))
+        except WhereError as error:
+            reader.problem(path, f"subset '{name}' of registry/cards/{card.name}.yaml: {error}")
+    return spelled
 
 
 def asked(reader: SpecReader, name: str) -> dict[str, str]:

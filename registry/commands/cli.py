@@ -201,13 +201,14 @@ def new(
     VLMEvalKit. On a terminal it asks; elsewhere, or with --yes, it takes what it proposes and what `-O` says. Nothing is written
     unless the first samples can be read.
     """
-    from qualm.registry.entries.card import FOLDER
+    from qualm.registry.entries.card import new_cards_folder
     from qualm.registry.entries.infer_columns import NewCardError
     from qualm.registry.entries.new_card_dialogue import new_card
 
     with _errors():
         try:
-            new_card(name, source, FOLDER, adapter, assignments or [], {"title": title, "licence": licence, "source": url}, yes, force)
+            about = {"title": title, "licence": licence, "source": url}
+            new_card(name, source, new_cards_folder(), adapter, assignments or [], about, yes, force)
         except NewCardError as error:
             complain(str(error))
             raise typer.Exit(2) from None

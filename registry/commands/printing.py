@@ -201,7 +201,7 @@ def _new_card(entry: Entry) -> list[str]:
     """The card's file, where git does not have it as it is."""
     from qualm.registry.entries import card as cards
 
-    path = cards.FOLDER / f"{entry.card}.yaml"
+    path = cards.folders()[-1] / f"{entry.card}.yaml"
     if not path.is_relative_to(entry.root.resolve()) or not path.is_file():
         return []
     command = ["git", "status", "--porcelain", "--", str(path)]

@@ -122,7 +122,7 @@ def add(
         inspection.skipped[:0] = refused
         inspection.left_out += others
         if inspection.problems:
-            path = cards.FOLDER / f"{card.name}.yaml"
+            path = cards.folders()[-1] / f"{card.name}.yaml"
             changes = recounts(folder, card, path)
             if not (new_version and changes):
                 raise AddError(*inspection.problems, excusable=inspection.excusable, recounts=changes)

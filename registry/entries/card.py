@@ -17,9 +17,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
+from qualm.registry.places import PACKAGE, own_folder, project_root
 from qualm.registry.text import quoted
+from qualm.registry.where.parse import WhereError, is_subset_name, parse
 
-FOLDER = Path(__file__).resolve().parents[1] / "cards"
+CARDS = "registry/cards"
+FOLDER = PACKAGE / CARDS
+"""The cards of Qualm itself; those of a project lie in the same folder there."""
 
 MAX_BYTES = 1 << 20
 SHOWN = 20
@@ -58,6 +62,18 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise ValueError(f"expected text, numbers, true or false, and lists and mappings of these, found {shortened(value)}")
+
+
+def _expressions(subsets: dict[str, str]) -> dict[str, str]:
+    """Subsets that an expression can name, each of them an expression."""
+    for name, text in subsets.items():
+        if not is_subset_name(name):
+            raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is no field of a sample")
+        try:
+            parse(text)
+        except WhereError as error:
+            raise ValueError(f"{quoted(name)}: {error}") from None
+    return subsets
 
 
 Pattern = Annotated[str, AfterValidator(_inside)]
@@ -119,7 +135,7 @@ class Card(_Strict):
     scoring: str = ""
     """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
     stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
-    subsets: dict[str, str] = Field(default_factory=dict)
+    subsets: Annotated[dict[str, str], AfterValidator(_expressions)] = Field(default_factory=dict)
     """Parts that a spec's `where:` can name: name -> expression (`qualm.registry.where.parse`)."""
     verified: bool = False
     """Whether layout and counts were checked against the real files, not only against their description."""
@@ -150,12 +166,30 @@ class Card(_Strict):
         return self
 
 
-def card_names(folder: Path = FOLDER) -> list[str]:
-    """The cards there are, sorted."""
-    return sorted(p.stem for p in folder.glob("*.yaml"))
+def folders() -> tuple[Path, ...]:
+    """Where cards lie: Qualm's own, and those of the project."""
+    own = own_folder(CARDS)
+    return (FOLDER,) if own is None else (FOLDER, own)
 
 
-def every_card(folder: Path = FOLDER) -> list[Card]:
+def new_cards_folder() -> Path:
+    """Where a new card is written: in the project, never in an installed package.
+
+    Raises:
+        CardError: the working directory lies in no project.
+    """
+    root = project_root()
+    if root is None:
+        raise CardError(f"{Path.cwd()}: no params.yaml and specs/ here or above; `qualm init NAME` makes a project")
+    return FOLDER if root == PACKAGE else root / CARDS
+
+
+def card_names(folder: Path | None = None) -> list[str]:
+    """The cards there are, or those of one folder, sorted."""
+    return sorted({p.stem for one in _either(folder) for p in one.glob("*.yaml")})
+
+
+def every_card(folder: Path | None = None) -> list[Card]:
     """The cards there are, for lists of them; one that breaks the format is told once and left out."""
     cards = []
     for name in card_names(folder):
@@ -166,19 +200,34 @@ def every_card(folder: Path = FOLDER) -> list[Card]:
     return cards
 
 
-@cache
-def load_card(name: str, folder: Path = FOLDER) -> Card:
+def load_card(name: str, folder: Path | None = None) -> Card:
     """One card, checked.
 
     Raises:
-        CardError: no such card (with the nearest name), or its file breaks the format (every problem at once).
+        CardError: no such card (with the nearest name), two of that name, or its file breaks the format (every problem at once).
     """
     names = card_names(folder)
     if name not in names:
         near = difflib.get_close_matches(name, names, 1, 0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(names) or 'none'}"
         raise CardError(f"no card named '{name}'; {hint}")
-    path = folder / f"{name}.yaml"
+    path, *others = (path for one in _either(folder) if (path := one / f"{name}.yaml").is_file())
+    if others:
+        raise CardError(f"{others[0]} has the name of {path}; rename it")
+    return read_card(path)
+
+
+def _either(folder: Path | None) -> tuple[Path, ...]:
+    return folders() if folder is None else (folder,)
+
+
+@cache
+def read_card(path: Path) -> Card:
+    """The card in a file, checked.
+
+    Raises:
+        CardError: it breaks the format (every problem at once).
+    """
     where = f"registry/cards/{path.name}"
     try:
         raw = parse_yaml(read_text(path, MAX_BYTES), where)
@@ -192,8 +241,8 @@ def load_card(name: str, folder: Path = FOLDER) -> Card:
         lines = [_line(where, e, raw) for e in error.errors(include_url=False)[:SHOWN]]
         more = [f"{where}: and {error.error_count() - SHOWN:,} more"] if error.error_count() > SHOWN else []
         raise CardError("\n".join([*lines, *more])) from None
-    if card.name != name:
-        raise CardError(f"{where}: name: expected '{name}' as the file is called, got '{card.name}'")
+    if card.name != path.stem:
+        raise CardError(f"{where}: name: expected '{path.stem}' as the file is called, got '{card.name}'")
     return card
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from qualm.registry.entries.card import Card, load_card
+from qualm.registry.entries.card import Card, load_card, read_card
 from qualm.registry.entries.layout import inspect, matches
 from qualm.registry.formats import textfiles
 
@@ -68,7 +68,7 @@ def rewritten(text: str, changes: list[Recount]) -> str | None:
 
 def load_again(name: str) -> Card:
     """A card whose file has just been written."""
-    load_card.cache_clear()
+    read_card.cache_clear()
     return load_card(name)
 
 

@@ -139,6 +139,7 @@ def write(
             load_card(name, Path(scratch))
         except CardError as error:
             raise NewCardError(str(error)) from error
+    path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_text(path, text)
     return path
 

@@ -14,7 +14,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from qualm.registry.formats import textfiles
+from qualm.registry.places import project_root
+from qualm.registry.plugins.rule import KINDS
 
+PROJECT = "qualm.project"
+"""The package of a project's own plugins: `qualm.project.metrics.NAME`."""
 PACKAGES = ("qualm.registry", "qualm.runners")
 """Of ours; the compiler makes pipelines, and no results."""
 
@@ -34,7 +38,7 @@ EXECUTION = frozenset(
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:
-    """Where the packages lie whose modules count as part of a module: ours, and its own if it is another's.
+    """Where the packages lie whose modules count as part of a module: ours, the project's own, and its own if it is another's.
 
     Args:
         module: a dotted name.
@@ -42,6 +46,8 @@ def roots_of(module: str, root: Path) -> dict[str, Path]:
     """
     first = package_of(module)
     roots = dict.fromkeys(PACKAGES, root)
+    if first.startswith(PROJECT) and (project := project_root()) is not None:
+        roots |= {f"{PROJECT}.{folder.name}": project / folder.parent for folder in map(Path, KINDS.values())}
     if first not in roots and (spec := find_spec(first)) is not None:  # of a package without a dot, which runs nothing
         places = list(spec.submodule_search_locations or ())
         if places or spec.origin:
@@ -76,12 +82,13 @@ def closure(modules: Iterable[str], roots: Mapping[str, Path]) -> dict[str, Path
 
 
 def package_of(name: str) -> str:
-    """The package that a module belongs to: one of the three of ours, or the first part of another's name.
+    """The package that a module belongs to: one of those within `qualm`, or the first part of another's name.
 
-    >>> package_of("qualm.runners.stages.score"), package_of("acme_vlms.plugin")
-    ('qualm.runners', 'acme_vlms')
+    >>> package_of("qualm.runners.stages.score"), package_of("qualm.project.metrics.mine"), package_of("acme_vlms.plugin")
+    ('qualm.runners', 'qualm.project.metrics', 'acme_vlms')
     """
-    return ".".join(name.split(".")[: 2 if name.startswith("qualm.") else 1])
+    parts = name.split(".")
+    return ".".join(parts[: 3 if name.startswith(f"{PROJECT}.") else 2 if parts[0] == "qualm" else 1])
 
 
 def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
@@ -89,7 +96,7 @@ def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
     root = roots.get(package_of(name))
     if root is None:
         return None
-    base = root.joinpath(*name.removeprefix("qualm.").split("."))
+    base = root.joinpath(*name.removeprefix(f"{PROJECT}.").removeprefix("qualm.").split("."))
     return next((file for file in (base / "__init__.py", base.with_name(f"{base.name}.py")) if file.is_file()), None)
 
 

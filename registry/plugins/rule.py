@@ -28,9 +28,10 @@ import annotated_types
 
 from qualm.registry.formats import textfiles
 from qualm.registry.formats.textfiles import shortened, warn
+from qualm.registry.places import PACKAGE, own_folder
 
-ROOT = Path(__file__).resolve().parents[2]
-"""What holds the folders of our own packages, in the repository and where it is installed; plugin folders are looked up here."""
+ROOT = PACKAGE
+"""What holds the folders of our own packages; their plugins are looked up here, and a project's own in the same folders of the project."""
 
 KINDS = {
     "datasets": "registry/adapters",
@@ -206,7 +207,8 @@ def _checked(plugin: Plugin) -> Plugin:
 def contract_file(kind: str) -> str:
     """Where it is explained what a plugin of a kind takes and gives."""
     of_its_own = f"runners/contracts/{kind}.py"
-    return of_its_own if (ROOT / of_its_own).is_file() else f"{KINDS[kind]}/__init__.py"
+    place = of_its_own if (ROOT / of_its_own).is_file() else f"{KINDS[kind]}/__init__.py"
+    return place if own_folder(place) is None else str(ROOT / place)
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
@@ -299,19 +301,35 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
     return conditions
 
 
-@cache
 def _files(kind: str) -> dict[str, tuple[Path, str]]:
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
-    folder = ROOT / KINDS[kind]
-    package = f"qualm.{KINDS[kind].replace('/', '.')}"
-    files = {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
-    return files | _installed(kind)[0]
+    return _own(kind, own_folder(KINDS[kind])) | _ours(kind) | _installed(kind)[0]
+
+
+@cache
+def _ours(kind: str) -> dict[str, tuple[Path, str]]:
+    """The plugins of Qualm itself."""
+    return _in(ROOT / KINDS[kind], f"qualm.{KINDS[kind].replace('/', '.')}")
+
+
+@cache
+def _own(kind: str, folder: Path | None) -> dict[str, tuple[Path, str]]:
+    """The plugins of the project."""
+    return {} if folder is None else _in(folder, f"qualm.project.{folder.name}")
+
+
+def _in(folder: Path, package: str) -> dict[str, tuple[Path, str]]:
+    return {p.stem: (p, f"{package}.{p.stem}") for p in folder.glob("*.py") if _NAME.fullmatch(p.stem)}
 
 
 def _lost(kind: str) -> dict[str, str]:
-    """Entry points that lead to no plugin: name -> why. To use one is an error; all others work."""
-    return _installed(kind)[1]
+    """Names that stand for no plugin, or for two: name -> why. To use one is an error; all others work."""
+    others = {**_installed(kind)[0], **_ours(kind)}
+    own = _own(kind, own_folder(KINDS[kind]))
+    return _installed(kind)[1] | {
+        name: f"{kind} plugin '{name}': {own[name][0]} has the name of {others[name][0]}; rename it" for name in own.keys() & others.keys()
+    }
 
 
 @cache

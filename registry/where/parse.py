@@ -167,6 +167,12 @@ def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, 
     return node
 
 
+def is_subset_name(name: str) -> bool:
+    """Whether an expression can name a subset so."""
+    token = _TOKEN.fullmatch(name)
+    return token is not None and token["name"] == name and not name.startswith(META) and name not in (*FIELDS, *_WORDS)
+
+
 class _Reader:
     """Reads by recursive descent; `depth` counts parentheses and `not`."""
 

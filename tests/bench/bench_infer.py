@@ -41,7 +41,7 @@ from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, Reques
 from qualm.runners.inference.hf.rows import Network
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages, p_true, verification
-from tests.tiny_qwens import tiny_qwen2_vl
+from tests.support.models.tiny_qwens import tiny_qwen2_vl
 
 QWEN2_VL_7B = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
                "num_key_value_heads": 4, "vocab_size": 152064}  # fmt: skip

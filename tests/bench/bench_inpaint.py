@@ -34,7 +34,7 @@ from qualm.runners.contracts.saliency import Target, Thing
 from qualm.runners.data.removal_quality import measure, summary
 from qualm.runners.plugins.pairs.inpainted import inpainted
 from qualm.runners.runtime.settings import Settings
-from tests.scenes_folder import scenes_folder
+from tests.support.data.scenes_folder import scenes_folder
 
 KERNELS = (0, 3, 5, 9, 20)
 RADII = {"telea": (1.0, 3.0, 9.0), "navier_stokes": (1.0, 3.0, 9.0)}

@@ -29,7 +29,7 @@ from qualm.runners.plugins.generators.hf import hf
 from qualm.runners.plugins.judges.lave import _refusal_prompts
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge
-from tests.tiny_models import tiny_llm
+from tests.support.models.tiny_models import tiny_llm
 
 LIMIT = 16
 WORDS = ["red", "blue", "gray", "a small cube", "two", "3", "yes", "no", "there is no sphere", "rubber", "I cannot tell", "metal", "left"]

@@ -32,10 +32,10 @@ from qualm.runners.inference.nli import open_nli
 from qualm.runners.plugins.estimators._likeness import inferred
 from qualm.runners.plugins.estimators._meanings import clusters
 from qualm.runners.runtime.settings import Settings
-from tests.scenes_folder import scenes_folder
-from tests.tiny_models import tiny_llava
-from tests.tiny_nli import nli_model
-from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.models.tiny_nli import nli_model
+from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
 
 DRAWS = 10
 

@@ -1,6 +1,6 @@
 """Seeded fuzz of the command line over files that people write: specs, cards, `.dvc` files and locks.
 
-    python -m tests.bench.fuzz_files --cases 10000 --seed 1 [--only specs cards pointers] [--show]
+    python -m tests.bench.fuzz_files --cases 10000 --seed 1 [--only specs cards pointers] [--first 1189]
 
 Each case is a real file with one to four mutations (bytes, lines, structure, features of YAML), put where it would lie in a copy of this
 checkout, and one or more commands run over it in this process, through the same `main` as `qualm`. A finding is a traceback or a mistake
@@ -218,15 +218,15 @@ def forget() -> None:
     from qualm.registry.entries import card
     from qualm.registry.formats import textfiles
 
-    card.load_card.cache_clear()
+    card.read_card.cache_clear()
     textfiles._WARNINGS.clear()
 
 
-def fuzz(kind: str, cases: int, seed: int, root: Path) -> Figures:
-    """All cases of one kind, in this process; the current folder becomes the checkout."""
+def fuzz(kind: str, numbers: range, seed: int, root: Path) -> Figures:
+    """Cases of one kind, in this process; the current folder becomes the checkout."""
     figures, checkout = Figures(kind, seed), Checkout(root)
     os.chdir(root)
-    for number in range(cases):
+    for number in numbers:
         rng = random.Random(f"{seed} {kind} {number}")
         path, content, commands = checkout.case(kind, rng)
         original = path.read_bytes() if path.is_file() else None
@@ -260,7 +260,7 @@ def fuzz(kind: str, cases: int, seed: int, root: Path) -> Figures:
 def prepare(root: Path) -> Path:
     """A checkout with what the commands read: code, cards, specs, an entry."""
     ignored = shutil.ignore_patterns("__pycache__", "store", "*.parquet")
-    for package in ("compiler", "registry", "runners", "specs"):
+    for package in ("qualm", "compiler", "registry", "runners", "specs"):
         shutil.copytree(ROOT / package, root / package, ignore=ignored, symlinks=True)
     for name in ("params.yaml", "dvc.yaml", "dvc.lock"):
         shutil.copy(ROOT / name, root / name)
@@ -283,19 +283,21 @@ def most_held() -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with case N, to try one again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--checkout", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.checkout is not None:
         (kind,) = given.only
-        print(json.dumps(vars(fuzz(kind, given.cases, given.seed, given.checkout))))
+        print(json.dumps(vars(fuzz(kind, range(given.first, given.first + given.cases), given.seed, given.checkout))))
         return 0
     failed = False
+    options = ["--cases", str(given.cases), "--first", str(given.first), "--seed", str(given.seed)]
     with tempfile.TemporaryDirectory() as folder:
         root = prepare(Path(folder) / "checkout")
         for kind in given.only:
-            command = [sys.executable, str(Path(__file__)), "--cases", str(given.cases), "--seed", str(given.seed), "--only", kind]
+            command = [sys.executable, str(Path(__file__)), *options, "--only", kind]
             environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
             start = time.monotonic()
             done = subprocess.run(

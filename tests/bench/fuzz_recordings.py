@@ -44,7 +44,7 @@ from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.data.rows import as_row
 from qualm.runners.plugins.judges.rules import rules
 from qualm.runners.plugins.models.recorded import recorded
-from tests import recordings as rec
+from tests.support.data import recordings as rec
 
 SECONDS = 5
 N = 5

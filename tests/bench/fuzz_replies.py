@@ -2,11 +2,11 @@
 
     python -m tests.bench.fuzz_replies [--cases 10000] [--over-http 1000] [--seed 0]
 
-Each case is one request of a model or a generator (answer, options, P(True), draws, priors), answered by a toy whose reply was changed
-by a seed (`tests.hostile_replies`). Most go through the client with the bytes handed over beneath it, some over HTTP from a server on
-loopback that also lies about lengths and chunks. What may come out: an answer whose every number is in its range, or one of the client's
-own exceptions whose message is one printable line without the key. Anything else ends the run with the case's number, which with the
-seed makes it again.
+Each case is one request of a model or a generator (answer, options, P(True), draws, priors), answered by a toy whose reply was changed by
+a seed (`tests.support.servers.hostile_replies`). Most go through the client with the bytes handed over beneath it, some over HTTP from a
+server on loopback that also lies about lengths and chunks. What may come out: an answer whose every number is in its range, or one of the
+client's own exceptions whose message is one printable line without the key. Anything else ends the run with the case's number, which with
+the seed makes it again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from qualm.runners.servers.client import Client, Failed, Rejected, Stopped
 from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.transport import Bounded, read_body
 from qualm.runners.store.answers import sound
-from tests.hostile_replies import Reply, draw
-from tests.small_server import serving
-from tests.toy_server import Toy
+from tests.support.servers.hostile_replies import Reply, draw
+from tests.support.servers.small_server import serving
+from tests.support.servers.toy_server import Toy
 
 KEY, VARIABLE = "sk-very-secret-0123456789", "QUALM_FUZZ_KEY"
 SLOW = 5.0

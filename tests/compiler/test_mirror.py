@@ -130,7 +130,6 @@ UNTESTED: frozenset[str] = frozenset(
         "runners/stages/judge.py",
         "runners/stages/pair.py",
         "runners/stages/report.py",
-        "runners/tools/csv_journal.py",
         "runners/tools/doctor/cases.py",
         "runners/tools/doctor/examine.py",
         "runners/tools/doctor/numbers.py",

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FLOORS: dict[str, list[set[str]]] = {
     "registry": [
-        {"", "text", "formats"},
+        {"", "text", "formats", "places"},
         {"sample", "plugins", "dvc", "terminal", "published", "scenes"},
         {"where", "recordings", "preparations"},
         {"adapters"},

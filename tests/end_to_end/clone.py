@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.forks import forks
+from tests.support.processes.forks import forks
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +48,7 @@ class Clone:
 
     root: Path
     forked: bool = False
-    """Whether Python processes are forks of one that has imported the large libraries, as `tests.forks` has it."""
+    """Whether Python processes are forks of one that has imported the large libraries, as `tests.support.processes.forks` has it."""
 
     @property
     def python(self) -> str:

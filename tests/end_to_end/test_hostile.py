@@ -19,9 +19,9 @@ from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES, UNCERTAINTIES
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError, read_stage
-from tests.hostile import READABLE, pictures, questions
 from tests.runners.reporting.test_report import Page, safe
-from tests.tiny_models import tiny_llava
+from tests.support.data.hostile import READABLE, pictures, questions
+from tests.support.models.tiny_models import tiny_llava
 
 SPEC = """\
 qualm: 1

@@ -12,7 +12,7 @@ import yaml
 from PIL import Image
 
 from tests.end_to_end.clone import Clone, make_clone
-from tests.recordings import leh_open
+from tests.support.data.recordings import leh_open
 
 SHELL = """
 set -e

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.end_to_end.clone import Clone, make_clone
-from tests.recordings import leh, leh_choice, leh_open
+from tests.support.data.recordings import leh, leh_choice, leh_open
 
 pytestmark = pytest.mark.slow
 N = 60

@@ -16,7 +16,7 @@ import pytest
 
 from qualm.registry.dvc.state import read_lock
 from tests.end_to_end.clone import Clone, make_clone
-from tests.remote_servers import Remote, missing, place, serve
+from tests.support.servers.remote_servers import Remote, missing, place, serve
 
 pytestmark = [pytest.mark.remotes, pytest.mark.slow]
 

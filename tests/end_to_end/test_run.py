@@ -14,7 +14,7 @@ import zc.lockfile
 from qualm.compiler.running.run import only_run
 from qualm.registry.dvc.state import file_md5, listing, object_path, read_lock
 from tests.end_to_end.clone import Clone, make_clone
-from tests.pseudo_terminal import Terminal
+from tests.support.processes.pseudo_terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from qualm.registry.sample import GENERATIONS, SCORES, UNCERTAINTIES
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
-from tests.toy_server import Toy, serving
+from tests.support.servers.toy_server import Toy, serving
 
 SPEC = """\
 qualm: 1

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.end_to_end.clone import make_clone
-from tests.pseudo_terminal import Terminal
+from tests.support.processes.pseudo_terminal import Terminal
 
 ARGUMENT = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
 COMMANDS = [

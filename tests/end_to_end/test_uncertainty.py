@@ -18,8 +18,8 @@ from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
 from qualm.runners.scoring.answer_text import normalise
-from tests.tiny_models import tiny_llava
-from tests.tiny_nli import nli_model
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.models.tiny_nli import nli_model
 
 SPEC = """\
 qualm: 1

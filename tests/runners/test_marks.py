@@ -5,9 +5,9 @@ import pytest
 from qualm.registry.sample import Sample
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge
-from tests.asked_judge import prompt_of
-from tests.scored import asking, judgements, ref, scored
-from tests.small_server import serving
+from tests.support.projects.scored import asking, judgements, ref, scored
+from tests.support.servers.asked_judge import prompt_of
+from tests.support.servers.small_server import serving
 
 METRICS = [
     ref("yes_no_f1", judge="pope", positive="yes", convention="exact"),

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from qualm.compiler.commands.doctor import app, find
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import write_dataset
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import write_dataset
 
 SPEC = """\
 qualm: 1

@@ -84,7 +84,7 @@ def test_outside_of_a_checkout(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "change into a checkout" in done.stderr
+    assert "change into a project, or make one by `qualm init NAME`" in done.stderr
 
 
 def test_version() -> None:

@@ -18,7 +18,7 @@ from qualm.registry.entries import card
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import data
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 
 WRITER = '''
 SERVER = "base_url"

@@ -19,8 +19,8 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.config import Price
-from tests.small_server import serving
-from tests.tiny_project import Project, write_dataset
+from tests.support.projects.tiny_project import Project, write_dataset
+from tests.support.servers.small_server import serving
 
 URL = "http://127.0.0.1:8000/v1"
 MODEL = '{openai: {model: m, base_url: "http://127.0.0.1:8000/v1", logprobs: 5, partial_p_true: true}}'

@@ -19,8 +19,8 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from qualm.runners.tools.doctor.cases import scene_cases
 from qualm.runners.tools.doctor.plain import Plain
-from tests.tiny_models import FAMILIES, TEMPLATES, tiny_llava
-from tests.tiny_project import write_dataset
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
+from tests.support.projects.tiny_project import write_dataset
 
 ROOT = Path(__file__).parents[3]
 QWEN = of_hub("Qwen/Qwen2-VL-7B-Instruct")

@@ -12,9 +12,9 @@ from qualm.compiler.people.calibrate import calibrate
 from qualm.compiler.people.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from tests.calibration_project import SPEC, calibration_project
-from tests.tiny_clip import tiny_clip
-from tests.tiny_models import tiny_llava
+from tests.support.models.tiny_clip import tiny_clip
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.calibration_project import SPEC, calibration_project
 
 CURVES = ".qualm/calibrations/s"
 

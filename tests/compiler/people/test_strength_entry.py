@@ -7,7 +7,7 @@ import pytest
 from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from tests.calibration_project import SPEC, calibration_project
+from tests.support.projects.calibration_project import SPEC, calibration_project
 
 
 def find(project: Project, wanted: str | None) -> PerturbationEntry:

@@ -15,11 +15,11 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.entries import find
 from qualm.runners.data.reviews.curation import Decision, read_decisions, write_decisions
-from tests.plugin_files import made_up
-from tests.pseudo_terminal import Terminal
-from tests.tiny_pairs import write_pairs
-from tests.tiny_questions import write_questions
-from tests.waiting import PATIENCE
+from tests.support.checks.plugin_files import made_up
+from tests.support.data.tiny_pairs import write_pairs
+from tests.support.data.tiny_questions import write_questions
+from tests.support.processes.pseudo_terminal import Terminal
+from tests.support.processes.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPE = """
@@ -46,7 +46,7 @@ import sys
 from pathlib import Path
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.people.verify import ReviewRequest, verify
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 with made_up(Path(sys.argv[1])) as add:
     add("pairs", "inpainted", sys.argv[2])
     verify(Project(Path(sys.argv[1])), "s", ReviewRequest(reviewer="ann", sample=2))

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.compiler.spec.errors import SpecError
 from tests.compiler.plan.planned import SPEC, make
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 
 FIRST = """
 KIND = StageKind(title="First by {stage}", reads=("datasets", "judgements"), writes={"points": "{stage}.csv"}, seeded=True)

@@ -9,7 +9,7 @@ from qualm.compiler.commands.main import app
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.provenance.how import how
 from qualm.runners.runtime.stamp import write_stamp
-from tests.finished_project import finished_project, git
+from tests.support.projects.finished_project import finished_project, git
 
 
 def test_what_every_report_says(tmp_path: Path) -> None:

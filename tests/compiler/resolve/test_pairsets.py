@@ -13,7 +13,7 @@ from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 
 RECIPE = '''
 from typing import Annotated

@@ -8,6 +8,7 @@ from qualm.compiler.plan.make import make_plan
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.registry.entries.card import load_card
 from qualm.registry.plugins.rule import ROOT
 
 HEAD = """\
@@ -135,6 +136,14 @@ def test_subsets_of_a_card(tmp_path):
     assert problems(tmp_path, "  a: {card: vizwiz_ans_difference, where: cros}\n") == [
         "t.yaml:4:43: datasets.a.where: samples have no field 'cros' (did you mean 'cross'?)"
     ]
+
+
+def test_a_card_whose_subset_reads_what_its_adapter_does_not_give(tmp_path, monkeypatch):
+    card = load_card("vizwiz_ans_difference").model_copy(update={"subsets": {"cross": "AMBB == 5"}})
+    monkeypatch.setattr("qualm.registry.entries.card.load_card", lambda name: card)
+    (problem,) = problems(tmp_path, "  a: {card: vizwiz_ans_difference}\n")
+    wanted = "subset 'cross' of registry/cards/vizwiz_ans_difference.yaml: character 1: samples have no field 'AMBB' (did you mean 'AMB'?)"
+    assert problem == f"t.yaml:4:13: datasets.a.card: {wanted}"
 
 
 def test_asking_whether_questions_are_uncertain(tmp_path):

@@ -17,7 +17,7 @@ from qualm.compiler.results.at_revision import benchmark_at, commit_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.state import dir_md5, file_md5, object_path
 from tests.compiler.results.test_compare import Checkout, flips, of
-from tests.finished_project import commit, git
+from tests.support.projects.finished_project import commit, git
 
 BEFORE, AFTER = flips(120, 0.5, 1), flips(120, 0.8, 2)
 

@@ -13,7 +13,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.sharing.export import ExportRequest, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import ROOT
-from tests.exported import write
+from tests.support.projects.exported import write
 
 SPEC = """\
 qualm: 1

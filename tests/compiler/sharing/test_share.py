@@ -13,7 +13,7 @@ from qualm.compiler.sharing.share import ShareRequest, share
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.remote import RemoteStore
 from qualm.registry.dvc.state import file_md5, holds, object_path, read_lock, tree_md5
-from tests.finished_project import SPEC, commit, finished_project, git, run, stored
+from tests.support.projects.finished_project import SPEC, commit, finished_project, git, run, stored
 
 
 @pytest.fixture(scope="module")

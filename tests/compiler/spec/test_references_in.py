@@ -14,7 +14,7 @@ from qualm.compiler.spec.yaml_positions import parse
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
 from qualm.runners.runtime.parameters import to_lists, to_mappings
-from tests.plugin_files import AddPlugin, made_up
+from tests.support.checks.plugin_files import AddPlugin, made_up
 
 OUTER = '''
 from typing import Annotated

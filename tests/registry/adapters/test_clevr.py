@@ -6,7 +6,7 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.clevr import CATEGORIES, clevr
 from qualm.registry.sample import Image, Sample
-from tests.clevr_folder import clevr_folder
+from tests.support.data.clevr_folder import clevr_folder
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.clevr_hallucination import clevr_hallucination
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.render import png
-from tests.clevr_folder import clevr_folder
-from tests.scene_oracle import answer, fits
+from tests.support.checks.scene_oracle import answer, fits
+from tests.support.data.clevr_folder import clevr_folder
 
 
 def make(folder, source=None, seed=7, **arguments):

@@ -4,7 +4,7 @@ from qualm.compiler.spec.language import Dataset
 from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
 from qualm.registry.plugins.rule import get, load, meta_keys, names
 from qualm.registry.sample import Image, Sample
-from tests.official_layouts import LAYOUTS
+from tests.support.data.official_layouts import LAYOUTS
 
 
 def test_source_is_handed_over_or_asked_for(tmp_path):

@@ -6,7 +6,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.gqa import gqa
 from qualm.registry.sample import Image, Sample
 from qualm.runners.plugins.saliency.gqa import gqa as saliency
-from tests.targets import context as pair_context
+from tests.support.data.targets import context as pair_context
 
 GRAPH = {
     "width": 90, "height": 45, "location": "street",

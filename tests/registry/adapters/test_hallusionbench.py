@@ -10,9 +10,9 @@ from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
 from qualm.registry.where.parse import parse
 from qualm.runners.data.selection import Selection
-from tests.asked_judge import prompt_of
-from tests.scored import asking, ref, scored
-from tests.small_server import serving
+from tests.support.projects.scored import asking, ref, scored
+from tests.support.servers.asked_judge import prompt_of
+from tests.support.servers.small_server import serving
 
 FIXTURES = Path(__file__).resolve().parents[3] / ".." / "shared" / "fixtures" / "hallusionbench"
 

@@ -18,8 +18,8 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.plugins.rule import load
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.data.rows import as_row
-from tests.hostile import changed, places
-from tests.official_layouts import LAYOUTS
+from tests.support.data.hostile import changed, places
+from tests.support.data.official_layouts import LAYOUTS
 
 HUGE = "a number of 5,000 digits, which Python does not write"
 NASTY: list[Any] = [

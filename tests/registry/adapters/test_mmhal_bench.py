@@ -5,8 +5,8 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.mmhal_bench import TYPES, mmhal_bench
 from qualm.registry.sample import Image, Sample
-from tests.scored import asking, ref, scored
-from tests.small_server import serving
+from tests.support.projects.scored import asking, ref, scored
+from tests.support.servers.small_server import serving
 
 
 def record(place, **changes):

@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.sample import Image
-from tests.recordings import b64, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, png, tsv, vek_row
+from tests.support.data.recordings import b64, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, png, tsv, vek_row
 
 
 def read(source, **args):

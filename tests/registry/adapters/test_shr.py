@@ -5,9 +5,9 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.shr import shr
 from qualm.registry.sample import Image, Sample
-from tests.asked_judge import prompt_of
-from tests.scored import asking, ref, scored
-from tests.small_server import serving
+from tests.support.projects.scored import asking, ref, scored
+from tests.support.servers.asked_judge import prompt_of
+from tests.support.servers.small_server import serving
 
 
 def region(image_id, **changes):

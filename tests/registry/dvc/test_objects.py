@@ -9,7 +9,7 @@ import yaml
 from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.dvc.objects import ever_tracked, past, present, recorded, tracked_files
 from qualm.registry.dvc.state import EMPTY_FOLDER, object_path, tree_md5
-from tests.finished_project import commit, git, stored
+from tests.support.projects.finished_project import commit, git, stored
 
 
 @pytest.fixture

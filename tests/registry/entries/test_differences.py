@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from qualm.registry.commands.cli import app
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.runtime.records import write_table
-from tests.clevr_folder import clevr_folder
+from tests.support.data.clevr_folder import clevr_folder
 
 run = CliRunner()
 

@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.columns import columns, signals
 from qualm.registry.plugins.rule import PluginError
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 
 SOURCE = '''
 """Reads by its arguments."""

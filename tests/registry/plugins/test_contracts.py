@@ -13,7 +13,7 @@ from qualm.registry.plugins.column_names import ANSWERS, SCORED
 from qualm.registry.plugins.contracts import CONTRACTS, unknown_columns
 from qualm.registry.plugins.rule import KINDS, PluginError
 from qualm.registry.sample import GENERATIONS
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 
 
 def test_every_kind_has_a_contract_that_all_of_ours_keep() -> None:
@@ -98,7 +98,6 @@ def test_an_entry_point_that_leads_nowhere_disables_itself_alone(
     points = [importlib.metadata.EntryPoint(name, value, "qualm.metrics") for name in ("theirs", "accuracy")]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "qualm.metrics" else [])
     monkeypatch.setattr(textfiles, "_WARNINGS", set())
-    rule._files.cache_clear()
     rule._installed.cache_clear()
     try:
         assert "ece" in rule.names("metrics") and "theirs" not in rule.names("metrics")
@@ -111,7 +110,6 @@ def test_an_entry_point_that_leads_nowhere_disables_itself_alone(
             rule.get("metrics", "accuracy")  # which of the two is meant is not guessed
     finally:
         monkeypatch.undo()
-        rule._files.cache_clear()
         rule._installed.cache_clear()
 
 

@@ -12,8 +12,8 @@ from transformers import CONFIG_MAPPING, AutoModelForImageTextToText
 from qualm.registry.published.models import TableError, published
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.inference.hf.still_images import still_images_only
-from tests.tiny_gemmas import KOSMOS2_TEMPLATE, PALIGEMMA_TEMPLATE
-from tests.tiny_parts import bytes_tokenizer, words_tokenizer
+from tests.support.models.tiny_gemmas import KOSMOS2_TEMPLATE, PALIGEMMA_TEMPLATE
+from tests.support.models.tiny_parts import bytes_tokenizer, words_tokenizer
 
 MODELS = published()
 SIGHT = ("vision", "visual", "projector", "connector", "image_newline", "image_to_text")

@@ -12,8 +12,8 @@ from qualm.registry.recordings.parts import RecordingFile
 from qualm.registry.recordings.record import How, Record
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.registry.sample import GENERATIONS
-from tests.hostile import changed, places
-from tests.recordings import inspect_header, inspect_sample, leh_choice, leh_open, lmms_row, vek_row
+from tests.support.data.hostile import changed, places
+from tests.support.data.recordings import inspect_header, inspect_sample, leh_choice, leh_open, lmms_row, vek_row
 
 KEPT = {"qualm": {"signals": [{"token_logprobs": [-1.0], "p_true": 0.5, "text": "a", "input_digest": "x"}]}}
 PICTURE = "data:image/png;base64,AAAA"

@@ -11,7 +11,7 @@ from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.inspect import names, read
 from qualm.registry.recordings.parts import find_parts
 from qualm.registry.recordings.record import How, RecordingError
-from tests.recordings import b64, inspect_eval, inspect_json, inspect_sample, png
+from tests.support.data.recordings import b64, inspect_eval, inspect_json, inspect_sample, png
 
 SAMPLES = [
     inspect_sample("peru", "Capital of Peru?", "Lima", "Lima", logprobs=[-0.5, -0.25]),

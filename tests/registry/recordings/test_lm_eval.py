@@ -6,7 +6,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.lm_eval import names, read
 from qualm.registry.recordings.parts import find_parts
 from qualm.registry.recordings.record import How, Record
-from tests.recordings import CAPITALS, leh, leh_choice, leh_open, lines
+from tests.support.data.recordings import CAPITALS, leh, leh_choice, leh_open, lines
 
 
 def one(tmp_path, row, **how):

@@ -6,7 +6,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.lmms_eval import names, read
 from qualm.registry.recordings.parts import find_parts
 from qualm.registry.recordings.record import How
-from tests.recordings import leh, leh_open, lmms, lmms_row
+from tests.support.data.recordings import leh, leh_open, lmms, lmms_row
 
 
 def one(tmp_path, row, **how):

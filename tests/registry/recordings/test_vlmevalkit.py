@@ -9,7 +9,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.record import How, RecordingError
 from qualm.registry.recordings.tables import excel_escape, excel_unescape
 from qualm.registry.recordings.vlmevalkit import input_tables, names, pictures, read
-from tests.recordings import b64, png, tsv, vek_row, xlsx
+from tests.support.data.recordings import b64, png, tsv, vek_row, xlsx
 
 openpyxl = pytest.importorskip("openpyxl", reason="Excel tables are read by openpyxl, an extra")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, ask, ask_any
 from qualm.registry.scenes.world import make_scene, stream
-from tests.scene_oracle import WORDS, answer, fits
+from tests.support.checks.scene_oracle import WORDS, answer, fits
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,7 +10,7 @@ import pytest
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import ROOT, PluginError
 from qualm.runners.contracts.stages import StageKind, own_kind, stage_kind, stage_kinds
-from tests.plugin_files import made_up
+from tests.support.checks.plugin_files import made_up
 
 SPECS = sorted(path.parents[1].name for path in ROOT.glob("specs/*/stages/report.json"))
 

@@ -11,7 +11,7 @@ from qualm.runners.data.data_cards import DataCard, parents, read_card, write_ca
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
-from tests.scenes_folder import ABOUT, scenes_folder
+from tests.support.data.scenes_folder import ABOUT, scenes_folder
 
 
 @pytest.fixture

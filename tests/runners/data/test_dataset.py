@@ -13,7 +13,7 @@ from qualm.runners.contracts.perturbations import generator
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, decoded, read_variants
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
-from tests.hostile import READABLE, pictures
+from tests.support.data.hostile import READABLE, pictures
 
 
 def png(level, mode="RGB", size=(5, 3)):

@@ -9,7 +9,7 @@ from qualm.registry.scenes.removal import silhouette, without
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.masks import dilated
 from qualm.runners.data.removal_quality import measure, ssim, summary
-from tests.targets import scene_and_picture
+from tests.support.data.targets import scene_and_picture
 
 
 def pictures(index=1):

@@ -6,7 +6,7 @@ from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.scenes.world import make_scene
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 from qualm.runners.runtime.records import iterate, read_table
-from tests.scenes_folder import scenes_folder
+from tests.support.data.scenes_folder import scenes_folder
 
 
 @pytest.fixture(autouse=True)

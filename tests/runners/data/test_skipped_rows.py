@@ -8,8 +8,8 @@ from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
 from qualm.runners.stages import infer
-from tests.recordings import leh, leh_open
-from tests.tiny_project import write_dataset
+from tests.support.data.recordings import leh, leh_open
+from tests.support.projects.tiny_project import write_dataset
 
 
 def run(folder):

@@ -7,8 +7,8 @@ from qualm.runners.inference import batch_size
 from qualm.runners.inference.batch_size import MOST, grow
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.runtime.settings import BATCH, Settings
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import CLEAN, NEEDS, Project
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import CLEAN, NEEDS, Project
 
 
 def linear(base, each, calls=None):

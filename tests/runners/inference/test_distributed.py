@@ -9,8 +9,8 @@ from qualm.runners.inference.distributed import ALONE, DEVICE_MAP, FSDP, REPLICA
 from qualm.runners.runtime.settings import Settings, is_first
 from qualm.runners.runtime.stage import StageError, read_stage
 from qualm.runners.stages import infer
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import CLEAN, Project
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import CLEAN, Project
 
 RANKS = ("RANK", "SLURM_PROCID", "LOCAL_RANK", "NODE_RANK")
 

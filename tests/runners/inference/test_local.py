@@ -8,8 +8,8 @@ import torch
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.local import out_of_memory
 from qualm.runners.runtime.stage import StageError
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import CLEAN, NEEDS, NOISE, Project
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import CLEAN, NEEDS, NOISE, Project
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from qualm.runners.inference import pixel_digests as module
 from qualm.runners.inference.pixel_digests import ROOT, PixelDigestCache, Sight
 from qualm.runners.runtime.code_digest import imported_versions
 from qualm.runners.runtime.records import read_table, write_table
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import BLUR, CLEAN, NOISE, Project
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import BLUR, CLEAN, NOISE, Project
 
 BLUR_CODE = "qualm.runners.plugins.perturbations.blur"
 

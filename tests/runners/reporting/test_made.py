@@ -12,8 +12,8 @@ from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.made import facts_of, model_row
 from qualm.runners.runtime.stamp import picture, read_stamp, told, write_stamp
 from qualm.runners.stages.report import render
-from tests.chromium import Chromium
-from tests.finished_project import git
+from tests.support.processes.chromium import Chromium
+from tests.support.projects.finished_project import git
 
 MODEL = {"name": "large", "plugin": "hf_vlm", "files": "registry/data/weights"}
 ARGS = {"artifact": "registry/data/weights", "dtype": "float32", "hub": None, "revision": None, "quantization": "none", "adapter": "extra"}

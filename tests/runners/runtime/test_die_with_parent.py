@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.waiting import is_gone, wait_until
+from tests.support.processes.waiting import is_gone, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNNER = """

@@ -12,7 +12,7 @@ import pytest
 
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError, only_writer, read_stage
-from tests.waiting import PATIENCE, wait_until
+from tests.support.processes.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 

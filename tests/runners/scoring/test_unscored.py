@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.sample import Sample
 from qualm.runners.scoring import unscored
 from qualm.runners.scoring.score_warnings import notes, warnings
-from tests.scored import ref, scored
+from tests.support.projects.scored import ref, scored
 
 METRICS = [ref("accuracy"), ref("idk_rate"), ref("ece")]
 OPTIONS = ("tea", "juice", "milk", "coffee")

@@ -9,7 +9,7 @@ import pytest
 from qualm.runners.servers.client import Client, Failed, ServerError, _seconds
 from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.protocol import Nonsense, bounds, used
-from tests.small_server import completion, serving
+from tests.support.servers.small_server import completion, serving
 
 
 def body(text="hi", **more):

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.runners.servers.config import Price
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from tests.waiting import PATIENCE
+from tests.support.processes.waiting import PATIENCE
 
 
 def test_pauses_grow_and_are_bounded():

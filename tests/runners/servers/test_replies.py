@@ -8,7 +8,7 @@ import pytest
 
 from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply
 from qualm.runners.servers.replies import check, longest, parsed
-from tests.toy_server import Toy
+from tests.support.servers.toy_server import Toy
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "What?"}], "max_tokens": 4, "logprobs": True, "top_logprobs": 5}
 SCORED = {**BODY, "messages": [*BODY["messages"], {"role": "assistant", "content": "red"}], "prompt_logprobs": 0}

@@ -15,7 +15,7 @@ from qualm.runners.servers.client import Client, Failed, Rejected, ServerError, 
 from qualm.runners.servers.config import Price, Server, server
 from qualm.runners.servers.protocol import Impossible
 from qualm.runners.servers.transport import environment_proxy, read_body
-from tests.small_server import completion, serving
+from tests.support.servers.small_server import completion, serving
 
 KEY = "sk-very-secret-0123456789"
 

@@ -18,7 +18,7 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import assemble
-from tests.scenes_folder import write_card_of
+from tests.support.data.scenes_folder import write_card_of
 
 K, E = "epistemic/knowledge", "epistemic/extraneous"
 

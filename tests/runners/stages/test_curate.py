@@ -19,8 +19,8 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import curate
 from qualm.runners.tools.review.pool import read_whole
-from tests.scenes_folder import write_card_of
-from tests.tiny_questions import SUBSETS, rows, write_questions
+from tests.support.data.scenes_folder import write_card_of
+from tests.support.data.tiny_questions import SUBSETS, rows, write_questions
 
 
 def run(root: Path, said: Mapping[str, str], reviewers: tuple[str, ...] = ("ann",), **params: Any) -> Stage:

@@ -16,7 +16,7 @@ from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
-from tests.scenes_folder import ABOUT
+from tests.support.data.scenes_folder import ABOUT
 
 ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "questions": 3, "kinds": None}
 

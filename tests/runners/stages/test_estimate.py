@@ -10,8 +10,8 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import estimate
-from tests.plugin_files import made_up
-from tests.tiny_nli import nli_model
+from tests.support.checks.plugin_files import made_up
+from tests.support.models.tiny_nli import nli_model
 
 DRAWN = {"s0": ["red", "red", "blue"], "s1": ["no", "no", "no"], "s2": ["red", "yes"], "s3": [], "s4": ["2", None, "2"]}
 """s2 lacks its last draw, s3 (multiple choice) has none, of s4's draws one has no text."""

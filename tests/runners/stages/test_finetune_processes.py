@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 
 from qualm.registry.formats import atomic
 from qualm.runners.runtime.stage import StageError
-from tests.forks import forks
-from tests.tiny_models import tiny_llava
-from tests.tiny_tuning import LORA, SFT, Tuning
-from tests.waiting import PATIENCE, wait_until
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.processes.forks import forks
+from tests.support.processes.waiting import PATIENCE, wait_until
+from tests.support.projects.tiny_tuning import LORA, SFT, Tuning
 
 STEPS = 60
 ARGS = {**SFT, "steps": STEPS, "tune": {**LORA, "args": {**LORA["args"], "dropout": 0.1}}}

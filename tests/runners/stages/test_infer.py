@@ -8,8 +8,8 @@ import pytest
 from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import StageError
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project, provenance
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project, provenance
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.forks import forks
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
-from tests.waiting import PATIENCE, children, is_gone, wait_until
-from tests.zygote import Zygote
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.processes.forks import forks
+from tests.support.processes.waiting import PATIENCE, children, is_gone, wait_until
+from tests.support.processes.zygote import Zygote
+from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
 
 pytestmark = pytest.mark.slow
 SIZE, BATCH = 48, 2

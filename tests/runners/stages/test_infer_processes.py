@@ -7,11 +7,11 @@ import sys
 import psutil
 import pytest
 
-from tests.forks import forks
-from tests.remote_servers import free_port
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
-from tests.waiting import PATIENCE, is_gone, wait_until
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.processes.forks import forks
+from tests.support.processes.waiting import PATIENCE, is_gone, wait_until
+from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, NOISE, Project
+from tests.support.servers.remote_servers import free_port
 
 pytestmark = pytest.mark.slow
 SIZE, BATCH = 40, 2

@@ -13,12 +13,12 @@ from qualm.runners.data.data_cards import read_card
 from qualm.runners.data.dataset import DatasetFolder, read_variants
 from qualm.runners.runtime.records import iterate, read_table, write_table
 from qualm.runners.runtime.stage import StageError
-from tests.hostile import questions
-from tests.plugin_files import made_up
-from tests.scenes_folder import scenes_folder
-from tests.small_server import IMPATIENT, serving
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import CLEAN, NOISE, Project
+from tests.support.checks.plugin_files import made_up
+from tests.support.data.hostile import questions
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_project import CLEAN, NOISE, Project
+from tests.support.servers.small_server import IMPATIENT, serving
 
 MADE = {"made": True}
 SOME = {"variant": "some", "plugin": "some", "modality": "text", "args": {"times": 2}}

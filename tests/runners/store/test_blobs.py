@@ -8,7 +8,7 @@ import pytest
 
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.store.blobs import BlobCache
-from tests.waiting import wait_until
+from tests.support.processes.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered
 from qualm.runners.stages import judge
 from qualm.runners.studies.judge_reliability import LabelError, Labelled, all_judges, read_labels, reliability
-from tests.small_server import serving
+from tests.support.servers.small_server import serving
 
 REFUSALS = Path(__file__).parents[2] / "data" / "refusals.csv"
 SETTINGS = Settings(progress=False)

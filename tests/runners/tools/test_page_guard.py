@@ -19,9 +19,9 @@ from qualm.runners.tools.review import page
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool
 from qualm.runners.tools.review.session import ReviewSession
-from tests.chromium import Chromium
-from tests.tiny_pairs import write_pairs
-from tests.waiting import wait_until
+from tests.support.data.tiny_pairs import write_pairs
+from tests.support.processes.chromium import Chromium
+from tests.support.processes.waiting import wait_until
 
 pytest.importorskip("gradio", reason="pages need the extra `pages`")
 QUESTION = "Which secret is in this picture?"

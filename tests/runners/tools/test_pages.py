@@ -7,7 +7,7 @@ import pytest
 
 from qualm.runners.reporting.shown import decoded
 from qualm.runners.tools.pages import PageError, data_uri, picture, serve, trouble
-from tests.tiny_pairs import png
+from tests.support.data.tiny_pairs import png
 
 
 def test_pictures_are_drawn_anew_or_left_out() -> None:

@@ -9,8 +9,8 @@ from qualm.runners.plugins.finetunes.dpo import dpo
 from qualm.runners.plugins.finetunes.sft import sft
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.training.batching import IGNORE
-from tests.tiny_models import tiny_llava
-from tests.tiny_tuning import LORA, write_pairs
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_tuning import LORA, write_pairs
 
 trl = pytest.importorskip("trl")
 datasets = pytest.importorskip("datasets")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qualm.runners.data.reviews.claims import ClaimError, claims
-from tests.tiny_questions import CLEAN, CROSS, IMAGE, SUBSETS, TEXT, row
+from tests.support.data.tiny_questions import CLEAN, CROSS, IMAGE, SUBSETS, TEXT, row
 
 
 def test_the_card_s_subsets_by_the_paper_s_thresholds() -> None:

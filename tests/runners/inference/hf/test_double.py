@@ -7,8 +7,8 @@ from qualm.runners.contracts.models import Decoding, ModelContext, Request
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
-from tests.plain_vlm import picture
-from tests.tiny_models import FAMILIES, TEMPLATES
+from tests.support.models.plain_vlm import picture
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
 QUESTIONS = ["What color is the cube ?", "How many objects are there left of the big red metal sphere in the picture ?", "What ?"]
 DOUBLE = 1e-11

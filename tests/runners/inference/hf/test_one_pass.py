@@ -12,8 +12,8 @@ from qualm.runners.inference.hf.rows import divergences
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import CONFIDENCE, VERIFY, messages
-from tests.plain_vlm import Plain, picture, turn
-from tests.tiny_models import FAMILIES, TEMPLATES
+from tests.support.models.plain_vlm import Plain, picture, turn
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
 QUESTIONS = [
     "What color is the cube ?",

@@ -9,7 +9,7 @@ import torch
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.own_answer import spellings, true_share, yes_share
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
-from tests.tiny_models import tiny_qwen2_vl
+from tests.support.models.tiny_models import tiny_qwen2_vl
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from qualm.runners.tools.doctor.cases import scene_cases
 from qualm.runners.tools.doctor.examine import checks
 from qualm.runners.tools.doctor.patient import Patient, attempt
 from qualm.runners.tools.doctor.visit import DoctorOptions, visit
-from tests.tiny_models import FAMILIES, TEMPLATES, tiny_llava
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 
 
 def needs(package):

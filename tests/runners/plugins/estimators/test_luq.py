@@ -4,7 +4,7 @@ import pytest
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.plugins.estimators.luq import luq, sentences
 from qualm.runners.runtime.settings import Settings
-from tests.tiny_nli import Told
+from tests.support.models.tiny_nli import Told
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 

@@ -9,7 +9,7 @@ from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.plugins.estimators._meanings import clusters
 from qualm.runners.plugins.estimators.semantic_entropy import entropy, semantic_entropy
 from qualm.runners.runtime.settings import Settings
-from tests.tiny_nli import Told
+from tests.support.models.tiny_nli import Told
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 VERSIONS = {"sum": 1.132052, "frequency": 1.039721, "kuhn": 1.339128, "uq_nlg": 1.098612, "normalised": 0.897946}

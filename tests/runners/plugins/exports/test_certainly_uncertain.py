@@ -13,7 +13,7 @@ from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportE
 from qualm.runners.plugins.exports.certainly_uncertain import certainly_uncertain
 from qualm.runners.runtime.records import iterate, read_table, write_table
 from qualm.runners.runtime.settings import Settings
-from tests.tiny_pairs import write_pairs
+from tests.support.data.tiny_pairs import write_pairs
 
 ODD = "scenes/übung 1?.png"
 

@@ -12,7 +12,7 @@ from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.rows import as_row
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.runtime.records import read_table, write_table
-from tests.exported import bits, context, generations, read_back
+from tests.support.projects.exported import bits, context, generations, read_back
 
 FIXTURE = Path(__file__).resolve().parents[5] / "shared" / "fixtures" / "vlm_uncertainty_bench"
 RUN = "llava-v1.6-vicuna-13b"

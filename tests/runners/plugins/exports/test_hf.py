@@ -14,8 +14,8 @@ from qualm.runners.data.dataset import DatasetFolder, read_variants
 from qualm.runners.plugins.exports import DatasetCredits
 from qualm.runners.plugins.exports.hf import hf
 from qualm.runners.runtime.records import read_table
-from tests.exported import BLUR, bits, context, generations, ran, same_bytes, write
-from tests.recordings import png
+from tests.support.data.recordings import png
+from tests.support.projects.exported import BLUR, bits, context, generations, ran, same_bytes, write
 
 __all__ = ["ran"]
 

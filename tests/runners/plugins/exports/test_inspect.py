@@ -9,8 +9,8 @@ from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.sample import Image
 from qualm.runners.plugins.exports.inspect import inspect
-from tests.exported import bits, context, generations, ran, read_back, same_bytes
-from tests.recordings import png
+from tests.support.data.recordings import png
+from tests.support.projects.exported import bits, context, generations, ran, read_back, same_bytes
 
 __all__ = ["ran"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qualm.runners.plugins.exports.lm_eval import lm_eval
-from tests.exported import bits, context, generations, ran, read_back, same_bytes, write
+from tests.support.projects.exported import bits, context, generations, ran, read_back, same_bytes, write
 
 __all__ = ["ran"]
 KEYS = [

@@ -16,8 +16,8 @@ from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportPart
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.prompts.question import INSTRUCTION
 from qualm.runners.runtime.records import read_table, write_table
-from tests.exported import MADE
-from tests.recordings import inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
+from tests.support.data.recordings import inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
+from tests.support.projects.exported import MADE
 
 OURS = ["max_gen_toks", "gen_kwargs", "random_seed", "num_fewshot", "n-shot", "temperature", '"max_new_tokens"', "started_at"]
 """What only those know who asked."""

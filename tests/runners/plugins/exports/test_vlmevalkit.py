@@ -18,8 +18,8 @@ from qualm.registry.sample import GENERATIONS, SAMPLES, Image, Sample
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports.vlmevalkit import vlmevalkit
 from qualm.runners.runtime.records import read_table, write_table
-from tests.exported import OPTIONS, bits, context, generations, ran, read_back, same_bytes, write
-from tests.recordings import png
+from tests.support.data.recordings import png
+from tests.support.projects.exported import OPTIONS, bits, context, generations, ran, read_back, same_bytes, write
 
 __all__ = ["ran"]
 COLUMNS = ["index", "sample_id", "question", "A", "B", "C", "D", "answer", "category", "split"]

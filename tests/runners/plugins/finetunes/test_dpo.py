@@ -15,8 +15,8 @@ from qualm.runners.plugins.finetunes.dpo import dpo
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.records import read_table, write_table
-from tests.tiny_models import FAMILIES
-from tests.tiny_tuning import FULL, LORA, Tuning, bare_stage, write_pairs
+from tests.support.models.tiny_models import FAMILIES
+from tests.support.projects.tiny_tuning import FULL, LORA, Tuning, bare_stage, write_pairs
 
 DPO = {"base": "base", "train": ["pairs"], "tune": LORA, "batch": 6, "steps": 16, "rate": 0.01}
 

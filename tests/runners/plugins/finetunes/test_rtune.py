@@ -23,9 +23,9 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.answers import Store
 from qualm.runners.training.examples import read_rows
 from qualm.runners.training.opinions import entropy, sampled
-from tests.small_server import serving
-from tests.tiny_models import tiny_llava
-from tests.tiny_tuning import BASE, LORA, REFUSAL, Tuning, bare_stage
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.projects.tiny_tuning import BASE, LORA, REFUSAL, Tuning, bare_stage
+from tests.support.servers.small_server import serving
 
 RTUNE = {"base": "base", "train": ["pairs"], "tune": LORA, "batch": 6, "steps": 4}
 

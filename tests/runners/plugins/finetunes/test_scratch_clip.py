@@ -9,7 +9,7 @@ from qualm.runners.plugins.finetunes.scratch_clip import scratch_clip
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.training.small_vlm.matching import listing
-from tests.scenes_folder import ABOUT
+from tests.support.data.scenes_folder import ABOUT
 
 TINY = {"steps": 6, "batch": 4, "width": 32, "layers": 2, "heads": 2, "patch": 16}
 

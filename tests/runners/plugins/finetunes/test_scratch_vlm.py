@@ -10,7 +10,7 @@ from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.training.small_vlm.pictures import normalise
-from tests.scenes_folder import ABOUT
+from tests.support.data.scenes_folder import ABOUT
 
 TINY = {
     "looking": 2,

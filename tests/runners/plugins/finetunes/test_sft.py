@@ -15,8 +15,8 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import LETTERS, messages
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.training.batching import IGNORE
-from tests.tiny_models import FAMILIES
-from tests.tiny_tuning import BASE, FULL, REFUSAL, SFT, Tuning, bare_stage, write_pairs
+from tests.support.models.tiny_models import FAMILIES
+from tests.support.projects.tiny_tuning import BASE, FULL, REFUSAL, SFT, Tuning, bare_stage, write_pairs
 
 FAMILY = ["llava", "qwen2_vl", "idefics3"]
 
@@ -256,7 +256,7 @@ def test_what_cannot_be_trained_is_said(make, changes, message):
 def test_no_rows_of_split_train(tmp_path, models):
     project = Tuning(tmp_path, models["llava"])
     shutil.rmtree(tmp_path / "results/t/data/pairs")
-    from tests.tiny_project import write_dataset
+    from tests.support.projects.tiny_project import write_dataset
 
     write_dataset(tmp_path / "results/t/data/pairs", 6, choices=False)
     project.stage("sft", SFT)

@@ -17,7 +17,7 @@ from qualm.runners.inference.generator import Generator
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.append_log import Lines
 from qualm.runners.store.replies import Replies, request_key
-from tests.waiting import PATIENCE
+from tests.support.processes.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[4]
 SETTINGS = Settings(progress=False)

@@ -9,7 +9,7 @@ import pytest
 from qualm.runners.contracts.generators import GeneratorError, Message, chat
 from qualm.runners.inference.generator import open_generator
 from qualm.runners.runtime.settings import Settings
-from tests.tiny_models import FAMILIES, tiny_llava, tiny_llm
+from tests.support.models.tiny_models import FAMILIES, tiny_llava, tiny_llm
 
 SETTINGS = Settings(device="cpu", batch_size=4, progress=False)
 QUESTIONS = ["What is in the picture?", "Why?", "How many red cubes are there in the picture of the small scene?", "Yes or no?"] * 2

@@ -13,10 +13,10 @@ from qualm.runners.contracts.generators import GeneratorError, Message, chat
 from qualm.runners.inference.generator import open_generator
 from qualm.runners.runtime.settings import Settings, SettingsError
 from qualm.runners.servers.config import Price
-from tests.small_server import NONSENSE, completion, serving
-from tests.tiny_models import tiny_llm
-from tests.transformers_serve import transformers_serve
-from tests.waiting import PATIENCE
+from tests.support.models.tiny_models import tiny_llm
+from tests.support.processes.waiting import PATIENCE
+from tests.support.servers.small_server import NONSENSE, completion, serving
+from tests.support.servers.transformers_serve import transformers_serve
 
 KEY = "sk-very-secret-0123456789"
 

@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.plugins.rule import get, load, names
 from qualm.registry.scenes.removal import silhouette
 from qualm.runners.contracts.masks import dilated
-from tests.targets import context, hole, job, scene_and_picture
+from tests.support.data.targets import context, hole, job, scene_and_picture
 
 FREE = [name for name in names("inpainters") if name != "lama"]
 

@@ -9,7 +9,7 @@ import torch
 
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.inpainters.lama import _Lama, lama, padded
-from tests.targets import context, hole, job, noise
+from tests.support.data.targets import context, hole, job, noise
 
 
 class Mean(torch.nn.Module):

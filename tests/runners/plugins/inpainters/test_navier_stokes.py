@@ -3,7 +3,7 @@ import numpy as np
 
 from qualm.runners.plugins.inpainters.navier_stokes import navier_stokes
 from qualm.runners.plugins.inpainters.telea import telea
-from tests.targets import context, hole, job, noise
+from tests.support.data.targets import context, hole, job, noise
 
 
 def test_it_is_opencvs_method_and_not_the_other():

@@ -5,7 +5,7 @@ from qualm.registry.scenes.removal import without
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.inpainters.rerender import rerender
-from tests.targets import context, hole, job, noise, scene_and_picture
+from tests.support.data.targets import context, hole, job, noise, scene_and_picture
 
 
 @pytest.mark.parametrize("level", ["easy", "medium"])

@@ -2,7 +2,7 @@ import cv2
 import numpy as np
 
 from qualm.runners.plugins.inpainters.telea import telea
-from tests.targets import context, hole, job, noise
+from tests.support.data.targets import context, hole, job, noise
 
 
 def test_it_is_opencvs_method_at_the_given_radius():

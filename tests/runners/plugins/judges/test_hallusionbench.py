@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from qualm.runners.contracts.judges import JudgeError
-from tests.asked_judge import ask, prompt_of
-from tests.small_server import serving
+from tests.support.servers.asked_judge import ask, prompt_of
+from tests.support.servers.small_server import serving
 
 FIXTURE = Path(__file__).resolve().parents[4] / ".." / "shared/fixtures/hallusionbench/HallusionBench_result_sample.head10.json"
 SIZE = "The right circle is larger than the left circle."

@@ -17,9 +17,9 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import judge
-from tests.small_server import IMPATIENT, NONSENSE, serving
-from tests.tiny_models import tiny_llm
-from tests.waiting import PATIENCE
+from tests.support.models.tiny_models import tiny_llm
+from tests.support.processes.waiting import PATIENCE
+from tests.support.servers.small_server import IMPATIENT, NONSENSE, serving
 
 SETTINGS = Settings(progress=False, device="cpu", servers=IMPATIENT)
 ROOT = Path(__file__).resolve().parents[4]

@@ -1,8 +1,8 @@
 import pytest
 
 from qualm.runners.plugins.judges.mmhal import points
-from tests.asked_judge import ask, prompt_of
-from tests.small_server import serving
+from tests.support.servers.asked_judge import ask, prompt_of
+from tests.support.servers.small_server import serving
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import pytest
 from qualm.runners.contracts.judges import JudgeContext, JudgeError
 from qualm.runners.plugins.judges._rubric import replies
 from qualm.runners.runtime.settings import Settings
-from tests.small_server import IMPATIENT, serving
+from tests.support.servers.small_server import IMPATIENT, serving
 
 
 @pytest.fixture(autouse=True)

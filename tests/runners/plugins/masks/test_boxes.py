@@ -2,7 +2,7 @@ import numpy as np
 
 from qualm.registry.scenes.removal import silhouette
 from qualm.runners.plugins.masks.boxes import boxes
-from tests.targets import context, noise, scene_and_picture, wanted
+from tests.support.data.targets import context, noise, scene_and_picture, wanted
 
 
 def test_the_union_covers_every_box_of_the_name():

@@ -6,8 +6,8 @@ import pytest
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.contracts.saliency import Thing
 from qualm.runners.plugins.masks.grounded_sam import _GroundedSam, grounded_sam, query
-from tests.targets import context, noise, wanted
-from tests.tiny_masks import tiny_detector, tiny_segmenter
+from tests.support.data.targets import context, noise, wanted
+from tests.support.models.tiny_masks import tiny_detector, tiny_segmenter
 
 
 @pytest.fixture(scope="module")

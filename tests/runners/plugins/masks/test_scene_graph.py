@@ -5,7 +5,7 @@ from qualm.registry.scenes.removal import silhouette, without
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.masks.scene_graph import scene_graph
-from tests.targets import context, noise, scene_and_picture, wanted
+from tests.support.data.targets import context, noise, scene_and_picture, wanted
 
 
 def test_it_is_the_union_of_the_silhouettes():

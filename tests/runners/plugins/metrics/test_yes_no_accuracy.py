@@ -1,7 +1,7 @@
 import numpy as np
 
 from qualm.runners.plugins.metrics.yes_no_accuracy import yes_no_accuracy
-from tests.yes_no_answers import amber_by_hand, answers, columns
+from tests.support.checks.yes_no_answers import amber_by_hand, answers, columns
 
 
 def test_what_is_neither_is_wrong():

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from qualm.runners.plugins.metrics.yes_no_f1 import yes_no_f1
-from tests.yes_no_answers import METRICS, amber_by_hand, answers, columns
+from tests.support.checks.yes_no_answers import METRICS, amber_by_hand, answers, columns
 
 
 @pytest.mark.parametrize("positive", ["yes", "no"])

@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics import recall_score
 
 from qualm.runners.plugins.metrics.yes_no_recall import yes_no_recall
-from tests.yes_no_answers import amber_by_hand, answers, columns
+from tests.support.checks.yes_no_answers import amber_by_hand, answers, columns
 
 
 @pytest.mark.parametrize("positive", ["yes", "no"])

@@ -10,8 +10,8 @@ import torch
 from qualm.runners.contracts.models import Decoding, Model, ModelContext, ModelError, Request
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
-from tests.plain_vlm import Plain, picture
-from tests.tiny_models import FAMILIES
+from tests.support.models.plain_vlm import Plain, picture
+from tests.support.models.tiny_models import FAMILIES
 
 QUESTIONS = ["What color is the cube ?", "How many objects are there left of the big red metal sphere in the picture ?", "What ?"]
 CHOICES = [["red", "blue", "green"], ["1", "2", "3"], ["a cube", "a sphere", "a cone"]]

@@ -18,13 +18,13 @@ from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages, p_true, render_question, verbalisation, verification
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
-from tests.hostile_replies import draw
-from tests.small_server import IMPATIENT, NONSENSE, completion
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import BLUR, CLEAN, NOUNS, Project
-from tests.toy_server import END, WORDS, Toy, logprobs, toy_serving
-from tests.transformers_serve import transformers_serve
-from tests.waiting import PATIENCE
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.processes.waiting import PATIENCE
+from tests.support.projects.tiny_project import BLUR, CLEAN, NOUNS, Project
+from tests.support.servers.hostile_replies import draw
+from tests.support.servers.small_server import IMPATIENT, NONSENSE, completion
+from tests.support.servers.toy_server import END, WORDS, Toy, logprobs, toy_serving
+from tests.support.servers.transformers_serve import transformers_serve
 
 SIGNALS = ["text", "token_logprobs", "option_logits", "p_yes", "p_true", "said_confidence", "draws"]
 PRIORS = ["logprobs_without_image", "logprobs_without_question", "logprobs_without_both"]

@@ -6,7 +6,7 @@ import pytest
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.contracts.models import ModelContext, ModelError, Recording
 from qualm.runners.plugins.models.recorded import recorded
-from tests.recordings import CAPITALS, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
+from tests.support.data.recordings import CAPITALS, inspect_eval, inspect_sample, leh, leh_choice, leh_open, lmms, lmms_row, tsv, vek_row
 
 
 def samples(*rows, source="test"):

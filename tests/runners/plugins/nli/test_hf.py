@@ -12,8 +12,8 @@ from qualm.runners.contracts.nli import NliContext, NliError
 from qualm.runners.inference.nli import open_nli
 from qualm.runners.plugins.nli.hf import class_order
 from qualm.runners.runtime.settings import Settings
-from tests.tiny_nli import LABELS, nli_model
-from tests.waiting import wait_until
+from tests.support.models.tiny_nli import LABELS, nli_model
+from tests.support.processes.waiting import wait_until
 
 TEXTS = ["red", "a red cube", "two large metal spheres", "no", "it cannot be seen", "what color is it ? gray", "红色", "yes"]
 PAIRS = [(a, b) for a in TEXTS for b in TEXTS if a != b]

@@ -17,9 +17,9 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import pair
-from tests.scenes_folder import scenes_folder
-from tests.small_server import IMPATIENT, serving
-from tests.tiny_models import tiny_llm
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.models.tiny_models import tiny_llm
+from tests.support.servers.small_server import IMPATIENT, serving
 
 FOUR = [c for name, c in CATEGORIES.items() if name != "extraneous"]
 SETTINGS = Settings(progress=False, workers=1, device="cpu", servers={"default": {**IMPATIENT["default"], "concurrency": 1}})

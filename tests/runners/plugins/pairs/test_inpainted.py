@@ -18,7 +18,7 @@ from qualm.runners.plugins.pairs.inpainted import IDK, inpainted
 from qualm.runners.runtime.records import iterate, read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
-from tests.scenes_folder import scenes_folder
+from tests.support.data.scenes_folder import scenes_folder
 
 SCENES = {"dataset": "scenes", "saliency": "scene_graph", "mask": "scene_graph", "dilate": 5}
 

@@ -14,9 +14,9 @@ from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.plugins.pairs.inpainted import inpainted
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
-from tests.small_server import serving
-from tests.targets import noise
-from tests.tiny_masks import tiny_detector, tiny_segmenter
+from tests.support.data.targets import noise
+from tests.support.models.tiny_masks import tiny_detector, tiny_segmenter
+from tests.support.servers.small_server import serving
 
 SIZES = [(64, 48), (80, 60), (64, 64), (1, 1), (50, 70)]
 

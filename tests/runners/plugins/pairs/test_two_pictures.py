@@ -16,9 +16,9 @@ from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.pairs._two_pictures import NewQuestion, read_asked
 from qualm.runners.plugins.pairs.inpainted import inpainted
 from qualm.runners.runtime.settings import Settings
-from tests.scenes_folder import scenes_folder
-from tests.small_server import IMPATIENT, serving
-from tests.tiny_models import tiny_llava
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.servers.small_server import IMPATIENT, serving
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from PIL import ImageFilter
 from scipy.ndimage import gaussian_filter
 
 from qualm.runners.plugins.perturbations.blur import blur
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 
 def test_is_close_to_an_exact_gaussian():

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from qualm.runners.plugins.perturbations.bright import bright
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
 
 
 @pytest.mark.parametrize("factor", [1.001, 1.7, 4.0, 255.0])

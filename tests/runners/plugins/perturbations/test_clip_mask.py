@@ -8,9 +8,9 @@ from scipy.ndimage import uniform_filter
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.plugins.perturbations.clip_mask import Clip, clip_mask, mask
 from qualm.runners.runtime.settings import Settings
-from tests.hostile import questions
-from tests.perturbation_checks import picture, rng
-from tests.tiny_clip import GRID, HEADS, PATCH, SIDE, WIDTH, tiny_clip
+from tests.support.checks.perturbation_checks import picture, rng
+from tests.support.data.hostile import questions
+from tests.support.models.tiny_clip import GRID, HEADS, PATCH, SIDE, WIDTH, tiny_clip
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qualm.runners.plugins.perturbations.contrast import contrast
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.2, 1.5, 255.0])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qualm.runners.plugins.perturbations.cutout import cutout
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 
 def covered(image, sample="a", **args):

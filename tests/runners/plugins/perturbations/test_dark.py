@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from qualm.runners.plugins.perturbations.dark import dark
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.2, 0.999, 1 / 3])

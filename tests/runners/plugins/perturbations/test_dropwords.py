@@ -3,7 +3,7 @@
 import pytest
 
 from qualm.runners.plugins.perturbations.dropwords import dropwords
-from tests.perturbation_checks import rng
+from tests.support.checks.perturbation_checks import rng
 
 
 def test_what_stays_is_a_part_of_what_was_in_its_order():

@@ -8,7 +8,7 @@ from scipy.stats import chi2, norm
 from qualm.runners.contracts.perturbations import generator
 from qualm.runners.plugins.perturbations._levels import normal_quantiles
 from qualm.runners.plugins.perturbations.gaussian_noise import gaussian_noise
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one
 
 
 def grey(level=128, size=(200, 150)):

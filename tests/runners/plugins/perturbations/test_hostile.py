@@ -5,8 +5,8 @@ from PIL import Image
 
 from qualm.registry.plugins.rule import get, load, names
 from qualm.runners.contracts.perturbations import generator
-from tests.hostile import questions
-from tests.rewriting import perturbed
+from tests.support.checks.rewriting import perturbed
+from tests.support.data.hostile import questions
 
 
 def plain(modality):

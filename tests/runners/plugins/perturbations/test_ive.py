@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import rewriting_checks
+from tests.support.checks import rewriting_checks
 
 
 @pytest.fixture(autouse=True)

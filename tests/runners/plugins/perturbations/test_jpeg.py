@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from qualm.runners.plugins.perturbations.jpeg import jpeg
-from tests.perturbation_checks import keeps_the_contract, one, picture, rng
+from tests.support.checks.perturbation_checks import keeps_the_contract, one, picture, rng
 
 
 def smooth(size=(64, 48)):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qualm.runners.plugins.perturbations.pixelate import pixelate
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 
 def by_hand(pixels, rows, columns):

@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
-from tests.hostile import questions
+from tests.support.data.hostile import questions
 
 ASKED = "What color is the dog?"
 

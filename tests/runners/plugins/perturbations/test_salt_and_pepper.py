@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from qualm.runners.plugins.perturbations.salt_and_pepper import salt_and_pepper
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one
 
 
 def grey(size=(400, 300)):

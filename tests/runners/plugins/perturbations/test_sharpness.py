@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import convolve
 
 from qualm.runners.plugins.perturbations.sharpness import sharpness
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture
 
 KERNEL = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
 

@@ -3,7 +3,7 @@
 import pytest
 
 from qualm.runners.plugins.perturbations.shuffle import _split, shuffle
-from tests.perturbation_checks import rng
+from tests.support.checks.perturbation_checks import rng
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from PIL import ImageOps
 
 from qualm.runners.plugins.perturbations.solarize import solarize
-from tests.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
+from tests.support.checks.perturbation_checks import changes_nothing, keeps_the_contract, one, picture, ramp
 
 
 @pytest.mark.parametrize("threshold", [0, 1, 100, 127, 254])

@@ -3,7 +3,7 @@
 import pytest
 
 from qualm.runners.plugins.perturbations.typos import NEIGHBOURS, typos
-from tests.perturbation_checks import rng
+from tests.support.checks.perturbation_checks import rng
 
 QUESTION = "What color is the large metal cube?"
 ROWS = ["qwertyuiop", " asdfghjkl", " zxcvbnm"]

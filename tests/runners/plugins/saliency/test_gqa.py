@@ -9,7 +9,7 @@ from qualm.runners.contracts.masks import MaskRequest
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.masks.boxes import boxes
 from qualm.runners.plugins.saliency.gqa import gqa
-from tests.targets import context, noise
+from tests.support.data.targets import context, noise
 
 OBJECTS = {
     "1": {"name": "man", "x": 5, "y": 5, "w": 10, "h": 30, "attributes": ["tall"], "relations": [{"name": "holding", "object": "2"}]},

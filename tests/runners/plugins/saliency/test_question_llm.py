@@ -8,9 +8,9 @@ import qualm.runners.plugins.saliency.question_llm as module
 from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.saliency.question_llm import question_llm, read_name
-from tests.small_server import IMPATIENT, serving
-from tests.targets import context
-from tests.tiny_models import tiny_llm
+from tests.support.data.targets import context
+from tests.support.models.tiny_models import tiny_llm
+from tests.support.servers.small_server import IMPATIENT, serving
 
 
 @pytest.fixture(autouse=True)

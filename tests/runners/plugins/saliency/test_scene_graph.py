@@ -8,8 +8,8 @@ from qualm.runners.contracts.pairs import PairError
 from qualm.runners.contracts.saliency import answer_of
 from qualm.runners.plugins.saliency.scene_graph import scene_graph
 from qualm.runners.runtime.records import read_table
-from tests.scenes_folder import scenes_folder
-from tests.targets import context
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.data.targets import context
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import torch
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.plugins.tunings.full import full
-from tests.tiny_models import tiny_llava
+from tests.support.models.tiny_models import tiny_llava
 
 
 @pytest.fixture(scope="module")

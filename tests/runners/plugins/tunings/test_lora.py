@@ -7,7 +7,7 @@ from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.plugins.tunings.lora import lora
-from tests.tiny_models import tiny_llava
+from tests.support.models.tiny_models import tiny_llava
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.stamp import write_stamp
 from qualm.runners.stages import report
-from tests.chromium import Chromium
 from tests.runners.reporting.pair_results import build
 from tests.runners.reporting.test_report import Page, safe
+from tests.support.processes.chromium import Chromium
 
 NEW = ["data", "idk", "judges"]
 

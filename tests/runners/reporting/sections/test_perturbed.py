@@ -16,7 +16,7 @@ from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.runtime.records import write_table
 from qualm.runners.stages import report
 from qualm.runners.studies.perturbation import FIELDS
-from tests.chromium import Chromium
+from tests.support.processes.chromium import Chromium
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 VARIANTS = [

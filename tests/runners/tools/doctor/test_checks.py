@@ -14,7 +14,7 @@ from qualm.runners.tools.doctor.cases import SHAPES, scene_cases
 from qualm.runners.tools.doctor.examine import checks, examine
 from qualm.runners.tools.doctor.patient import TOLERANCE, Patient, attempt, judge
 from qualm.runners.tools.doctor.visit import DoctorOptions, visit
-from tests.tiny_models import FAMILIES
+from tests.support.models.tiny_models import FAMILIES
 
 CASES = scene_cases()
 

@@ -1,6 +1,6 @@
 """The correctness table: every family of tiny models passes every check of the doctor, and the doctor's measure is right.
 
-What a check found is held to a second plain forward pass, written apart from the first (`tests.plain_vlm`).
+What a check found is held to a second plain forward pass, written apart from the first (`tests.support.models.plain_vlm`).
 """
 
 import pytest
@@ -11,8 +11,8 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import scene_cases
 from qualm.runners.tools.doctor.examine import checks
 from qualm.runners.tools.doctor.patient import Patient, attempt
-from tests.plain_vlm import Plain
-from tests.tiny_models import FAMILIES, TEMPLATES
+from tests.support.models.plain_vlm import Plain
+from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
 WARNED = {
     "llava_onevision": {"answer turn"},  # its template prompts with a line break where its own answers have a space

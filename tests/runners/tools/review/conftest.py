@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qualm.runners.tools.review.pool import Pool, read_pool
-from tests.tiny_pairs import write_pairs
+from tests.support.data.tiny_pairs import write_pairs
 
 
 @pytest.fixture

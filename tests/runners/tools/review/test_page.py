@@ -15,9 +15,9 @@ from qualm.runners.tools.review import page
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import read_pool, read_whole
 from qualm.runners.tools.review.session import ReviewSession
-from tests.chromium import Chromium
-from tests.tiny_pairs import write_pairs
-from tests.tiny_questions import SUBSETS, write_questions
+from tests.support.data.tiny_pairs import write_pairs
+from tests.support.data.tiny_questions import SUBSETS, write_questions
+from tests.support.processes.chromium import Chromium
 
 pytest.importorskip("gradio", reason="the page needs the extra `pages`")
 HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7} {{ 7*7 }} \u202egnp.exe"

@@ -10,8 +10,8 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.tools.review.pool import Pool, PoolError, read_pool, read_whole
-from tests.tiny_pairs import write_pairs
-from tests.tiny_questions import SUBSETS, write_questions
+from tests.support.data.tiny_pairs import write_pairs
+from tests.support.data.tiny_questions import SUBSETS, write_questions
 
 
 def test_test_split_of_the_recipes_with_pictures_from_both_places(pool: Pool) -> None:

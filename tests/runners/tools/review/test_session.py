@@ -10,7 +10,7 @@ from qualm.runners.data.splits import SplitRule
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import Pool, read_whole
 from qualm.runners.tools.review.session import ReviewSession
-from tests.tiny_questions import SUBSETS, write_questions
+from tests.support.data.tiny_questions import SUBSETS, write_questions
 
 
 def test_forward_and_back(pool: Pool, tmp_path: Path) -> None:

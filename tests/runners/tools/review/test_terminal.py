@@ -16,9 +16,9 @@ from qualm.runners.tools.review import terminal
 from qualm.runners.tools.review.journal import ReviewJournal
 from qualm.runners.tools.review.pool import Pool, read_pool
 from qualm.runners.tools.review.session import ReviewSession
-from tests.pseudo_terminal import Terminal
-from tests.tiny_pairs import write_pairs
-from tests.waiting import PATIENCE
+from tests.support.data.tiny_pairs import write_pairs
+from tests.support.processes.pseudo_terminal import Terminal
+from tests.support.processes.waiting import PATIENCE
 
 HOSTILE = "[red]What[/] \x1b]0;evil\x07\x1b[2J \u202eis it?"
 CODE = """

@@ -18,9 +18,9 @@ from qualm.runners.stages import perturb
 from qualm.runners.tools.strengths.bench import Bench, Subject, open_dataset
 from qualm.runners.tools.strengths.knobs import numeric
 from qualm.runners.tools.strengths.live import VARIANTS, Workshop
-from tests.scenes_folder import scenes_folder
-from tests.tiny_clip import tiny_clip
-from tests.tiny_project import write_dataset
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.models.tiny_clip import tiny_clip
+from tests.support.projects.tiny_project import write_dataset
 
 SETTINGS = Settings(device="cpu", workers=1, progress=False)
 

@@ -20,10 +20,10 @@ from qualm.runners.tools.strengths.knobs import numeric
 from qualm.runners.tools.strengths.live import Workshop
 from qualm.runners.tools.strengths.session import StrengthSession
 from qualm.runners.tools.strengths.votes import Votes
-from tests.chromium import Chromium
-from tests.scenes_folder import scenes_folder
-from tests.tiny_models import tiny_llava
-from tests.tiny_project import write_dataset
+from tests.support.data.scenes_folder import scenes_folder
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.processes.chromium import Chromium
+from tests.support.projects.tiny_project import write_dataset
 
 pytest.importorskip("gradio", reason="the page needs the extra `pages`")
 HOSTILE = "<img src=x onerror=alert(1)></section><script>alert(2)</script> ${7*7} {{ 7*7 }} \u202egnp.exe"

@@ -1,0 +1,90 @@
+"""`qualm init`: a project of one's own, with the quickstart to begin from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from qualm.compiler.schema.editors import write_schema
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.places import PACKAGE
+
+SPEC = "specs/quickstart.yaml"
+MODEL = "registry/data/scene-vlm-base.dvc"
+"""The model of the quickstart, whose files lie in the package as a DVC remote holds them."""
+STORE = PACKAGE / "registry" / "store" / "files" / "md5"
+
+FILES = {
+    "params.yaml": """\
+# Run-wide parameters: which spec `dvc repro` in the root runs, and what every spec falls back to where it is silent.
+# A spec's own value wins. Resolved when a spec is compiled: `qualm compile`.
+default: quickstart
+seed: 7
+limit: null        # samples per dataset, drawn by seed and stratified by category; null = all
+dtype: float32     # of models that name none
+""",
+    "qualm.toml": """\
+# How this machine runs benchmarks. Nothing here changes a result; git ignores this file.
+# device = "auto"    # cpu, cuda, mps
+# batch_size = 0     # prompts in one forward pass; 0 = by the device
+# workers = 0        # processes that make data; 0 = one per core
+""",
+    ".gitignore": ".venv/\n.qualm/\nqualm.toml\n__pycache__/\n*.pyc\n",
+    ".dvcignore": "# What DVC never looks into: local state, environments, byte code.\n.venv/\n.qualm/\n__pycache__/\n*.pyc\n",
+    "registry/cards/.gitkeep": "",
+    "registry/data/.gitignore": "/scene-vlm-base\n",
+    "runners/plugins/metrics/.gitkeep": "",
+    "README.md": """\
+# {name}
+
+A benchmark of what vision-language models know that they do not know, run by Qualm (`qualm-bench`).
+
+```
+qualm plan        # what would run, and why
+qualm run         # specs/quickstart.yaml, a line per stage; ends with the path of a report
+qualm new mine    # a spec of your own
+```
+
+- `specs/` what to measure; `results/` what came out; `params.yaml` which spec is the default.
+- `registry/cards/`, `registry/data/`: data of your own, by `qualm data new` and `qualm data add`.
+- `runners/plugins/KIND/NAME.py`: a metric, estimator, model... of your own, found without being installed; `qualm ls` lists the kinds.
+- `qualm.toml`: how this machine runs it.
+""",
+}
+
+
+def write_project(folder: Path) -> str:
+    """Make a project: git, DVC, the quickstart with its model, folders for data and plugins; returns what to do next.
+
+    Raises:
+        ProjectError: the folder holds something, or git or DVC cannot be started there.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ProjectError(f"{folder}: expected a new name or an empty folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
+        _run(folder, command)
+    texts = {path: text.format(name=folder.resolve().name) for path, text in FILES.items()}
+    for path, text in (texts | {path: (PACKAGE / path).read_text(encoding="utf-8") for path in (SPEC, MODEL)}).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    with (folder / ".dvc" / "config").open("a", encoding="utf-8") as config:
+        config.write("[core]\n    analytics = false\n")
+    shutil.copytree(STORE, folder / ".dvc" / "cache" / "files" / "md5")
+    write_schema(folder)
+    _run(folder, ["git", "add", "-A"])
+    return f"made {folder}; next:\n  cd {folder}\n  qualm plan\n  qualm run"
+
+
+def _run(folder: Path, command: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env={**os.environ, "DVC_NO_ANALYTICS": "true"}, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        raise ProjectError(f"{command[0]} is not installed; a project is kept by git and DVC") from None
+    if done.returncode != 0:
+        raise ProjectError(f"{folder}: `{' '.join(command)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")

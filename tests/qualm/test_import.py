@@ -1,0 +1,48 @@
+"""`import qualm`: cheap, and safe from what a project calls its own files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qualm import __version__
+from tests.own_project import own_project
+
+
+def python(code: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_is_cheap(tmp_path: Path) -> None:
+    """The least of a few times, for the machine may be busy."""
+    code = "import sys, time; start = time.perf_counter(); import qualm; print(time.perf_counter() - start, 'torch' in sys.modules)"
+    seconds, torch = zip(*(python(code, tmp_path).split() for _ in range(5)), strict=True)
+    assert min(map(float, seconds)) < 0.3 and set(torch) == {"False"}
+
+
+def test_version_of_the_distribution() -> None:
+    from importlib.metadata import version
+
+    assert version("qualm-bench") == __version__
+
+
+@pytest.mark.parametrize("command", [["-m", "qualm", "validate"], ["-m", "qualm", "ls", "metrics"], ["-m", "qualm.runners", "-h"]])
+def test_files_of_a_project_shadow_nothing(tmp_path: Path, command: list[str]) -> None:
+    root = own_project(tmp_path / "mine")
+    for name in ("compiler.py", "registry/__init__.py", "runners/__init__.py", "runners/plugins/__init__.py"):
+        (root / name).write_text("raise RuntimeError('shadowed')\n")
+    done = subprocess.run([sys.executable, *command], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plugin_of_the_project_is_imported_in_spite_of_them(tmp_path: Path) -> None:
+    root = own_project(tmp_path / "mine")
+    for name in ("registry/__init__.py", "runners/__init__.py", "runners/plugins/__init__.py"):
+        (root / name).write_text("raise RuntimeError('shadowed')\n")
+    code = "from qualm.registry.plugins import rule; print(rule.load('metrics', 'own_metric').__module__)"
+    assert python(code, root) == "qualm.project.metrics.own_metric"
