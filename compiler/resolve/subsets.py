@@ -39,7 +39,7 @@ def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> 
     return meta_keys(adapter, arguments) if adapter else None
 
 
-def named(reader: Reader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
+def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
     """The card's subsets in the fixed spelling, each without the names of others; those with mistakes are put down and left out."""
     declared = meta_keys(adapter, card.args) if adapter else None
     spelled: dict[str, str] = {}
