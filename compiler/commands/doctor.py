@@ -44,12 +44,10 @@ def model(
     quantization: Annotated[str | None, typer.Option("--quantization", help="int8, int4 or nf4, as the parameter of hf_vlm.")] = None,
     spec: Annotated[
         str | None,
-        typer.Option(
-            "--spec", help="Ask the questions of this spec's data sets instead of made-up scenes.", autocompletion=completion.specs
-        ),
+        typer.Option("--spec", help="Ask the questions of this spec's data sets instead of drawn scenes.", autocompletion=completion.specs),
     ] = None,
     template: Annotated[Path | None, typer.Option("--template", help="A file with a Jinja chat template, for a model without one.")] = None,
-    adapter: Annotated[str | None, typer.Option("--adapter", help="A peft adapter to be merged into it.")] = None,
+    adapter: Annotated[str | None, typer.Option("--adapter", help="A peft adapter to merge into it.")] = None,
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with a hub model.")] = False,
     samples: Annotated[int, typer.Option("--samples", min=3, max=100, help="How many questions are asked.")] = 5,
     drift: Annotated[bool, typer.Option("--drift", help="Also load it as bfloat16 and count answers that change with the batch.")] = False,

@@ -32,12 +32,12 @@ def verify(
     category: Annotated[
         str | None, typer.Option("--category", help="Only this category or subset, or all of a main kind (epistemic).")
     ] = None,
-    skipped: Annotated[bool, typer.Option("--skipped", help="Ask those questions again that you skipped.")] = False,
-    merge: Annotated[list[Path] | None, typer.Option("--merge", help="Ask nothing: take in another reviewer's decisions.csv.")] = None,
+    skipped: Annotated[bool, typer.Option("--skipped", help="Show the questions that you skipped.")] = False,
+    merge: Annotated[list[Path] | None, typer.Option("--merge", help="Only import another reviewer's decisions.csv.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
     browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
 ) -> None:
-    """Show a person the scored questions of a data set or pair set and keep what they say.
+    """Review the scored questions of a data set or pair set; the decisions filter what models are scored on.
 
     A question is valid if its picture answers it and the answer is right; one
     that should have no answer is valid if the picture gives none. Of pairs, look
@@ -97,8 +97,10 @@ def calibrate(
     distance: Annotated[str | None, typer.Option("--distance", help="Or: pictures differ by 1-ssim=VALUE or psnr=DECIBELS.")] = None,
     within: Annotated[str | None, typer.Option("--range", help="LOW:HIGH, where to search; from nothing up by default.")] = None,
     scale: Annotated[str, typer.Option("--scale", help="linear, log, or auto: by the range.")] = "auto",
-    write: Annotated[bool, typer.Option("--write", help="Write what was found into the spec, with a comment that says how.")] = False,
-    add: Annotated[bool, typer.Option("--add", help="With --write: add it to the sweep, not in the place of what is there.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the value into the spec, with a comment that says how it was found.")
+    ] = False,
+    add: Annotated[bool, typer.Option("--add", help="With --write: add it to the sweep instead of replacing the value.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder of the curve; .qualm/calibrations/SPEC by default.")] = None,
     reviewer: Annotated[str | None, typer.Option("--reviewer", "-r", help="Whose votes these are; your login by default.")] = None,
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
@@ -143,7 +145,7 @@ def judges(
     labels: Annotated[Path | None, typer.Option("--labels", help="CSV of answers that people judged; the spec's own if left out.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Hold the judges of a spec to answers that people judged: accuracy on refusals, rank correlation of ratings.
+    """Compare the judges of a spec with people's judgements: accuracy on refusals, rank correlation of ratings.
 
     Columns of the file: question, reference (several separated by |, empty where
     declining is right), prediction, is_refusal (0 or 1), rating (0, 0.5, 1, or

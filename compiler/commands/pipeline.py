@@ -45,14 +45,14 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
 def plan(
     spec: SpecArgument = None,
     as_json: JsonOption = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Name every reason, and the stages that are left alone.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show every reason, and the unchanged stages too.")] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything would run.")] = False,
-    gpu: Annotated[str | None, typer.Option("--gpu", help='Reckon with this card: h200, a100..., or "TFLOPS GB/S GIB".')] = None,
+    gpu: Annotated[str | None, typer.Option("--gpu", help='Assume this card: h200, a100..., or "TFLOPS GB/S GIB".')] = None,
 ) -> None:
-    """Say what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
+    """Show what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
 
-    Ends with what inference will take, memory, time and money, and with what it needs from you: data to add, downloads, keys, readers that
-    are not written yet. `-v` shows the arithmetic.
+    Ends with the memory, time and money that inference takes, and with what you must provide: data, downloads, keys, missing readers.
+    `-v` shows the arithmetic.
     """
     from qualm.compiler.forecast.inference import estimate
     from qualm.compiler.forecast.needs import needs
@@ -104,11 +104,12 @@ def compile_(
 def run(
     context: typer.Context,
     spec: SpecArgument = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show what DVC itself says instead of a line per stage.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show DVC's own output instead of a line per stage.")] = False,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
 
-    What a stage reads and what is restored is compared with the lock first; what is damaged is set aside in .qualm/damaged and made anew.
+    Files that a stage reads, and files that are restored, are checked against the lock first; damaged ones move to
+    .qualm/damaged and are made again.
 
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """

@@ -99,7 +99,7 @@ def compare(
     ],
     metrics: MetricsOption = None,
     revision: Annotated[str | None, typer.Option("--rev", help="Take A as it was at this git revision or DVC experiment.")] = None,
-    pull: Annotated[bool, typer.Option("--pull", help="Fetch from the default remote what the cache lacks of a revision.")] = False,
+    pull: Annotated[bool, typer.Option("--pull", help="Fetch what the cache lacks from the default remote.")] = False,
     of: SpecOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -110,7 +110,7 @@ def compare(
     Name the metrics that you mean by --metric, and no others are corrected for.
 
     Either side may be of another git revision, branch or tag, or of a DVC
-    experiment, by its name: nothing is checked out, answers and judgements of then
+    experiment, by its name: nothing is checked out; its answers and judgements
     are read from DVC's cache. The metrics are those of this checkout, on both sides.
 
     [bold]Examples[/]

@@ -77,9 +77,9 @@ def share(
         ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Then clone, pull, hash every object, and ask what would run.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="--check, and put whole objects in the place of damaged ones.")] = False,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Send what is here in spite of what speaks against it.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what speaks against it. Sends nothing, asks no server.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="--check, and replace damaged objects by intact ones.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Send despite the problems found.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list problems. Sends nothing, asks no server.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Send to a DVC remote what others need so that their clones run nothing, and check that they would not.
@@ -106,7 +106,7 @@ def share(
       dvc remote modify lab verify true             once
       qualm share                           after every commit of results
       qualm share mine                      although another spec is out of date
-      qualm share --check                   before you tell the world
+      qualm share --check                   before a release
       qualm share backup --anyway           whatever is here, elsewhere
     """
     from qualm.compiler.sharing.share import ShareRequest

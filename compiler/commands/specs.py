@@ -56,7 +56,7 @@ def schema() -> None:
 
 def clean(
     name: Annotated[str, typer.Argument(help="Name of a spec whose file is gone.", autocompletion=completion.leftovers)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; without, only say what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; otherwise only list what would be removed.")] = False,
 ) -> None:
     """Remove what a deleted spec left behind: compiled files, results, records of runs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, Ref
 from qualm.compiler.spec.references_in import nested_plugins
+from qualm.registry.dvc.git import output
 from qualm.registry.entries import card
 from qualm.registry.entries.entries import EntryError, find
 from qualm.registry.plugins.rule import Plugin
@@ -137,7 +137,7 @@ def _plugins(resolved: Resolved) -> Iterator[Plugin]:
 
 
 def _software(project: Project) -> str:
-    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project.root, capture_output=True, text=True, check=False)
-    note = f",\n  note={{commit {done.stdout.strip()[:12]}}}" if done.returncode == 0 else ""
+    commit = output(project.root, "rev-parse", "HEAD")
+    note = f",\n  note={{commit {commit.strip()[:12]}}}" if commit else ""
     title = "{Qualm}: benchmarks of what vision-language models know that they do not know"
     return f"@software{{{SOFTWARE},\n  title={{{title}}}{note}\n}}"

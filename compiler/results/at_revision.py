@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from qualm.registry import abstaining, method_name
 from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import cache_folder
 from qualm.registry.dvc.damage import damaged_objects
+from qualm.registry.dvc.git import output
 from qualm.registry.dvc.state import listing, object_path, parse_yaml
 from qualm.runners.runtime.parameters import to_lists
 
@@ -45,11 +45,11 @@ def commit_of(project: Project, revision: str) -> str:
     Raises:
         ProjectError: it stands for none, or for several experiments.
     """
-    commit_line = git(project.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    commit_line = output(project.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if commit_line is not None:
         return commit_line.strip()
     experiments: dict[str, set[str]] = {}
-    for line in (git(project.root, "for-each-ref", "--format=%(objectname) %(refname)", EXPERIMENTS) or "").splitlines():
+    for line in (output(project.root, "for-each-ref", "--format=%(objectname) %(refname)", EXPERIMENTS) or "").splitlines():
         commit, _, ref = line.partition(" ")
         parts = ref.removeprefix(f"{EXPERIMENTS}/").split("/")
         if parts[0] not in NOT_EXPERIMENTS:
@@ -65,7 +65,7 @@ def commit_of(project: Project, revision: str) -> str:
 
 def specs_at(project: Project, commit: str) -> list[str]:
     """Names of the specs that a commit has."""
-    listed = git(project.root, "ls-tree", "-z", "--name-only", commit, "specs/") or ""
+    listed = output(project.root, "ls-tree", "-z", "--name-only", commit, "specs/") or ""
     return sorted(Path(name).stem for name in listed.split("\0") if name.endswith(".yaml"))
 
 
@@ -100,19 +100,13 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False)
     return Benchmark(scored, (*scored.inputs["generations"], *abstain), root)
 
 
-def git(root: Path, *arguments: str) -> str | None:
-    """What git says; None where it says no."""
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else None
-
-
 def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]:
     stages = {}
-    for name in (git(project.root, "ls-tree", "-z", "--name-only", commit, f"specs/{spec}/stages/") or "").split("\0"):
+    for name in (output(project.root, "ls-tree", "-z", "--name-only", commit, f"specs/{spec}/stages/") or "").split("\0"):
         if name.endswith(".json"):
             stage = Path(name).stem
             try:
-                raw = json.loads(git(project.root, "show", f"{commit}:{name}") or "{}")
+                raw = json.loads(output(project.root, "show", f"{commit}:{name}") or "{}")
                 stages[stage] = PlannedStage(
                     stage, raw["kind"], "", to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], ()
                 )
@@ -127,7 +121,7 @@ def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]
 def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
     """The lock's stages of a spec, which lies in the root where the spec was the default one then."""
     for place in (f"specs/{spec}/dvc.lock", "dvc.lock"):
-        text = git(project.root, "show", f"{commit}:{place}")
+        text = output(project.root, "show", f"{commit}:{place}")
         stages = pointers.stages(parse_yaml(text, f"{commit[:10]}:{place}"), f"{commit[:10]}:{place}") if text else {}
         mine = {name: entry for name, entry in stages.items() if str(entry.get("cmd", "")).split()[-1:] == [f"{spec}/{name}"]}
         if mine:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.at_revision import commit_of, git
+from qualm.compiler.results.at_revision import commit_of
 from qualm.compiler.results.revisions import diff_commits
+from qualm.registry.dvc.git import output
 
 
 def experiments(project: Project, spec: str | None, metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -17,7 +18,7 @@ def experiments(project: Project, spec: str | None, metrics: Sequence[str] | Non
         `name`, `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change}) of each.
     """
     plan, head = project.plan(spec), commit_of(project, "HEAD")
-    listed = (git(project.root, "for-each-ref", "--sort=creatordate", "--format=%(refname)", "refs/exps/") or "").split()
+    listed = (output(project.root, "for-each-ref", "--sort=creatordate", "--format=%(refname)", "refs/exps/") or "").split()
     names = [ref.rpartition("/")[2] for ref in listed if f"/{head[2:]}/" in ref]
     entries = []
     for name in names:

@@ -83,16 +83,6 @@ def mcnemar_p(only_a: int, only_b: int) -> float:
     return float(binomtest(only_a, only_a + only_b, 0.5).pvalue)
 
 
-def holm(values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: never below the raw value, never above 1, in the order of the raw values."""
-    adjusted = [0.0] * len(values)
-    highest = 0.0
-    for rank, place in enumerate(sorted(range(len(values)), key=lambda i: values[i])):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[place]))
-        adjusted[place] = highest
-    return adjusted
-
-
 def align(a: Cell, b: Cell) -> tuple[Cell, Cell, int]:
     """Both cells on their shared questions, unscored rows of either unscored in both; and how many were left out.
 
@@ -184,6 +174,8 @@ def tests(pairs: Sequence[tuple[Cell, Cell]]) -> list[McNemar]:
     """McNemar's test per dataset, where all verdicts are right or wrong; half-right ratings have no such test."""
     import numpy as np
 
+    from qualm.runners.scoring.paired_tests import adjusted
+
     counts: list[tuple[str, list[int]]] = []
     for a, b in pairs:
         one, other = a.columns["correct"], b.columns["correct"]
@@ -195,5 +187,5 @@ def tests(pairs: Sequence[tuple[Cell, Cell]]) -> list[McNemar]:
     raw = [mcnemar_p(cells[1], cells[2]) for _, cells in counts]
     return [
         McNemar(name, cells[0], cells[1], cells[2], cells[3], p, corrected)
-        for (name, cells), p, corrected in zip(counts, raw, holm(raw), strict=True)
+        for (name, cells), p, corrected in zip(counts, raw, adjusted(raw, "holm"), strict=True)
     ]

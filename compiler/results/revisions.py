@@ -11,7 +11,8 @@ from typing import Any
 from qualm.compiler.forecast.rebuilds import differences
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.at_revision import commit_of, git
+from qualm.compiler.results.at_revision import commit_of
+from qualm.registry.dvc.git import output
 from qualm.registry.formats import textfiles
 
 Key = tuple[str, str, str]
@@ -58,7 +59,7 @@ def compared(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[st
 
 def _files_at(project: Project, spec: str, commit: str) -> Files:
     folder = f"specs/{spec}/stages/"
-    names = (git(project.root, "ls-tree", "--name-only", commit, folder) or "").split()
+    names = (output(project.root, "ls-tree", "--name-only", commit, folder) or "").split()
     stages = {Path(name).stem: json.loads(_at(project, commit, name) or "{}") for name in names}
     return {**stages, RESULTS: json.loads(_at(project, commit, f"results/{spec}/metrics.json") or "{}")}
 
@@ -67,7 +68,7 @@ def _files_here(project: Project, plan: Plan) -> Files:
     """Stages as the spec compiles now; but where the spec is as it was committed, as they lie there: `dvc exp apply` sets parameters."""
     results = project.root / "results" / plan.spec / "metrics.json"
     stages: dict[str, Any] = {s.name: s.as_json() for s in plan.stages}
-    if git(project.root, "status", "--porcelain", "--", "specs/*.yaml", "params.yaml") == "":
+    if output(project.root, "status", "--porcelain", "--", "specs/*.yaml", "params.yaml") == "":
         lying = {name: project.root / "specs" / plan.spec / "stages" / f"{name}.json" for name in stages}
         stages |= {name: json.loads(textfiles.read_text(path)) for name, path in lying.items() if textfiles.is_file(path)}
     return {**stages, RESULTS: json.loads(textfiles.read_text(results)) if textfiles.is_file(results) else {}}
@@ -89,4 +90,4 @@ def _flat(metrics: Mapping[str, Any]) -> dict[Key, float]:
 
 
 def _at(project: Project, revision: str, path: str) -> str | None:
-    return git(project.root, "show", f"{revision}:{path}")
+    return output(project.root, "show", f"{revision}:{path}")

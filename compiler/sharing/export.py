@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
+from qualm.registry.dvc.git import head
 from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.plugins import rule
@@ -192,13 +192,8 @@ def _outputs(stage: PlannedStage) -> Iterator[tuple[str, str]]:
 
 
 def _revision(root: Path) -> str:
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return ""
+    commit, dirty = head(root)
+    return commit + "-dirty" * dirty
 
 
 def _now() -> datetime:

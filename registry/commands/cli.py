@@ -57,7 +57,7 @@ def list_entries(as_json: JsonOption = False) -> None:
     from qualm.registry.entries.entries import entries
 
     with _errors():
-        rows = [row(e) for e in entries(_root())]
+        rows = [row(e) for e in entries(completion.root())]
     if as_json:
         print_json(rows)
         return
@@ -81,7 +81,7 @@ def show(
     from qualm.registry.entries.entries import find
 
     with _errors():
-        root = _root()
+        root = completion.root()
         entry = find(root, name)
         card = entry.details
         stores = [cache_folder(root), local_remote(root)]
@@ -134,14 +134,14 @@ def add(
     ] = None,
     skip_bad: Annotated[
         bool,
-        typer.Option("--skip-bad", help="Leave out single bad files; let bad lines and other counts pass. All are listed and counted."),
+        typer.Option("--skip-bad", help="Leave out single bad files; accept bad lines and other counts. All are listed and counted."),
     ] = False,
     new_version: Annotated[
-        bool, typer.Option("--new-version", help="Data of your own have grown: write the new counts into their card, and take them in.")
+        bool, typer.Option("--new-version", help="Your own data have grown: write the new counts into their card and add them.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check official files against their card and take them in; DVC tracks them from then on.
+    """Check official files against their card and add them; DVC tracks them from then on.
 
     Every problem is listed at once and nothing is added if there is one. Adding the same files again does nothing; adding other
     files replaces the entry, whose old version stays in the DVC cache.
@@ -157,7 +157,7 @@ def add(
     with _errors(), progress_line(not as_json) as progress:
         chosen = load_card(card or name)
         try:
-            added = add_entry(_root(), name, source, chosen, progress, skip_bad, new_version)
+            added = add_entry(completion.root(), name, source, chosen, progress, skip_bad, new_version)
         except AddError as error:
             _refuse(name, source, error, as_json)
     if as_json:
@@ -189,9 +189,9 @@ def new(
         list[str] | None,
         typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O 'choices=[a, b]'."),
     ] = None,
-    title: Annotated[str, typer.Option(help="What people call it.")] = "",
-    licence: Annotated[str, typer.Option(help="Under which its owners give it.")] = "",
-    url: Annotated[str, typer.Option("--source", help="Where others get it, a URL.")] = "",
+    title: Annotated[str, typer.Option(help="Its title.")] = "",
+    licence: Annotated[str, typer.Option(help="Its licence.")] = "",
+    url: Annotated[str, typer.Option("--source", help="The URL of its source.")] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed and -O.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write an existing card anew.")] = False,
 ) -> None:
@@ -249,7 +249,7 @@ def diff(
     from qualm.registry.plugins.rule import PluginError
 
     with _errors(), counting(not as_json) as progress:
-        root = _root()
+        root = completion.root()
         if new is None and "@" not in old:
             if not Path(old).exists():
                 find(root, old)
@@ -292,7 +292,7 @@ def check(
     from qualm.registry.plugins.rule import PluginError, get
 
     with _errors():
-        entry = find(_root(), name)
+        entry = find(completion.root(), name)
         card = entry.details
         if card is None:
             complain(f"{name}: no card named '{entry.card}'; `qualm data ls` says what there is")
@@ -336,14 +336,14 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read entries, results and their objects in DVC's cache anew and compare them with the recorded hashes and the card.
+    """Compare entries, results and their objects in DVC's cache with the recorded hashes and the card.
 
     Lists damaged, missing and extra files. Exit status 1 if there are any.
     """
     from qualm.registry.entries.checkup import check_entries, check_results
 
     with _errors():
-        root = _root()
+        root = completion.root()
         verdicts = check_entries(root, names) | check_results(root, names, aside)
     if as_json:
         print_json({n: {"good": v.good, **vars(v)} for n, v in verdicts.items()})
@@ -371,12 +371,6 @@ def _refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
             advice = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
             print(f"A part of the data set, on purpose? {advice}", file=sys.stderr)
     raise typer.Exit(1)
-
-
-def _root() -> Path:
-    """The nearest folder upwards with a `.dvc`: commands work anywhere in the project."""
-    here = Path.cwd()
-    return next((p for p in (here, *here.parents) if (p / ".dvc").is_dir()), here)
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.dvc.git import output
 from qualm.registry.text import human, plain, quoted
 
 if TYPE_CHECKING:
@@ -204,9 +204,7 @@ def _new_card(entry: Entry) -> list[str]:
     path = cards.folders()[-1] / f"{entry.card}.yaml"
     if not path.is_relative_to(entry.root.resolve()) or not path.is_file():
         return []
-    command = ["git", "status", "--porcelain", "--", str(path)]
-    done = subprocess.run(command, cwd=entry.root, capture_output=True, text=True, check=False)
-    return [_from_here(path)] if done.stdout.strip() else []
+    return [_from_here(path)] if output(entry.root, "status", "--porcelain", "--", str(path)) else []
 
 
 def _from_here(path: Path) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.dvc import git as run_git
 from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import DvcStateError, cache_folder
 from qualm.registry.dvc.state import listing, parse_yaml, read_yaml
@@ -117,12 +118,9 @@ def git(root: Path, *arguments: str) -> str:
         DvcStateError: git is not there, or says no.
     """
     try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise DvcStateError("`git` is not installed") from None
-    if done.returncode != 0:
-        raise DvcStateError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
-    return done.stdout
+        return run_git.git(root, *arguments)
+    except run_git.GitError as error:
+        raise DvcStateError(str(error)) from None
 
 
 def _contents(root: Path, blobs: list[str]) -> Iterator[tuple[str, bytes]]:

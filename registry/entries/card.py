@@ -238,7 +238,7 @@ def read_card(path: Path) -> Card:
     try:
         card = Card.model_validate(raw)
     except ValidationError as error:
-        lines = [_line(where, e, raw) for e in error.errors(include_url=False)[:SHOWN]]
+        lines = [_line(where, e) for e in error.errors(include_url=False)[:SHOWN]]
         more = [f"{where}: and {error.error_count() - SHOWN:,} more"] if error.error_count() > SHOWN else []
         raise CardError("\n".join([*lines, *more])) from None
     if card.name != path.stem:
@@ -246,7 +246,7 @@ def read_card(path: Path) -> Card:
     return card
 
 
-def _line(where: str, error: Any, raw: Any) -> str:
+def _line(where: str, error: Any) -> str:
     place = ".".join(quoted(part) if isinstance(part, str) else repr(part) for part in error["loc"])
     if error["type"] == "missing":
         return f"{where}: {place}: missing; every card has it"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any
 from qualm.registry.dvc import pointers
 from qualm.registry.dvc.config import DvcStateError, cache_folder, local_remote
 from qualm.registry.dvc.damage import is_damaged
+from qualm.registry.dvc.git import output
 from qualm.registry.dvc.state import Checkout, listing, object_path, parse_yaml
 from qualm.registry.entries.entries import DATA, EntryError, find
 from qualm.registry.formats.textfiles import is_file, read_text
@@ -139,7 +139,7 @@ def _card(root: Path, name: str) -> str | None:
 def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
     """The digest that git has on record for a path at a revision, or the one on record that begins like this."""
     files = _files(root, place, is_entry)
-    commit = _git(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
+    commit = output(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
     if commit is not None:
         digest = _at(root, place, files, commit.strip())
         if digest is None:
@@ -150,7 +150,7 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
             f"'{when}' is neither a git revision here nor a digest of at least {_DIGEST} characters; `qualm data ls` shows digests"
         )
     now = (_digest(read_text(root / file), place, file) for file in files if is_file(root / file))
-    commits = (_git(root, "log", "--all", "--format=%H", "--", *files) or "").split()
+    commits = (output(root, "log", "--all", "--format=%H", "--", *files) or "").split()
     digests = {md5 for md5 in (*now, *(_then(root, place, files, past) for past in commits)) if md5}
     matching = sorted(md5 for md5 in digests if md5.startswith(when.lower()))
     if len(matching) != 1:
@@ -177,7 +177,7 @@ def _then(root: Path, place: str, files: list[str], commit: str) -> str | None:
 
 def _at(root: Path, place: str, files: list[str], commit: str) -> str | None:
     for file in files:
-        text = _git(root, "show", f"{commit}:{file}")
+        text = output(root, "show", f"{commit}:{file}")
         if text is not None and (md5 := _digest(text, place, f"{file} at {commit[:10]}")) is not None:
             return md5
     return None
@@ -190,8 +190,3 @@ def _digest(text: str, place: str, where: str) -> str | None:
         return next((out["md5"] for out in pointers.pointer(raw, where)["outs"] if out.get("md5")), None)
     outs = [out for stage in pointers.stages(raw, where).values() for out in stage.get("outs", [])]
     return next((out["md5"] for out in outs if out["path"] == place and out.get("md5")), None)
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else None

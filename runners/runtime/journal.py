@@ -47,8 +47,8 @@ class Journal:
     def append_row(self, fields: Sequence[str]) -> None:
         """Append one line of a CSV table; see `append`."""
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerow(fields)
-        self.append(text.getvalue().encode())
+        csv.writer(text, lineterminator="\r\n").writerow(fields)  # or a field with a carriage return would not be quoted
+        self.append(text.getvalue().removesuffix("\r\n").encode() + b"\n")
 
     def content(self) -> bytes:
         """All whole lines; nothing where there is no file."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
+
+from qualm.registry.dvc.git import head
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
@@ -22,9 +23,10 @@ _WIDTH, _LINE = 360, 42  # as narrow as a telephone, so that it is not made smal
 
 def here(root: Path = Path()) -> dict[str, Any]:
     """The commit of the checkout, whether it has changes besides, the machine, and the time."""
+    commit, dirty = head(root)
     return {
-        "git": _git(root, "rev-parse", "HEAD"),
-        "git_dirty": bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
+        "git": commit,
+        "git_dirty": dirty,
         "machine": platform.machine(),
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -78,10 +80,3 @@ def processor() -> str:
     except OSError:
         return platform.processor()
     return platform.processor()
-
-
-def _git(root: Path, *arguments: str) -> str:
-    try:
-        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""

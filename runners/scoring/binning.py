@@ -5,13 +5,10 @@ The same confidences give different calibration errors under each, which is why 
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Convention = Literal["torchmetrics", "guo", "lm_polygraph", "netcal"]
 
 
 def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:

@@ -39,7 +39,6 @@ class Bounded(httpx.BaseTransport):
         proxy, context = environment_proxy(address), httpx.create_ssl_context()
         how: dict[str, Any] = {"ssl_context": context, "max_connections": None, "network_backend": _Backend(self._time)}
         self._pool = httpcore.HTTPProxy(proxy, **how) if proxy else httpcore.ConnectionPool(**how)
-        self._largest = LARGEST
 
     @contextmanager
     def bounds(self, largest: int, seconds: float) -> Iterator[None]:

@@ -24,7 +24,7 @@ from qualm.runners.training.mixture import Mixture
 if TYPE_CHECKING:
     from qualm.runners.contracts.tunings import Tuning
     from qualm.runners.inference.hf.model import HfVlm
-    from qualm.runners.training.tuner import Tuner
+    from qualm.runners.training.tuner import Course, Tuner
 
 MOST_ROWS = 20
 """Rows of a short training's curve; a long one's has one per 100 steps."""
@@ -120,7 +120,9 @@ def build(
     pools: Mapping[str, Sequence[Example]],
     weights: Mapping[str, float],
     amount: Amount,
-    make: Callable[[Tuning, int], Tuner],
+    course: Course,
+    learner: Callable[..., Tuner],
+    **options: float,
 ) -> TrainingRecipe:
     """The recipe that trains a model on pools of examples.
 
@@ -132,7 +134,9 @@ def build(
         pools: examples by name.
         weights: of the pools.
         amount: batch, epochs or steps.
-        make: the Lightning module for a tuning and a number of steps.
+        course: learning rate and its schedule.
+        learner: the Lightning module, of a tuning, a course, a number of steps, whether activations are computed twice, and options.
+        options: of the learner.
     """
     import torch
 
@@ -146,7 +150,7 @@ def build(
     context.count(examples=have, **{f"drawn ({name})": n for name, n in mixture.drawn().items() if name})
     torch.manual_seed(context.seed)
     tuning: Tuning = load_chosen("tunings", tune)(model)
-    tuner = make(tuning, steps)
+    tuner = learner(tuning, course, steps, context.settings.gradient_checkpointing, **options)
     tuner.train()
     shares = Shares(encoder, mixture, amount, model.tokenizer.pad_token_id, getattr(model.processor, "image_token_id", None))
     if amount.packed:

@@ -38,8 +38,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("compiler", "registry", "runners")
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "PIL.Image", "pyarrow.parquet", "pydantic", "yaml", "httpx", "hypothesis", "torch")
 """Imported once, before the tests fork."""
-FILES = 4
-LIMIT = 60.0
+FILES = 2
+LIMIT = 40.0
 """Seconds for the tests of one mistake."""
 
 
@@ -72,7 +72,7 @@ class Copy:
 
     @contextlib.contextmanager
     def changed(self, mutant: Mutant) -> Iterator[None]:
-        source = (ROOT / mutant.path).read_bytes()
+        source = (self.root / mutant.path).read_bytes()
         self._write(mutant.path, mutant.apply(source))
         try:
             yield
@@ -108,7 +108,7 @@ class Copy:
         os.chdir(self.root)
         os.environ["PYTHONPATH"] = str(self.root)
         sys.path[:] = [str(self.root), *(entry for entry in sys.path if entry and Path(entry).resolve() != ROOT)]
-        for name in [name for name in sys.modules if name.partition(".")[0] in (*PACKAGES, "tests")]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("qualm", "tests")]:
             del sys.modules[name]
         with Path(os.devnull).open("r+") as nowhere:
             for stream in (0, 1, 2):
@@ -132,7 +132,7 @@ def importers() -> dict[str, list[Path]]:
             else:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
-                files = table.setdefault(f"{name.replace('.', '/')}.py", [])
+                files = table.setdefault(f"{name.removeprefix('qualm.').replace('.', '/')}.py", [])
                 if file not in files:
                     files.append(file)
     return table
@@ -162,13 +162,13 @@ def outcome(copy: Copy, mutant: Mutant) -> str:
     return "survived"
 
 
-def sample(arguments: argparse.Namespace) -> list[Mutant]:
-    """Mistakes of all files that are asked for, in random order."""
+def sample(arguments: argparse.Namespace, root: Path) -> list[Mutant]:
+    """Mistakes of all files that are asked for, in random order; `root` is that of the copy."""
     files = lines("git", "ls-files", "-co", "--exclude-standard", "--", *(f"{package}/*.py" for package in PACKAGES))
     if arguments.since:
         files = [file for file in files if file in set(lines("git", "diff", "--name-only", arguments.since, "--", *PACKAGES))]
-    files = [file for file in files if file.startswith(arguments.only) and (ROOT / file).is_file()]
-    every = [mutant for file in files for mutant in mutants(file, (ROOT / file).read_bytes())]
+    files = [file for file in files if file.startswith(arguments.only) and (root / file).is_file()]
+    every = [mutant for file in files for mutant in mutants(file, (root / file).read_bytes())]
     return random.Random(arguments.seed).sample(every, min(arguments.count, len(every)))
 
 
@@ -183,21 +183,21 @@ def main() -> int:
     arguments = parser.parse_args()
     for library in LIBRARIES:
         importlib.import_module(library)
-    began, counts, survivors = time.monotonic(), Counter[str](), []
+    began, counts, survivors = time.monotonic(), Counter[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copy = Copy(Path(folder) / "checkout")
-        for mutant in sample(arguments):
+        for mutant in sample(arguments, copy.root):
             if time.monotonic() - began > 60 * arguments.minutes:
                 break
             result = outcome(copy, mutant)
             counts[result] += 1
-            print(f"{result:9} {mutant.diff((ROOT / mutant.path).read_bytes())}", flush=True)
-            survivors += [mutant] if result in ("survived", "untested") else []
+            diff = mutant.diff((copy.root / mutant.path).read_bytes())
+            print(f"{result:9} {diff}", flush=True)
+            survivors += [diff] if result in ("survived", "untested") else []
     decided = counts.total() - counts["unclear"]
     rate = len(survivors) / decided if decided else 0.0
     print(f"\n{len(survivors)} of {decided} survive ({rate:.0%}); {dict(counts)}; {time.monotonic() - began:.0f} s\n")
-    for mutant in survivors:
-        print(mutant.diff((ROOT / mutant.path).read_bytes()))
+    print("\n".join(survivors))
     return int(rate > arguments.most)
 
 

@@ -64,6 +64,8 @@ def _changes(node: ast.AST, annotation: bool) -> Iterator[tuple[ast.expr, str]]:
     if isinstance(node, ast.expr) and (not annotation or isinstance(node, ast.Call)):
         for changed in _of(node):
             yield node, ast.unparse(changed) if isinstance(changed, ast.Call | ast.Constant) else f"({ast.unparse(changed)})"
+    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
+        return  # -1 for 1 is tried already, and -2 for -1 says the same to much of NumPy
     for field, child in ast.iter_fields(node):
         inside = annotation and not isinstance(node, ast.Call)
         for one in child if isinstance(child, list) else [child]:

@@ -66,7 +66,12 @@ def appends(node: ast.AST) -> bool:
     return name == "open" and any(isinstance(mode, str) and mode in ("a", "ab", "a+", "a+b", "ab+", "at") for mode in modes)
 
 
+def asks_git(node: ast.AST) -> bool:
+    return isinstance(node, ast.List) and bool(node.elts) and isinstance(node.elts[0], ast.Constant) and node.elts[0].value == "git"
+
+
 PIECES = {
+    "git is asked": Piece("qualm.registry.dvc.git", asks_git, {"qualm.registry.dvc.objects": "bytes go in and come out"}),
     "pictures are opened": Piece("qualm.registry.formats.pictures", opens_a_picture),
     "imports are followed": Piece("qualm.registry.plugins.imports", reads_imports),
     "text is made safe to print": Piece("qualm.registry.text", judges_characters),
@@ -98,6 +103,7 @@ def test_in_one_place_only(job: str, trees: dict[str, ast.Module]) -> None:
 
 
 SAMPLES = {
+    "git is asked": ['subprocess.run(["git", "status"])', '["git", *arguments]'],
     "pictures are opened": ["PIL.Image.open(x)", "Image.open(io.BytesIO(x))", "cv2.imread(x)", "cv2.imdecode(x, 1)"],
     "imports are followed": ["isinstance(node, ast.Import)", "isinstance(node, (ast.ImportFrom, ast.Name))"],
     "text is made safe to print": ["''.join(c for c in x if c.isprintable())", "unicodedata.category(c) in 'Cc'"],

@@ -6,15 +6,13 @@ Every sample's different texts are compared once and all samples together, so th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli, probabilities
-
-Similarity = Literal["entailment", "contradiction", "jaccard"]
 
 
 def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any) -> list[Floats]:

@@ -7,7 +7,6 @@ ICLR 2023; there, and in LM-Polygraph, the pairs of each sample are asked about 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from qualm.runners.contracts.nli import Pair
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli
 
 Ints = NDArray[np.int64]
-Same = Literal["entailment", "no_contradiction"]
 
 
 def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, same: str = "entailment") -> list[Ints]:

@@ -93,8 +93,5 @@ def dpo(
     pools, shares = material.mixture(preferences)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
     amount = Amount(batch, epochs, steps, max_length, packed, together)
-    checkpointing = context.settings.gradient_checkpointing
-    extra = {"beta": beta, "smoothing": label_smoothing, "sft_weight": sft_weight}
-    return build(
-        context, model, tune, material, pools, shares, amount, lambda tuning, n: Preferer(tuning, course, n, checkpointing, **extra)
-    )
+    options = {"beta": beta, "smoothing": label_smoothing, "sft_weight": sft_weight}
+    return build(context, model, tune, material, pools, shares, amount, course, Preferer, **options)

@@ -118,9 +118,8 @@ def rtune(
         pools, shares = material.with_share(pools, shares, "verify", verify, judged)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
     amount = Amount(batch, epochs, steps, max_length, packed, together)
-    checkpointing = context.settings.gradient_checkpointing
     model = trainable(context, base)
-    return build(context, model, tune, material, pools, shares, amount, lambda tuning, n: Tuner(tuning, course, n, checkpointing))
+    return build(context, model, tune, material, pools, shares, amount, course, Tuner)
 
 
 REFUSALS = [

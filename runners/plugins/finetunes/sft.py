@@ -78,5 +78,4 @@ def sft(
         pools, shares = material.with_share(pools, shares, "verify", verify, verifications)
     course = Course(rate, schedule, warmup, decay, beta2, context.seed)
     amount = Amount(batch, epochs, steps, max_length, packed, together)
-    checkpointing = context.settings.gradient_checkpointing
-    return build(context, model, tune, material, pools, shares, amount, lambda tuning, n: Tuner(tuning, course, n, checkpointing))
+    return build(context, model, tune, material, pools, shares, amount, course, Tuner)

@@ -17,6 +17,7 @@ from qualm.compiler.results import compare, paired
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.sample import GENERATIONS, SAMPLES, SCORES
 from qualm.runners.runtime.records import write_table
+from qualm.runners.scoring.paired_tests import adjusted
 
 METRICS = [{"label": m, "plugin": m, "args": {}} for m in ("accuracy", "ece")]
 
@@ -173,7 +174,7 @@ def test_p_values_are_those_of_the_score_stages_test_and_corrected_over_what_is_
     both = compare.compare_scores(checkout, None, "a", "b")  # type: ignore[arg-type]
     assert both["test"] == {"name": "paired permutation", "permutations": 10_000, "correction": "holm"}
     raw = [d["p"] for d in both["differences"]]
-    assert len(raw) == 2 and [d["p_adjusted"] for d in both["differences"]] == pytest.approx(paired.holm(raw))
+    assert len(raw) == 2 and [d["p_adjusted"] for d in both["differences"]] == pytest.approx(adjusted(raw, "holm"))
     one = compare.compare_scores(checkout, None, "a", "b", metrics=["accuracy"])  # type: ignore[arg-type]
     (row,) = one["differences"]
     assert row["metric"] == "accuracy" and row["p"] == of(both, "accuracy")["p"] == row["p_adjusted"]
@@ -209,12 +210,6 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(("b", "c", "p"), [(12, 5, 0.143463), (5, 12, 0.143463), (0, 0, 1.0), (3, 3, 1.0), (0, 6, 0.03125)])
 def test_mcnemar_exact(b: int, c: int, p: float) -> None:
     assert paired.mcnemar_p(b, c) == pytest.approx(p, abs=1e-6)
-
-
-def test_holm() -> None:
-    assert paired.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert paired.holm([0.9, 0.8]) == [1.0, 1.0]
-    assert paired.holm([]) == []
 
 
 def test_half_right_ratings_have_no_mcnemar(checkout: Checkout) -> None:

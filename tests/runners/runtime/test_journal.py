@@ -20,7 +20,7 @@ def test_lines_come_back_in_the_order_they_were_appended(tmp_path: Path, durable
     journal = Journal(tmp_path / "a" / "b.csv", durable)
     assert journal.content() == b""
     assert not journal.path.parent.exists()
-    rows = [["a", "b, c"], ['"', "two\nlines"], ["é", ""]]
+    rows = [["a", "b, c"], ['"', "two\nlines"], ["é", ""], ["\r", "a\r\nb"]]
     for row in rows:
         journal.append_row(row)
     assert list(Journal(journal.path).rows()) == list(enumerate(rows, 1))

@@ -1,0 +1,47 @@
+"""What git says of a checkout."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+PATIENCE = 20.0
+"""Seconds for a question that an answer is not worth more to."""
+
+
+class GitError(Exception):
+    """git is not there, or refuses: what it said."""
+
+
+def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
+    """The output of a git command.
+
+    Raises:
+        GitError: git is not installed, refuses, or takes longer than so many seconds.
+    """
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False, timeout=seconds)
+    except FileNotFoundError:
+        raise GitError("`git` is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise GitError(f"git {arguments[0]}: no answer within {seconds:g} s") from None
+    if done.returncode != 0:
+        raise GitError(f"git {arguments[0]}: {done.stderr.strip() or 'failed'}")
+    return done.stdout
+
+
+def output(root: Path, *arguments: str) -> str | None:
+    """The output of a git command; None where git refuses or is not there."""
+    try:
+        return git(root, *arguments)
+    except GitError:
+        return None
+
+
+def head(root: Path) -> tuple[str, bool]:
+    """The commit that is checked out, and whether tracked files differ from it; ("", False) where git cannot say."""
+    try:
+        commit = git(root, "rev-parse", "HEAD", seconds=PATIENCE).strip()
+        return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no", seconds=PATIENCE).strip())
+    except GitError:
+        return "", False

@@ -1,0 +1,62 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from qualm.compiler.forecast.model_sizes import QUANTISED, Size, of_folder, of_hub, shapes
+
+WEIGHTS = {
+    "model.embed_tokens.weight": (100, 8),
+    "model.layers.0.self_attn.q_proj.weight": (8, 8),
+    "model.layers.0.self_attn.k_proj.weight": (4, 8),
+    "model.layers.1.self_attn.q_proj.weight": (8, 8),
+    "model.layers.1.self_attn.k_proj.weight": (4, 8),
+    "vision_tower.patch.weight": (5, 3),
+    "multi_modal_projector.weight": (2, 2),
+}
+
+
+def folder(path, weights=WEIGHTS, config=None):
+    path.mkdir(exist_ok=True)
+    save_file({name: np.zeros(shape, np.float16) for name, shape in weights.items()}, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps(config or {"vision_config": {"image_size": 32, "patch_size": 8}}))
+    return path
+
+
+def test_the_size_of_a_folder_is_told_from_the_shapes_of_its_weights(tmp_path):
+    size = of_folder(folder(tmp_path / "m"))
+    language = sum(math.prod(shape) for name, shape in WEIGHTS.items() if name.startswith("model."))
+    assert (size.language, size.vision) == (language, 19) and (size.layers, size.hidden, size.vocabulary) == (2, 8, 100)
+    assert (size.query_width, size.key_width, size.image_tokens, size.tied) == (8, 4, 16, True)
+    untied = of_folder(folder(tmp_path / "u", {**WEIGHTS, "lm_head.weight": (100, 8)}))
+    assert not untied.tied and untied.body == size.body == language - 800
+
+
+def test_memory_by_hand():
+    size = Size(1000.0, 10.0, 2, 8, 8, 4, 50, 16, "")
+    assert size.weight_bytes("bfloat16") == 2020 and size.weight_bytes("float32") == 4040 and size.cache_bytes("float16") == 2 * 2 * 4 * 2
+    apart = 50 * 8 * 2
+    assert size.weight_bytes("bfloat16", "int8") == (apart + 10) * 2 + (1000 - apart) * 1.0
+    assert size.weight_bytes("bfloat16", "nf4") == (apart + 10) * 2 + (1000 - apart) * QUANTISED["nf4"] and size.body == 200
+
+
+def test_shapes_are_read_from_all_files(tmp_path):
+    folder(tmp_path)
+    save_file({"b": np.zeros(3, np.int64)}, tmp_path / "second.safetensors", metadata={"format": "pt"})
+    assert shapes(tmp_path) == {**WEIGHTS, "b": (3,)}
+    (tmp_path / "broken.safetensors").write_bytes(b"\xff" * 16)
+    with pytest.raises(ValueError, match=r"broken.safetensors is not a safetensors file"):
+        shapes(tmp_path)
+    assert "is not a safetensors file" in of_folder(tmp_path)
+
+
+def test_why_a_size_cannot_be_told(tmp_path):
+    assert str(tmp_path) in of_folder(tmp_path)
+    assert "no self_attn.k_proj and embed_tokens" in of_folder(folder(tmp_path / "m", {"x": (2, 2)}))
+
+
+def test_models_of_the_hub():
+    qwen = of_hub("Qwen/Qwen2-VL-7B-Instruct")
+    assert 7e9 < qwen.language + qwen.vision < 9e9 and of_hub("nobody/none") is None

@@ -1,0 +1,104 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from qualm.compiler.results.scores import conformal_setting, main_setting, read_scores, score_stage, scored_models, select, settings_of
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.sample import SCORES
+from qualm.runners.runtime.records import write_table
+
+LABELS = [
+    "accuracy",
+    "ece@bins=10",
+    "set_size[ours/lac]",
+    "set_size[ours/mean]",
+    "set_size[half/mean]",
+    "accuracy[half]",
+    "auroc[perplexity]",
+]
+
+
+def row(metric, **changes):
+    return {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "metric": metric, **changes}
+
+
+ROWS = [*map(row, LABELS), row("accuracy", variant="blur"), row("accuracy", slice="category=x"), row("accuracy", model="n", dataset="e")]
+
+
+def labels(**filters):
+    return [(r["metric"], r["variant"], r["slice"], r["model"]) for r in select(ROWS, **filters)]
+
+
+def test_clean_inputs_all_questions_and_the_main_setting_are_shown_where_nothing_is_asked_for():
+    assert [r[0] for r in labels(models=["m"])] == [label for label in LABELS if "half" not in label]
+    assert labels(models=["n"]) == [("accuracy", "clean", "all", "n")] == labels(datasets=["e"])
+    assert labels(variants=["blur"]) == [("accuracy", "blur", "all", "m")] and labels(slices=["category=x"])[0][2] == "category=x"
+
+
+@pytest.mark.parametrize(
+    "metric, found",
+    [("ece", ["ece@bins=10"]), ("ece@bins=10", ["ece@bins=10"]), ("set_size", LABELS[2:5]), ("accuracy[half]", ["accuracy[half]"])],
+)
+def test_metrics_by_whole_label_or_plugin(metric, found):
+    assert [r["metric"] for r in select(ROWS, metrics=[metric])] == found
+
+
+@pytest.mark.parametrize(
+    "filters, message",
+    [
+        ({"models": ["mm"]}, "no model 'mm' in these results"),
+        ({"metrics": ["eec"]}, "no metric 'eec' .*did you mean 'ece'"),
+        ({"variants": ["b"]}, "no variant"),
+    ],
+)
+def test_names_that_are_not_there(filters, message):
+    with pytest.raises(ProjectError, match=message):
+        select(ROWS, **filters)
+
+
+def test_conformal_settings_are_known_by_their_means():
+    assert (
+        settings_of(LABELS) == ["ours", "half"]
+        and main_setting(["half", "ours"]) == "ours"
+        and main_setting(["share@0.1", "b", "a"]) == "b"
+    )
+    assert main_setting(["share@0.1"]) == "share@0.1" and main_setting([]) == ""
+
+
+@pytest.mark.parametrize(
+    "label, setting",
+    [
+        ("accuracy[half]", "half"),
+        ("set_size[half/lac]", "half"),
+        ("accuracy", ""),
+        ("auroc[perplexity]", ""),
+        ("accuracy@rows=all[half]", ""),
+    ],
+)
+def test_the_setting_whose_test_rows_a_metric_is_over(label, setting):
+    assert conformal_setting(label, ["ours", "half"]) == setting
+
+
+def project(*stages):
+    return SimpleNamespace(plan=lambda spec: SimpleNamespace(spec="s", writers=lambda key: [s for s in stages if key in s.outputs]))
+
+
+def test_the_score_stage_and_its_models():
+    score = SimpleNamespace(outputs=["scores"], inputs={"generations": {"a": {}, "b": {}}})
+    abstain = SimpleNamespace(outputs=["abstentions"], params={"abstentions": [{"label": "x", "fit": "half", "of": ["a"]}]})
+    assert score_stage(project(abstain, score), None) is score
+    models = scored_models(project(abstain, score), score, None)
+    assert models[:2] == ["a", "b"] and len(models) == 3 and models[2].startswith("a+")
+    with pytest.raises(ProjectError, match="spec 's' has no metrics"):
+        score_stage(project(abstain), None)
+
+
+def test_a_table_of_scores(tmp_path):
+    with pytest.raises(ProjectError, match="no scores there; run the benchmark with `qualm run`"):
+        read_scores(tmp_path / "scores.parquet")
+    write_table(tmp_path / "scores.parquet", [], SCORES)
+    assert read_scores(tmp_path / "scores.parquet") == []
+    Path(tmp_path / "scores.parquet").write_bytes(b"no table")
+    with pytest.raises(ProjectError):
+        read_scores(tmp_path / "scores.parquet")

@@ -1,0 +1,31 @@
+from rich.text import Text
+
+from qualm.compiler.results.tables import measure, metrics_down
+
+
+def row(n, unscored=0, value=0.5):
+    return {"n": n, "n_unscored": unscored, "value": value}
+
+
+def shown(cell):
+    return Text("-" if cell is None else measure(cell["value"]))
+
+
+def printed(cells, models, **options):
+    return [line.plain.split() for line in metrics_down(Text("t"), cells, models, shown, **options).lines(100)]
+
+
+def test_measures_have_three_decimals_and_a_minus_that_can_be_copied():
+    assert (measure(0.12349), measure(-0.5), measure(None), measure(2.0)) == ("0.123", "-0.500", "undefined", "2.000")
+
+
+def test_metrics_go_down_and_models_across():
+    cells = {("ece", "b"): row(10), ("ece", "a"): row(12), ("auroc", "a"): row(5, value=None)}
+    lines = printed(cells, ["a", "b"])
+    assert ["metric", "a", "b", "n"] in lines and ["ece", "0.500", "0.500", "10–12"] in lines and ["auroc", "undefined", "-", "5"] in lines
+
+
+def test_unscored_questions_are_counted_where_that_is_asked_for():
+    cells = {("ece", "a"): row(1200, 3), ("ece", "b"): row(1200, 7)}
+    assert ["ece", "0.500", "0.500", "1,200", "(+7", "unscored)"] in printed(cells, ["a", "b"], unscored=True)
+    assert ["ece", "0.500", "0.500", "1,200"] in printed(cells, ["a", "b"])

@@ -1,0 +1,48 @@
+"""What git says of a checkout, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from qualm.registry.dvc import git
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for arguments in (
+        ["init", "-q"],
+        ["config", "user.email", "a@b"],
+        ["config", "user.name", "a"],
+        ["commit", "-q", "--allow-empty", "-m", "first"],
+    ):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_the_commit_and_whether_tracked_files_differ(checkout: Path) -> None:
+    commit, dirty = git.head(checkout)
+    assert len(commit) == 40
+    assert not dirty
+    (checkout / "file").write_text("x")
+    assert git.head(checkout) == (commit, False)
+    git.git(checkout, "add", "file")
+    assert git.head(checkout) == (commit, True)
+
+
+def test_where_git_refuses(tmp_path: Path) -> None:
+    with pytest.raises(git.GitError, match=r"git log: fatal: .*not a git repository"):
+        git.git(tmp_path, "log")
+    assert git.output(tmp_path, "log") is None
+    assert git.head(tmp_path) == ("", False)
+
+
+def test_where_git_is_not_there_or_does_not_answer(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(git.GitError, match="git rev-parse: no answer within 1e-09 s"):
+        git.git(checkout, "rev-parse", "HEAD", seconds=1e-9)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(git.GitError, match="`git` is not installed"):
+        git.git(checkout, "log")
+    assert git.head(checkout) == ("", False)

@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from qualm.registry.formats.faults import Fault
+from qualm.registry.recordings.parts import Part, choose, find_parts, task_of
+from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
+from tests.support.data.recordings import leh, leh_open
+
+
+def part(path="m/t.jsonl", *names):
+    return Part(Path("log") / path, "lm-eval", frozenset(names or {("m", "t")}))
+
+
+def chosen(parts, run=None, task=None, **more):
+    return choose(Path("log"), parts, run, task, **more)
+
+
+ONE, OTHER, SECOND_RUN = part("a", ("r1", "t1")), part("b", ("r1", "t2")), part("c", ("r2", "t1"))
+
+
+def test_the_one_file_that_is_meant():
+    assert chosen([ONE]) is ONE and chosen([ONE, OTHER], task="t2") is OTHER and chosen([ONE, SECOND_RUN], run="r2") is SECOND_RUN
+    assert chosen([ONE, OTHER], fallback="t1") is ONE and chosen([ONE], fallback="none such") is ONE
+    assert chosen([ONE, SECOND_RUN], task="t1", first=True) is ONE
+
+
+@pytest.mark.parametrize(
+    "parts, wanted, message",
+    [
+        ([ONE, OTHER], {"run": "r3"}, "no run 'r3'; there are: r1"),
+        ([ONE, OTHER], {"task": "t3"}, "no task 't3'; there are: t1, t2"),
+        ([ONE, OTHER], {"run": "r1", "task": "t3"}, "no task 't3' of run 'r1'; there are: t1, t2"),
+        ([ONE, OTHER], {}, "holds several tasks: a, b; say which is meant"),
+        ([ONE, SECOND_RUN], {"task": "t1"}, "task 't1' lies there 2 times: a, c; say which with `run:`"),
+        ([ONE, SECOND_RUN], {"first": True}, "task 'None' lies there 2 times"),
+    ],
+)
+def test_what_cannot_be_told(parts, wanted, message):
+    with pytest.raises(RecordingError, match=message):
+        chosen(parts, **wanted)
+
+
+def test_a_part_is_asked_for_by_any_pair_of_its_names():
+    both = part("x", ("r", "t"), ("s", "longer"))
+    assert both.has("r", "t") and both.has(None, "longer") and both.has("s", None) and both.has(None, None)
+    assert not both.has("r", "longer") and task_of(both, None) == "longer" and task_of(both, "r") == "t"
+
+
+def test_files_of_a_recording_are_found_and_hidden_ones_are_not(tmp_path):
+    leh(tmp_path / "log", leh_open(0, "?", "a", "a"))
+    (tmp_path / "log" / ".hidden").mkdir()
+    (tmp_path / "log" / "notes.txt").write_text("x")
+    (found,) = find_parts(tmp_path / "log")
+    assert found.format == "lm-eval" and find_parts(found.path) == [found]
+    (tmp_path / "log" / ".hidden" / found.path.name).write_bytes(found.path.read_bytes())
+    (tmp_path / "log" / f"link{found.path.name}").symlink_to(found.path)
+    assert find_parts(tmp_path / "log") == [found]
+    with pytest.raises(RecordingError, match="no recording of inspect in it"):
+        find_parts(tmp_path / "log", "inspect")
+    with pytest.raises(RecordingError, match="no format 'x'; there are: lm-eval"):
+        find_parts(tmp_path / "log", "x")
+    with pytest.raises(RecordingError, match="not on this disk"):
+        find_parts(tmp_path / "gone")
+
+
+def test_two_formats_in_one_folder_must_be_told_apart(tmp_path):
+    leh(tmp_path / "log", leh_open(0, "?", "a", "a"))
+    (tmp_path / "log" / "m_seed.jsonl").write_text(json.dumps({"question_id": "1", "prediction": "A", "gt_answer": "B"}) + "\n")
+    with pytest.raises(RecordingError, match="holds recordings of lm-eval and of seedbench; say which with `format:`"):
+        find_parts(tmp_path / "log")
+    assert [p.format for p in find_parts(tmp_path / "log", "seedbench")] == ["seedbench"]
+
+
+@pytest.mark.parametrize(
+    "record, reason",
+    [
+        (Record("w", "i", question="\ud800"), "text that is no Unicode"),
+        (Record("w", "i", draws=[{}], draw=MOST_DRAWS), "more draws than a table of ours has room for"),
+    ],
+)
+def test_rows_that_no_table_can_hold_are_faults(monkeypatch, record, reason):
+    from qualm.registry.recordings import lm_eval
+
+    good = Record("w", "i", draws=[{"text": "a", "p_yes": 7.0}], draw=MOST_DRAWS - 1)
+    monkeypatch.setattr(lm_eval, "read", lambda path, how: iter([record, good]))
+    fault, kept = part().read(How())
+    assert isinstance(fault, Fault) and reason in str(fault)
+    assert kept.draws == [{"text": "a"}] and len(kept.impossible) == 1

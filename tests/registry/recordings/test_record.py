@@ -1,0 +1,46 @@
+import pytest
+
+from qualm.registry.recordings.record import Record, letter_index, shown, small, texts
+
+
+@pytest.mark.parametrize(
+    "value, found",
+    [
+        ("a", ("a",)),
+        (["a", None, 2], ("a", "2")),
+        (None, ()),
+        (3.5, ("3.5",)),
+        ("['a', 2]", ("a", "2")),
+        ('["a"]', ("a",)),
+        ("[]", ("[]",)),
+        ("[a]", ("[a]",)),
+        ("[[1]]", ("[[1]]",)),
+        ("['a'", ("['a'",)),
+        (("x",), ("x",)),
+    ],
+)
+def test_targets_as_texts(value, found):
+    assert texts(value) == found
+
+
+@pytest.mark.parametrize(
+    "value, n, place", [("B", 2, 1), (" (b). ", 2, 1), ("C", 2, None), ("AB", 9, None), ("", 2, None), ("1", 9, None), ("Z", 26, 25)]
+)
+def test_places_of_letters(value, n, place):
+    assert letter_index(value, n) == place
+
+
+def test_every_text_of_a_record():
+    record = Record(
+        "w", "id", "q", "p", ("c",), 0, "doubt", ("r",), "cat", "split", {"k": "v"}, draws=[{"text": "t", "n": 1.0}, {"text": None}]
+    )
+    assert list(record.texts()) == ["id", "q", "p", "cat", "split", "c", "r", "k", "v", "t"]
+
+
+def test_fields_worth_slicing_by():
+    values = {"a": 1, "b": "x", "c": [1], "d": "", "e": "y" * 80, "f": "y" * 81, "g": float("nan"), "h": 0.5, "i": None, "j": True}
+    assert small(values, but=["b"]) == {"a": "1", "e": "y" * 80, "h": "0.5", "j": "True"}
+
+
+def test_values_in_messages_are_short():
+    assert len(shown("x" * 1000)) < 50 and shown([1, 2]) == "[1, 2]"

@@ -1,0 +1,25 @@
+from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+
+
+def model(folder, **files):
+    for name, content in {"config.json": "{}", "a.safetensors": "weights", **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+def test_a_whole_folder_and_what_may_be_missing(tmp_path):
+    assert folder_fault(model(tmp_path / "m")) == ""
+    (tmp_path / "m" / "a.safetensors").rename(tmp_path / "m" / "a.bin")
+    assert "expected weights as *.safetensors" in folder_fault(tmp_path / "m")
+    assert "expected config.json" in folder_fault(tmp_path / "none") and "none.dvc" in folder_fault(tmp_path / "none")
+
+
+def test_the_digest_is_of_names_and_contents_without_prose(tmp_path):
+    plain = folder_digest(model(tmp_path / "a"))
+    assert folder_digest(model(tmp_path / "b", **{"README.md": "x", ".lock": "x"})) == plain
+    others = {"config.json": "{ }", "more.json": "{}", "sub/config.json": "{}"}
+    digests = {folder_digest(model(tmp_path / f"c{i}", **{name: text})) for i, (name, text) in enumerate(others.items())}
+    assert len(digests | {plain}) == 4
+    (tmp_path / "a" / "a.safetensors").rename(tmp_path / "a" / "b.safetensors")
+    assert folder_digest(tmp_path / "a") != plain

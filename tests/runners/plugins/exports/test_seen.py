@@ -1,0 +1,68 @@
+import io
+from contextlib import chdir
+
+import PIL.Image
+import pytest
+
+from qualm.registry.sample import IMAGES, SAMPLES, Sample
+from qualm.runners.data.dataset import Variant
+from qualm.runners.data.rows import as_row
+from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
+from qualm.runners.plugins.exports._seen import ModelInput, media_type
+from qualm.runners.runtime.records import write_table
+
+
+def jpeg():
+    data = io.BytesIO()
+    PIL.Image.new("RGB", (8, 6), (10, 20, 30)).save(data, "JPEG")
+    return data.getvalue()
+
+
+@pytest.fixture
+def seen(tmp_path):
+    samples = [Sample(sample_id="a", question="Q a?", image_id="i"), Sample(sample_id="b", question="Q b?")]
+    rows = [as_row(sample) for sample in samples]
+    write_table(tmp_path / "samples.parquet", rows, SAMPLES)
+    write_table(tmp_path / "images" / "00000.parquet", [{"image_id": "i", "image": {"bytes": jpeg(), "path": "i.jpg"}}], IMAGES)
+
+    def make(variant):
+        shown = ModelInput(ExportPart("m", "d", variant, 7, tmp_path, tmp_path))
+        return shown, [ExportEntry(i, row, "", []) for i, row in enumerate(rows)]
+
+    with chdir(tmp_path):
+        yield make
+
+
+def black(batch, rngs):
+    return [PIL.Image.new("RGB", image.size) for image in batch]
+
+
+def shout(batch, rngs):
+    return [None if "b" in text else text.upper() for text in batch]
+
+
+def test_a_clean_sample_is_shown_as_it_lies_there(seen):
+    shown, (first, second) = seen(Variant("clean"))
+    assert shown.question(0, first.sample) == "Q a?" and shown.picture(first) == jpeg() and shown.picture(second) is None
+    assert shown.key(first) == "i" and shown.key(second) is None
+
+
+def test_a_perturbed_picture_is_made_again_as_png(seen):
+    shown, (first, second) = seen(Variant("black", "image", black))
+    made = shown.picture(first)
+    assert media_type(made) == "image/png" and PIL.Image.open(io.BytesIO(made)).getpixel((0, 0)) == (0, 0, 0)
+    assert shown.question(0, first.sample) == "Q a?" and shown.picture(second) is None and shown.key(first) == "i\0a"
+
+
+def test_a_perturbed_question_is_made_again_and_one_that_cannot_be_is_an_error(seen):
+    shown, (first, second) = seen(Variant("shout", "text", shout))
+    assert shown.question(0, first.sample) == "Q A?"
+    with pytest.raises(ExportError, match="there is an answer to 'b' under shout, which cannot be applied to it"):
+        shown.question(1, second.sample)
+
+
+@pytest.mark.parametrize(
+    "head, kind", [(b"\x89PNG...", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF89a", "gif"), (b"RIFF....WEBP", "webp"), (b"", "png")]
+)
+def test_media_types(head, kind):
+    assert media_type(head) == f"image/{kind}"

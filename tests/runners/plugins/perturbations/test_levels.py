@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance
+from scipy.stats import norm
+
+from qualm.runners.plugins.perturbations._levels import brightened, brightness_table, noise_table, normal_quantiles, pixels_of, raw_numbers
+
+PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.3, 1.0, 1.7, 1e9])
+def test_brightness_is_pillows(factor):
+    (made,) = brightened([PICTURE], factor)
+    assert made.tobytes() == ImageEnhance.Brightness(PICTURE).enhance(factor).tobytes()
+    assert made is not PICTURE and len(brightness_table(factor)) == 3 * 256
+
+
+def test_lengths_are_pixels_or_percent_of_the_shorter_side():
+    assert pixels_of(3.5, PICTURE, False) == 3.5 and pixels_of(50, PICTURE, True) == 4.5
+
+
+@pytest.mark.parametrize("dtype, bits", [("<u2", 16), ("<u4", 32)])
+def test_raw_numbers_are_the_generators_bits_in_order(dtype, bits):
+    words = np.random.Generator(np.random.Philox(key=1)).bit_generator.random_raw(3)
+    expected = [int(word) >> shift & (2**bits - 1) for word in words for shift in range(0, 64, bits)]
+    n = 2 * 64 // bits + 1
+    assert raw_numbers(np.random.Generator(np.random.Philox(key=1)), n, dtype).tolist() == expected[:n]
+
+
+def test_quantiles_are_those_of_a_normal_number_and_symmetric():
+    z = normal_quantiles()
+    assert len(z) == 65536 and (z == -z[::-1]).all()
+    np.testing.assert_allclose(z, norm.ppf((np.arange(65536) + 0.5) / 65536), atol=1e-9)
+
+
+def test_noise_is_rounded_and_bounded():
+    assert noise_table(0.0).any() == False and noise_table(10.0).dtype == np.int16  # noqa: E712
+    assert (noise_table(1e9)[0], noise_table(1e9)[-1]) == (-255, 255)
+    np.testing.assert_array_equal(noise_table(7.0), np.rint(norm.ppf((np.arange(65536) + 0.5) / 65536) * 7))

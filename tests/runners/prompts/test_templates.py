@@ -1,0 +1,56 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt, with_sections
+
+
+def test_our_own_prompts_and_a_users(tmp_path):
+    assert read_prompt("salient_object") == read_prompt("salient_object").strip() and "<!--" not in read_prompt("salient_object")
+    mine = tmp_path / "mine.md"
+    mine.write_text("<!-- a note\nof two lines -->\n\nRate {answer}.\n")
+    assert read_prompt("salient_object", str(mine)) == "Rate {answer}."
+
+
+def test_a_prompt_that_is_not_there():
+    with pytest.raises(PromptError, match=r"gone.md: expected a prompt as a text file"):
+        read_prompt("salient_object", "gone.md")
+
+
+def test_every_place_is_filled_once_and_values_are_no_places():
+    assert fill("{a} and {b}, {a}; {A} {}", {"a": "{b}", "b": "2"}, "p.md") == "{b} and 2, {b}; {A} {}"
+
+
+@pytest.mark.parametrize(
+    "prompt, message",
+    [("{a} {c}", "p.md: {c}: no such place; there are: a, b"), ("{a}", "p.md: expected the place {b} in it, found none")],
+)
+def test_places_and_values_must_match(prompt, message):
+    with pytest.raises(PromptError, match=re.escape(message)):
+        fill(prompt, {"a": "1", "b": "2"}, "p.md")
+
+
+PROMPT = "Intro\n\n## One\n\nfirst\n\n## Two\n\nsecond"
+
+
+@pytest.mark.parametrize(
+    "sections, expected",
+    [
+        ({"one": "new"}, "Intro\n\n## one\n\nnew\n\n## Two\n\nsecond"),
+        ({"Two": "new"}, "Intro\n\n## One\n\nfirst\n\n## Two\n\nnew"),
+        ({"Zero": "new"}, "Intro\n\n## Zero\n\nnew\n\n## One\n\nfirst\n\n## Two\n\nsecond"),
+        ({}, PROMPT),
+    ],
+)
+def test_sections_are_replaced_or_put_before_the_others(sections, expected):
+    assert with_sections(PROMPT, sections) == expected
+
+
+def test_without_headings_a_section_is_put_at_the_beginning():
+    assert with_sections("plain", {"A": "b"}) == "## A\n\nb\n\nplain"
+
+
+def test_every_prompt_of_ours_can_be_read():
+    for path in (Path(__file__).parents[3] / "specs" / "prompts").glob("*.md"):
+        assert read_prompt(path.stem)

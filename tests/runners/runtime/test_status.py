@@ -1,0 +1,29 @@
+import json
+
+from qualm.runners.runtime import status
+
+
+def test_where_nobody_reads_nothing_is_written(monkeypatch, tmp_path):
+    monkeypatch.delenv(status.FILE, raising=False)
+    status.tell("started", stage="s")
+    assert not status.is_read() and status.position() == 0 and not status.told_since(0, "started")
+
+
+def test_events_are_lines_and_found_behind_a_position(monkeypatch, tmp_path):
+    file = tmp_path / "status"
+    file.write_text("")
+    monkeypatch.setenv(status.FILE, str(file))
+    status.tell("started", stage="s")
+    place = status.position()
+    status.tell("damaged", n=2)
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [
+        {"event": "started", "stage": "s"},
+        {"event": "damaged", "n": 2},
+    ]
+    assert status.told_since(0, "started") and status.told_since(place, "damaged") and not status.told_since(place, "started")
+
+
+def test_a_file_that_is_gone_is_no_reader(monkeypatch, tmp_path):
+    monkeypatch.setenv(status.FILE, str(tmp_path / "gone"))
+    status.tell("started")
+    assert not (tmp_path / "gone").exists()

@@ -1,0 +1,44 @@
+import base64
+
+import pytest
+
+from qualm.runners.servers.protocol import IMAGE_TOKENS, MOST_TOKENS, Nonsense, bounds, data_url, is_count, shown, used
+
+
+def test_a_request_costs_at_most_its_bytes_and_its_limit_for_every_answer():
+    picture = {"type": "image_url", "image_url": {"url": "data:"}}
+    body = {"messages": [{"content": "né"}, {"content": [{"type": "text", "text": "abc"}, picture]}], "max_tokens": 10}
+    assert bounds(body) == (16 + 3 + 16 + 3 + IMAGE_TOKENS, 10)
+    assert bounds({"messages": [], "max_completion_tokens": 7, "n": 3}) == (0, 21) and bounds({"messages": []}) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "usage, counts",
+    [({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4)), ({"prompt_tokens": 3}, (3, None)), (None, (None, None)), ({}, (None, None))],
+)
+def test_tokens_as_a_reply_counts_them(usage, counts):
+    assert used({"usage": usage}) == counts and used({}) == (None, None)
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": "3"}, {"prompt_tokens": True}, {"completion_tokens": 1.0}, [1], "much"])
+def test_counts_that_are_none(usage):
+    with pytest.raises(Nonsense, match="expected counts of tokens"):
+        used({"usage": usage})
+
+
+def test_plain_numbers_of_tokens():
+    assert [is_count(v) for v in (0, 5, MOST_TOKENS)] == [True] * 3
+    assert [is_count(v) for v in (-1, MOST_TOKENS + 1, 1.0, True, None, "1")] == [False] * 6
+
+
+def test_words_of_a_server_are_one_short_line():
+    assert shown(" a\n\tb\x1b ") == shown("a b\x1b") and "\x1b" not in shown("a\x1b") and shown(" ") == "nothing"
+    assert shown("x" * 200) == "x" * 200 and shown("x" * 201) == "x" * 200 + "..."
+
+
+@pytest.mark.parametrize(
+    "head, kind", [(b"\x89PNG", "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp"), (b"else", "png")]
+)
+def test_pictures_as_urls(head, kind):
+    url = data_url(head + b"rest")
+    assert url.startswith(f"data:image/{kind};base64,") and base64.b64decode(url.partition(",")[2]) == head + b"rest"
