@@ -6,6 +6,8 @@ Importing this module loads neither NumPy nor Arrow; each command loads what it 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +17,10 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.commands.printing import print_labelled
 from qualm.registry.text import human, print_json
+from qualm.runners.runtime.libraries import same
 
 if TYPE_CHECKING:
+    from qualm.runners.runtime.code_digest import Engine
     from qualm.runners.store.maintenance import Done, Holding
 
 app = typer.Typer(
@@ -39,8 +43,9 @@ FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
 def du(as_json: JsonOption = False) -> None:
     """Say what the store holds: a line for each model and engine, the last used first.
 
-    An engine is the code that answers (comments left out) and the versions of its libraries. Answers of an engine that no
-    present spec's model runs on are marked [bold]old[/]: no run will find them, until the code is what it was.
+    An engine is a release of this program with the libraries that computed: shown is the version of torch. Answers that no run
+    takes are marked: [bold]old[/], of a model plugin or of versions of our engine that no present spec has; [bold]library[/], of
+    libraries that the setting `libraries` does not count as today's; [bold]refused[/], by an audit.
 
     Every segment is read and its checksum verified; damaged ones are counted, and computed again by the next run that needs them.
 
@@ -52,7 +57,7 @@ def du(as_json: JsonOption = False) -> None:
     from qualm.runners.store.maintenance import holdings
 
     project = Project()
-    current = engines(project)
+    current = users(project)
     rows = holdings(_root(project))
     if as_json:
         print_json([_facts(h, current) for h in rows])
@@ -67,7 +72,7 @@ def gc(
     ] = None,
     unused: Annotated[
         bool,
-        typer.Option("--unused", help="Remove answers of engines that no present spec's model runs on: of older code."),
+        typer.Option("--unused", help="Remove answers that no run takes: what `qualm cache du` marks."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, only say what would be done.")] = False,
     as_json: JsonOption = False,
@@ -94,7 +99,8 @@ def gc(
 
     project = Project()
     root = _root(project)
-    done = collect(root, older_than, set(engines(project)) if unused else None, dry_run)
+    current = users(project) if unused else Users({}, "")
+    done = collect(root, older_than, (lambda holding: bool(current.state(holding))) if unused else None, dry_run)
     if as_json:
         counts = {"merged": done.merged, "into": done.into, "repeats": done.repeats, "leftovers": done.leftovers, "freed": done.freed}
         names = {"removed": [h.folder.name for h in done.removed], "in_use": [h.folder.name for h in done.busy]}
@@ -103,16 +109,41 @@ def gc(
         _say(done, dry_run)
 
 
-def engines(project: Project) -> dict[str, list[str]]:
-    """The engines that models of present specs run on: digest -> names of those specs.
+@dataclass(frozen=True)
+class Users:
+    """The specs of a project, by the engines that their models run on."""
+
+    engines: Mapping[str, tuple[Engine, tuple[str, ...]]]
+    """Identity -> engine, and the specs."""
+    policy: str
+    """Which libraries count as today's."""
+
+    def state(self, holding: Holding) -> str:
+        """Why no run takes these answers: `refused`, `old` (another engine), `library` (of other libraries); empty where one does."""
+        if holding.refusal:
+            return "refused"
+        own, _ = self.engines.get(holding.engine, (None, ()))
+        versions, libraries = holding.about.get("versions", {}), holding.about.get("libraries", {})
+        if own is None or not any(own.takes(part, versions) for part in holding.parts):
+            return "old"
+        return "" if same(self.policy, libraries, own.libraries) else "library"
+
+    def specs(self, holding: Holding) -> list[str]:
+        """Those whose models' answers these are."""
+        return list(self.engines[holding.engine][1]) if not self.state(holding) else []
+
+
+def users(project: Project) -> Users:
+    """Whose answers a project's store can hold.
 
     Raises:
         ProjectError: a spec cannot be read, so it cannot be said what is unused.
     """
     from qualm.compiler.spec.errors import SpecError
-    from qualm.runners.runtime.code_digest import engine_digest
+    from qualm.runners.runtime.code_digest import engine
+    from qualm.runners.runtime.settings import FILE, read_settings
 
-    specs_of: dict[str, list[str]] = {}
+    engines: dict[str, tuple[Engine, tuple[str, ...]]] = {}
     for spec in project.specs():
         try:
             resolved = project.resolve(spec)
@@ -121,8 +152,9 @@ def engines(project: Project) -> dict[str, list[str]]:
                 f"specs/{spec}.yaml has mistakes, so which answers it uses is not known; see `qualm validate {spec}`"
             ) from error
         for module in sorted({m.ref.plugin.module for m in resolved.models}):
-            specs_of.setdefault(engine_digest(module), []).append(spec)
-    return specs_of
+            own = engine(module)
+            engines[own.identity] = (own, (*engines.get(own.identity, (own, ()))[1], spec))
+    return Users(engines, read_settings(project.root / FILE).libraries)
 
 
 def _root(project: Project) -> Path:
@@ -131,14 +163,19 @@ def _root(project: Project) -> Path:
     return project.root / read_settings(project.root / FILE).store
 
 
-def _facts(holding: Holding, current: dict[str, list[str]]) -> dict[str, Any]:
+def _facts(holding: Holding, current: Users) -> dict[str, Any]:
     return {
         "folder": str(holding.folder),
         "model": holding.about.get("label"),
         "plugin": holding.about.get("plugin"),
         "model_digest": holding.about.get("model"),
         "engine_digest": holding.engine or None,
-        "specs": current.get(holding.engine, []),
+        "qualm": holding.about.get("qualm"),
+        "versions": holding.about.get("versions"),
+        "libraries": holding.about.get("libraries"),
+        "state": current.state(holding) or "used",
+        "refusal": holding.refusal or None,
+        "specs": current.specs(holding),
         "stages": holding.stages,
         "segments": holding.segments,
         "parts": dict(sorted(holding.parts.items())),
@@ -150,7 +187,7 @@ def _facts(holding: Holding, current: dict[str, list[str]]) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[Holding], current: dict[str, list[str]]) -> None:
+def _table(rows: list[Holding], current: Users) -> None:
     from rich.text import Text
 
     from qualm.compiler.terminal.views import console
@@ -168,8 +205,9 @@ def _table(rows: list[Holding], current: dict[str, list[str]]) -> None:
         counts = dict.fromkeys(("answers", "draws", "signals"), 0)
         for part, n in h.parts.items():
             counts[FAMILIES.get(part, "signals")] += n
-        engine = h.engine[:8] or "unknown"
-        state = engine if h.engine in current else f"[yellow]{engine} old[/]"
+        engine = _engine(h)
+        why = current.state(h)
+        state = engine if not why else f"[yellow]{engine} {why[:7]}[/]"
         stages = ", ".join(h.stages[:2]) + (f" and {len(h.stages) - 2} more" if len(h.stages) > 2 else "")
         numbers = [f"{n:,}" if n else "-" for n in (*counts.values(), h.segments)]
         grid.add(str(h.about.get("label", "unknown")), Text.from_markup(state), *numbers, human(h.bytes), _ago(h.last_use))
@@ -177,14 +215,21 @@ def _table(rows: list[Holding], current: dict[str, list[str]]) -> None:
     grid.print(Console(highlight=False))
     out.print("\n[bold]used by[/]")
     print_labelled(out, users)
-    old = sum(h.bytes for h in rows if h.engine not in current)
+    old = sum(h.bytes for h in rows if current.state(h))
     notes = [f"{human(sum(h.bytes for h in rows))} in all"]
-    notes += [f"{human(old)} of old engines (`qualm cache gc --unused` removes them)"] if old else []
+    notes += [f"{human(old)} that no run takes (`qualm cache gc --unused` removes them)"] if old else []
+    notes += [f"{h.folder.name[:8]} is refused: {h.refusal} (`qualm cache accept {h.folder.name[:8]}`)" for h in rows if h.refusal]
     small = sum(h.segments for h in rows)
     notes += [f"{small:,} segments (`qualm cache gc` merges them)"] if small > 8 * len(rows) else []
     damaged = sum(h.damaged for h in rows)
     notes += [f"{damaged} damaged segments, whose answers are computed again when they are asked for"] if damaged else []
     out.print("\n" + "; ".join(notes))
+
+
+def _engine(holding: Holding) -> str:
+    """The release and the torch that computed."""
+    torch = (holding.about.get("libraries") or {}).get("torch")
+    return str(holding.about.get("qualm", "unknown")) + (f"/{torch}" if torch else "")
 
 
 def _ago(then: float) -> str:
@@ -206,7 +251,7 @@ def _say(done: Done, dry: bool) -> None:
         lines.append(f"{done.leftovers:,} damaged or half-written files {would}removed")
     for holding in done.removed:
         label = holding.about.get("label", "unknown")
-        lines.append(f"{holding.parts.total():,} answers of '{label}' by engine {holding.engine[:8] or 'unknown'} {would}removed")
+        lines.append(f"{holding.parts.total():,} answers of '{label}' by {_engine(holding)} {would}removed")
     for holding in done.busy:
         lines.append(f"answers of '{holding.about.get('label', 'unknown')}' were used minutes ago and are kept; try again later")
     typer.echo("\n".join([*lines, f"{human(max(0, done.freed))} {would}freed"]) if lines else "nothing to do")

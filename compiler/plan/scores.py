@@ -11,6 +11,7 @@ from qualm.compiler.plan.layout import Layout, read_by, splits, variants
 from qualm.compiler.plan.plan import PlannedStage, writers
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry import CLEAN, MODALITIES
+from qualm.runners.contracts.stages import stage_kind
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
@@ -41,8 +42,8 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     """The page that tells of all tables of the stages `before` it, signed with a digest of them."""
-    r = layout.resolved
-    inputs = read_by("report", layout.tables(before))
+    r, (captions, shown_paths) = layout.resolved, _shown(before)
+    inputs = read_by("report", {**layout.tables(before), **({"shown": shown_paths} if shown_paths else {})})
     params: dict[str, Any] = {
         "title": r.spec.title or r.spec.name,
         "description": r.spec.description,
@@ -57,6 +58,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **(_about_perturbations(layout) if r.perturbations else {}),
         **_unscored(layout),
         **({"tests": _tests(layout)} if "effects" in inputs else {}),
+        **({"shown": captions} if shown_paths else {}),
         "made": _made(layout, before),
     }
     if r.spec.report.published:
@@ -64,6 +66,17 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     everything = [canonical(s.as_json()) for s in before] + [canonical(params)]
     params["spec_sha256"] = hashlib.sha256("".join(sorted(everything)).encode()).hexdigest()
     return layout.stage("report", params, inputs, layout.places("report", ["report"]), [*r.metrics, *layout.perturbing])
+
+
+def _shown(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+    """Captions and files of the tables that the report shows as they are, by stage and key."""
+    captions: dict[str, dict[str, str]] = {}
+    files: dict[str, dict[str, str]] = {}
+    for stage in before:
+        if shows := stage_kind(stage.kind).shows:
+            captions[stage.name] = {key: caption.format(stage=stage.params["label"]) for key, caption in shows.items()}
+            files[stage.name] = {key: stage.outputs[key] for key in shows}
+    return captions, files
 
 
 def _made(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:

@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+LEAST_LOGPROB = -9000.0
+"""What is below is a server's way to say that it has none (OpenAI, vLLM: -9999)."""
 SLACK = 1e-5
 """What rounding may add to a probability or its logarithm; it is taken off."""
 SUM_SLACK = 1e-2

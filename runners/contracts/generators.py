@@ -11,7 +11,7 @@ Whoever needs texts names a generator in a parameter `Annotated[Chosen, Kind("ge
     replies = generator.complete([chat("What is in the picture?", png)], max_new_tokens=32)
 
 What is answered is kept by content in `.qualm/replies`, so that a killed run goes on and a rerun costs nothing. What every
-`Engine` keeps:
+`GeneratorEngine` keeps:
 
 - `identity` changes whenever anything changes that its replies depend on; nothing secret is in it.
 - Building the object loads no weights and sends nothing: the first request does.
@@ -67,7 +67,7 @@ class GeneratorContext:
 
 
 @runtime_checkable
-class Engine(Protocol):
+class GeneratorEngine(Protocol):
     """Something that answers chats."""
 
     identity: str

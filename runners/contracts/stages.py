@@ -61,6 +61,8 @@ class StageKind:
     """Whether several processes may work on one stage: the launcher of the settings starts it then."""
     plots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Key of an output -> how `dvc plots show` draws it."""
+    shows: Mapping[str, str] = field(default_factory=dict)
+    """Key of a table (Parquet) -> its caption in the report, which shows it with its columns as they are."""
     name: str = ""
     """That of its file; filled in by `stage_kind`."""
     module: str = ""
@@ -128,7 +130,10 @@ def _faults(kind: StageKind) -> list[str]:
             faults.append(f"writes: '{key}' is what `{owners[key]}` writes; choose another key")
         if not _PATH.fullmatch(path):
             faults.append(f"writes.{key}: expected a path below results/SPEC/, got {path!r}")
-    for text in (kind.title, *kind.writes.values()):
+    for key in kind.shows:
+        if not kind.writes.get(key, "").endswith(".parquet"):
+            faults.append(f"shows: expected a key of a table that it writes, a .parquet file, got '{key}'")
+    for text in (kind.title, *kind.writes.values(), *kind.shows.values()):
         if set("{}") & set(text.replace("{stage}", "")):
-            faults.append(f"title and writes: expected no place to be filled in but {{stage}}, got {text!r}")
+            faults.append(f"title, writes and shows: expected no place to be filled in but {{stage}}, got {text!r}")
     return faults

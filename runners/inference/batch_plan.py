@@ -18,6 +18,7 @@ import numpy as np
 
 from qualm.registry.formats import atomic
 from qualm.runners.contracts.models import ANSWER, SHOWN_DRAWS, Part, Request, draw_part, is_signal
+from qualm.runners.inference.keys import UNKNOWN, stored_keys
 from qualm.runners.inference.requests import Place
 from qualm.runners.runtime.stage import LOCAL, Stage
 
@@ -93,16 +94,17 @@ def look_up(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> Looku
     for start in range(0, len(cells), 4096):
         some = cells[start : start + 4096]
         needed = [(cell, part) for cell in some for part in asker.parts(cell.options)]
-        keys = [asker.key(cell.place, part) for cell, part in needed]
+        keys = stored_keys(asker, store, [(cell.place, part) for cell, part in needed])
         lacking: dict[int, list[str]] = {}
         again: dict[int, list[str]] = {}
         for (cell, part), key, here in zip(needed, keys, store.has(keys), strict=True):
+            computation = asker.key(cell.place, part) if key == UNKNOWN else key
             if here:
                 lookup.stored[part] = lookup.stored.get(part, 0) + 1
-            elif key in taken:
+            elif computation in taken:
                 again.setdefault(id(cell), []).append(part)
             else:
-                taken.add(key)
+                taken.add(computation)
                 lacking.setdefault(id(cell), []).append(part)
         for cell in some:
             own, others = lacking.get(id(cell), []), again.get(id(cell), [])
@@ -231,4 +233,4 @@ def forget(stage: Stage) -> None:
 
 def stored(asker: Asker, batch: Batch, store: Store) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Which parts of a batch are stored, place by place."""
-    return store.has([asker.key(place, part) for place in batch.places for part in batch.parts])
+    return store.has(stored_keys(asker, store, [(place, part) for place in batch.places for part in batch.parts]))

@@ -84,7 +84,7 @@ def sizes(asker: Asker, store: Store, together: bool) -> Sizes:
 
 def measured(asker: Asker, store: Store, memory: DeviceMemory, device: str) -> Sizes:
     """Batch sizes by what a device's memory holds, kept for the next run."""
-    cache = BlobCache("batch_sizes", asker.model.digest, asker.engine, memory.name, repr(asker.decoding))
+    cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
     def size(alike: Sequence[AnswerTask]) -> int:
         longest = sorted(alike, key=lambda task: -task.cell.length)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.plugins.rule import load_chosen
-from qualm.runners.contracts.generators import ChatRequest, Composer, Engine, GeneratorContext, GeneratorError, Message, Reply
+from qualm.runners.contracts.generators import ChatRequest, Composer, GeneratorContext, GeneratorEngine, GeneratorError, Message, Reply
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.replies import Replies, request_key
@@ -22,7 +22,7 @@ Chat = Sequence[Message]
 class Generator:
     """An engine with its cache. `counters` says what was computed, taken from the cache, and retried."""
 
-    def __init__(self, engine: Engine, settings: Settings, cache: Path = CACHE) -> None:
+    def __init__(self, engine: GeneratorEngine, settings: Settings, cache: Path = CACHE) -> None:
         self.engine, self.settings = engine, settings
         self.identity = engine.identity
         self.replies = Replies(cache, engine.identity)
@@ -82,9 +82,9 @@ class Generator:
             ) from error
 
 
-def open_engine(chosen: Any, settings: Settings) -> Engine | Composer:
+def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
     """What a `Chosen` parameter of kind `generators` names."""
-    engine: Engine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
+    engine: GeneratorEngine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
     return engine
 
 
@@ -100,7 +100,7 @@ def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> Gene
         GeneratorError: it cannot be opened, or answers no prompts.
     """
     engine = open_engine(chosen, settings)
-    if not isinstance(engine, Engine):
+    if not isinstance(engine, GeneratorEngine):
         name = chosen if isinstance(chosen, str) else chosen["plugin"]
         raise GeneratorError(f"generator '{name}' answers no prompts, it only writes pairs about scenes; choose hf or openai")
     return Generator(engine, settings, cache)

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.contracts.models import Encoded, Part, as_kept
+from qualm.runners.contracts.models import Encoded, Part, Request, as_kept
 from qualm.runners.inference import distributed
 from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
 from qualm.runners.inference.devices import out_of_memory
+from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
@@ -134,14 +135,15 @@ def _answering() -> Any:
                 if len(batch.places) > limit:
                     waiting.extendleft((piece, None) for piece in reversed(batch.cut(limit)))
                     continue
-                answers = self.answers(batch, encoded or self.loader.encoded(batch))
+                encoded = encoded or self.loader.encoded(batch)
+                answers = self.answers(batch, encoded)
                 if answers is None:
                     gc.collect()
                     if torch.cuda.is_available():
                         torch.cuda.empty_cache()
                     waiting.appendleft((batch, None))
                     continue
-                self.keep(batch, answers)
+                self.keep(batch, encoded.requests, answers)
                 self.advance(len(batch.places))
 
         def answers(self, batch: Batch, encoded: Encoded) -> list[dict[str, Part]] | None:
@@ -165,11 +167,14 @@ def _answering() -> Any:
                     ) from error
                 return None
 
-        def keep(self, batch: Batch, answers: list[dict[str, Part]]) -> None:
+        def keep(self, batch: Batch, requests: Sequence[Request], answers: list[dict[str, Part]]) -> None:
             if self.writes:
-                parts = [(place, part, answer) for place, answer in zip(batch.places, answers, strict=True) for part in batch.parts]
-                keys = [self.asker.key(place, part) for place, part, _ in parts]
-                self.store.put(keys, [part for _, part, _ in parts], [as_kept(part, answer[part]) for _, part, answer in parts])
+                keys: list[bytes] = []
+                for place, request, answer in zip(batch.places, requests, answers, strict=True):
+                    own = made_keys(self.asker, request, place, answer)
+                    keys += [own[part] for part in batch.parts]
+                rows = [(part, answer[part]) for answer in answers for part in batch.parts]
+                self.store.put(keys, [part for part, _ in rows], [as_kept(part, value) for part, value in rows])
 
         def on_predict_end(self) -> None:
             self.trainer.strategy.barrier("answered")
@@ -198,7 +203,8 @@ class Loader:
         return [(piece, self.encoded(piece)) for piece in pieces]
 
     def encoded(self, batch: Batch) -> Encoded:
-        encoded: Encoded = self.asker.model.encode(requests(self.asker, self.store, batch.places, batch.parts))
+        batch_requests = requests(self.asker, self.store, batch.places, batch.parts)
+        encoded: Encoded = replace(self.asker.model.encode(batch_requests), requests=tuple(batch_requests))
         if not self.pinned:
             return encoded
         return replace(encoded, tensors={n: t.pin_memory() if hasattr(t, "pin_memory") else t for n, t in encoded.tensors.items()})

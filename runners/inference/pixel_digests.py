@@ -17,7 +17,7 @@ import pyarrow as pa
 from qualm.registry.formats import pictures
 from qualm.runners.data import dataset as inputs
 from qualm.runners.data.dataset import Variant
-from qualm.runners.runtime.code_digest import engine_digest, file_digest, imported_versions
+from qualm.runners.runtime.code_digest import engine_digest, imported_versions
 from qualm.runners.runtime.stage import LOCAL
 from qualm.runners.store import answers
 from qualm.runners.store.segments import Segments
@@ -101,13 +101,13 @@ class PixelDigestCache:
 
 @cache
 def _behind(module: str) -> str:
-    """The code of a perturbation and the versions of what it imports."""
+    """The code of a module and the versions of what it imports: the very same ones, since looking again costs seconds."""
     return json.dumps([engine_digest(module), imported_versions(module)], sort_keys=True)
 
 
 def _code(variant: Variant, seed: int) -> tuple[bytes | None, bool, bool]:
     """Digest of the code and settings behind a variant's pictures, whether they depend on the sample, and on its question."""
-    decoding = [file_digest(Path(file)) for file in (pictures.__file__, inputs.__file__, answers.__file__)]
+    decoding = [answers.FORMAT.decode(), _behind(pictures.__name__), engine_digest(inputs.__name__)]
     if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
     if not variant.module:

@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.contracts.models import ANSWER, Part, PartReply
+from qualm.runners.contracts.models import ANSWER, Part, PartReply, Request
+from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
@@ -37,6 +38,9 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
         StageError: the server, or every single request, failed; what was answered is stored.
     """
     lock = threading.Lock()  # a store is for one thread at a time
+    requests: dict[int, Request] = {}
+    values_of: list[dict[str, Part]] = [{} for _ in tasks]
+    numbers = {id(task): number for number, task in enumerate(tasks)}
     model, stage = asker.model, asker.stage
     log = _Log(asker, tasks, proven=len(store) > 0)
 
@@ -46,7 +50,8 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
             answer_part = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
         missing = list(task.parts)
         try:
-            for outcome in model.parts(asker.request(task.cell.place, task.parts, answer_part), asker.decoding):
+            request = requests[numbers[id(task)]] = asker.request(task.cell.place, task.parts, answer_part)
+            for outcome in model.parts(request, asker.decoding):
                 missing.remove(outcome.part)
                 value, reason = sound(outcome.part, outcome.value)
                 yield replace(outcome, value=value, reason="; ".join(filter(None, (outcome.reason, reason))))
@@ -55,8 +60,8 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
 
     def keep(outcomes: list[tuple[int, PartReply]]) -> None:
         if outcomes:
+            keys = [made_keys(asker, requests[number], tasks[number].cell.place, values_of[number])[t.part] for number, t in outcomes]
             with lock:
-                keys = [asker.key(tasks[place].cell.place, t.part) for place, t in outcomes]
                 store.put(keys, [t.part for _, t in outcomes], [t.value for _, t in outcomes])
 
     if not tasks:
@@ -64,6 +69,8 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
     try:
         with progress(stage.settings, "asking", sum(len(task.parts) for task in tasks)) as advance:
             for outcomes in model.line.pooled(tasks, work, "sample"):
+                for number, outcome in outcomes:
+                    values_of[number][outcome.part] = outcome.value
                 keep([(place, outcome) for place, outcome in outcomes if not outcome.rejected])
                 log.take(outcomes)
                 advance(len(outcomes))

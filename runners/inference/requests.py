@@ -36,6 +36,8 @@ from qualm.runners.store.answers import base_key, decoding_bytes, part_key, pixe
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from qualm.runners.runtime.code_digest import Engine
+
 _PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4
 """For models that do not tell lengths: roughly what makes a token of the common families."""
 
@@ -92,12 +94,13 @@ class Asker:
     """Turns samples into keys and requests, the same ones every time it is asked."""
 
     def __init__(
-        self, model: Any, engine: str, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage
+        self, model: Any, engine: Engine, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage
     ) -> None:
         self.model, self.engine, self.datasets, self.variants, self.needs, self.stage = model, engine, datasets, variants, needs, stage
         decoding = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
         self.decoding = Decoding(**decoding)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
+        self._identity = engine.identity
         self.module: Any = None
         """The model's weights, once they are read."""
         self._seen: list[PixelDigestCache] = []
@@ -136,21 +139,21 @@ class Asker:
         signals = [name for name, columns in PARTS.items() if is_signal(name) and self.needs.intersection(columns)]
         return (ANSWER, *signals, *map(draw_part, range(1, self.draws + 1)))
 
-    def key(self, place: Place, part: str) -> bytes:
-        """The key of one part of the answer."""
+    def key(self, place: Place, part: str, subject: bytes = b"") -> bytes:
+        """The key of one part of the answer; of a signal, about this answer (`qualm.runners.inference.keys`)."""
         options = self._options(place) if part == OPTIONS else 0
         how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
-        return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0)
+        return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0, subject)
 
     def _decoding_of(self, part: str, options: int) -> bytes:
-        how = self.decoding
+        how, versions = self.decoding, self.engine.behind(part)
         if part == OPTIONS:
-            return decoding_bytes(part, {"method": "choice", "options": options})
+            return decoding_bytes(part, {"method": "choice", "options": options}, versions)
         greedy = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
         drawn = {"temperature": how.temperature, "top_p": how.top_p}
         if draw_of(part):
-            return decoding_bytes(part, {**greedy, "method": "sample", **drawn})
-        return decoding_bytes(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy)
+            return decoding_bytes(part, {**greedy, "method": "sample", **drawn}, versions)
+        return decoding_bytes(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy, versions)
 
     def request(self, place: Place, parts: Sequence[str], answer: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
         """The request for some parts of an answer, made anew and held to its key.
@@ -246,7 +249,7 @@ class Asker:
             raise StageError(f"{dataset.name}: sample '{sample['sample_id']}': {error}") from error
 
     def _base(self, prompt: str, pixels: str, question: str) -> bytes:
-        return base_key(self.model.digest, self.engine, prompt, pixels or None, question)
+        return base_key(self.model.digest, self._identity, prompt, pixels or None, question)
 
     def _options(self, place: Place) -> int:
         return len(self.datasets[place.dataset].samples[place.row]["choices"] or ())

@@ -9,7 +9,7 @@ asks so, and the `finetune` stage where a recipe wants to know what its base mod
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from qualm.runners.contracts.models import ANSWER, OPTIONS, Remote, draw_of, is_
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference import batch_plan
 from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.local import answer_all, follow
 from qualm.runners.inference.remote import ask_all
-from qualm.runners.inference.requests import Asker
+from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.inference.tabulate import table
-from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import is_first
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.store.answers import LostError, Store
@@ -58,10 +59,8 @@ def answer_tables(
     Raises:
         StageError: samples that cannot be asked; all others are answered and kept.
     """
-    engine = engine_digest(module)
-    asker = Asker(model, engine, datasets, variants, needs, stage)
-    about = {"label": label, "plugin": module}
-    store = Store(Path(stage.settings.store), model.digest, engine, about, stage.key, stage.settings.workers)
+    asker = Asker(model, engine(module), datasets, variants, needs, stage)
+    store = open_store(asker, {"label": label, "plugin": module})
     if together and not is_first():
         if not isinstance(model, Remote):
             follow(asker, store)
@@ -69,19 +68,15 @@ def answer_tables(
     cells, broken = asker.survey()
     lookup = batch_plan.look_up(asker, cells, store)
     _count(stage, lookup)
-    if isinstance(model, Remote):  # by one process, with as many requests at a time as the server takes
-        ask_all(asker, store, lookup.missing)
-    else:
-        work = batch_plan.Work(())
-        if lookup.missing:
-            work = batch_plan.PlanFile(asker, cells).work(asker, lookup.missing, store, sizes(asker, store, together))
-        answer_all(asker, store, work, together)
+    _answer(asker, store, cells, lookup, together)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)
     if together:
         _wait_for_others(asker, lookup, store)
     store.refresh()
+    if not together and (left := batch_plan.look_up(asker, cells, store)).missing:  # signals about an answer that somebody else wrote first
+        _answer(asker, store, cells, left, together)
     try:
         tables = [table(asker, number, [c for c in cells if c.place.dataset == number], store) for number in range(len(datasets))]
     except LostError as error:
@@ -89,6 +84,33 @@ def answer_tables(
     batch_plan.forget(stage)
     tidy(store.folder)
     return tables
+
+
+def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
+    """The stored answers of an asker's model."""
+    settings, own = asker.stage.settings, asker.engine
+    return Store(
+        Path(settings.store),
+        asker.model.digest,
+        own.identity,
+        about,
+        asker.stage.key,
+        settings.workers,
+        own.libraries,
+        own.behind(),
+        settings.libraries,
+    )
+
+
+def _answer(asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, together: bool) -> None:
+    """Have all that is missing answered and stored."""
+    if isinstance(asker.model, Remote):  # by one process, with as many requests at a time as the server takes
+        ask_all(asker, store, lookup.missing)
+        return
+    work = batch_plan.Work(())
+    if lookup.missing:
+        work = batch_plan.PlanFile(asker, cells).work(asker, lookup.missing, store, sizes(asker, store, together))
+    answer_all(asker, store, work, together)
 
 
 def _count(stage: Stage, lookup: batch_plan.Lookup) -> None:
@@ -114,9 +136,9 @@ _KINDS: dict[str, Callable[[str], bool]] = {
 
 def _wait_for_others(asker: Asker, lookup: batch_plan.Lookup, store: Store) -> None:
     """Until all that was planned is seen here: a shared file system may show it late."""
-    keys = [asker.key(task.cell.place, part) for task in lookup.missing for part in task.parts]
+    needed = [(task.cell.place, part) for task in lookup.missing for part in task.parts]
     deadline = time.monotonic() + _LATE_SECONDS
-    while not store.has(keys).all():
+    while not store.has(keys := stored_keys(asker, store, needed)).all():
         if time.monotonic() > deadline:
             raise StageError(
                 f"{int((~store.has(keys)).sum())} answers that other processes computed are not in {store.folder}; "

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.contracts.models import ANSWER, COLUMNS, PARTS, draw_of
+from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.store.answers import Store
 
@@ -44,7 +45,9 @@ def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
 def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
     samples = asker.datasets[number].samples
     parts = [asker.parts(cell.options) for cell in cells]
-    stored = store.take([asker.key(cell.place, part) for cell, needed in zip(cells, parts, strict=True) for part in needed])
+    stored = store.take(
+        stored_keys(asker, store, [(cell.place, part) for cell, needed in zip(cells, parts, strict=True) for part in needed])
+    )
     rows: dict[str, list[Any]] = {name: [] for name in ("sample_id", "variant", "draw", "input_digest")}
     filled: dict[str, list[tuple[int, int]]] = {name: [] for name in COLUMNS}  # column -> (row, place among the parts)
     at = 0

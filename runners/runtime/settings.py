@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats import textfiles
+from qualm.runners.runtime.libraries import POLICIES
 from qualm.runners.servers import config as servers
 from qualm.runners.servers.config import Server, ServerSettingError
 
@@ -49,6 +50,8 @@ class Settings:
     """What starts the processes of inference and fine-tunes where this machine alone cannot: `srun --ntasks-per-node 8 ...`."""
     store: str = ".qualm/store"
     """Where answers are kept; machines that work together name a folder they share."""
+    libraries: str = "minor"
+    """Which stored answers of other library versions are used: `exact` none, `minor` those of the same series, `any` all."""
     micro_batch: int = 0
     """Examples of a fine-tune's step that go through a device at once, gradients adding up; 0 = all at once."""
     gradient_checkpointing: bool = False
@@ -118,6 +121,8 @@ def read_settings(file: Path = FILE) -> Settings:
         except ValueError:
             raise SettingsError(f"QUALM_{key.upper()}: expected {kind.__name__}, got '{text}'") from None
     settings = Settings(**values)
+    if settings.libraries not in POLICIES:
+        raise SettingsError(f"libraries: expected one of {', '.join(POLICIES)}, got '{settings.libraries}'")
     for name in ("devices", "nodes", "checkpoint_every"):
         if getattr(settings, name) < 1:
             raise SettingsError(f"{name} must be at least 1, got {getattr(settings, name)}")

@@ -23,6 +23,7 @@ from qualm.runners.reporting.sections.examples import examples
 from qualm.runners.reporting.sections.judging import judging
 from qualm.runners.reporting.sections.pairs import paired, pairs
 from qualm.runners.reporting.sections.perturbed import perturbed
+from qualm.runners.reporting.sections.shown_tables import shown_tables
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.runtime.stamp import write_stamp
@@ -57,6 +58,7 @@ KIND = StageKind(
         "urr",
         "hcc",
         "published",
+        "shown",
     ),
     writes={"report": "report.html"},
     colour="#79706e",
@@ -150,6 +152,7 @@ def _content(results: Results) -> dict[str, Any]:
         "perturbed": perturbed(results),
         "pairs": pairs(results, (n_examples - each * len(singles)) // 2) if with_pairs else [],
         "examples": examples(results, n_examples - each * len(with_pairs) if singles else 0, singles),
+        "shown": shown_tables(results),
         "made": appendix(results),
         "models": [visible(m, 80) for m in results.models],
         "libraries": _libraries(results),

@@ -4,25 +4,31 @@ Lost without it: everything a killed run had done, and the difference between ad
 What it must never do is return an answer to another question. So the key of each part of an answer (`qualm.runners.contracts.models.PARTS`)
 is a digest over the whole of what that part depends on, and nothing is keyed by position or name.
 
-One folder holds the parts that one model gave by one engine, as segments (`qualm.runners.store.segments`): one batch in one segment,
-one part in one row. Where a key occurs twice, the first written counts, now and ever after.
+One folder holds the parts that one model gave under one release and one set of libraries, as segments (`qualm.runners.store.segments`): one
+batch in one segment, one part in one row. A store reads all folders of its model whose libraries count as today's
+(`qualm.runners.runtime.libraries`) and that no audit has failed, and writes to one of its own. Where a key occurs twice, the first written
+counts, whoever looks, now and ever after. Signals about an answer have it in their key, so that no signal is about another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from qualm import __version__
 from qualm.registry.formats import atomic
 from qualm.runners.contracts.models import Part
+from qualm.runners.runtime.libraries import MINOR, same
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.store.segments import Segments
 from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
@@ -30,7 +36,7 @@ from qualm.runners.store.sound import impossible, undefined_where_impossible, wi
 if TYPE_CHECKING:
     import PIL.Image
 
-FORMAT = b"qualm parts 2\n"
+FORMAT = b"qualm parts 3\n"
 """Written into every key: with another format, nothing is found again."""
 VALUES = pa.schema(
     [
@@ -42,7 +48,8 @@ VALUES = pa.schema(
     ]
 )
 SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
-ABOUT, USED = "about.json", "used"
+ABOUT, USED, REFUSED = "about.json", "used", "refused.json"
+"""In a store's folder: whose answers it holds; who used it; that they are not to be used, and why."""
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
 """One key in a row, as four words."""
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -61,7 +68,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
     Args:
         model: digest of weights, config, processor and dtype.
-        engine: digest of the code that answers.
+        engine: the code that answers, without its versions (`qualm.runners.runtime.code_digest.Engine.identity`).
         prompt: as rendered.
         pixels: `pixel_digest` of the picture, None where there is none.
         question: as the prompt has it, for the prompts that are made of it.
@@ -70,20 +77,33 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
     return hashlib.sha256(FORMAT + material.encode()).digest()
 
 
-def decoding_bytes(part: str, decoding: Mapping[str, Any]) -> bytes:
-    """What a part depends on beside its base, as bytes: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`), method, limits."""
-    return json.dumps([part, dict(decoding)], sort_keys=True, separators=(",", ":")).encode()
+def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str, int] = MappingProxyType({})) -> bytes:
+    """What one part depends on beside its base, as bytes.
+
+    Args:
+        part: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`).
+        decoding: method and limits.
+        versions: of our own engine, as far as this part depends on it and they are not the first (`Engine.behind`).
+    """
+    material = [part, dict(decoding), *([dict(versions)] if versions else [])]
+    return json.dumps(material, sort_keys=True, separators=(",", ":")).encode()
 
 
-def part_key(base: bytes, how: bytes, stream: int = 0) -> bytes:
+def part_key(base: bytes, how: bytes, stream: int = 0, subject: bytes = b"") -> bytes:
     """SHA-256 over everything that one part of an answer depends on.
 
     Args:
         base: see `base_key`.
         how: see `decoding_bytes`.
         stream: what seeds a draw.
+        subject: of a signal, the answer that it is about (see `subject`).
     """
-    return hashlib.sha256(base + stream.to_bytes(16, "big") + how).digest()
+    return hashlib.sha256(base + stream.to_bytes(16, "big") + subject + how).digest()
+
+
+def subject(answer: Part, drawn: Sequence[str] = ()) -> bytes:
+    """SHA-256 over what a signal is about: text and tokens of the greedy answer, and the sampled answers that are shown with it."""
+    return hashlib.sha256(json.dumps([answer.text, answer.tokens, list(drawn)], separators=(",", ":")).encode()).digest()
 
 
 def pixel_digest(image: PIL.Image.Image) -> str:
@@ -105,23 +125,38 @@ class Store:
     """
 
     def __init__(
-        self, root: Path, model: str, engine: str, about: Mapping[str, str] | None = None, stage: str = "", workers: int = 0
+        self,
+        root: Path,
+        model: str,
+        engine: str,
+        about: Mapping[str, Any] | None = None,
+        stage: str = "",
+        workers: int = 0,
+        libraries: Mapping[str, str] = MappingProxyType({}),
+        versions: Mapping[str, int] = MappingProxyType({}),
+        policy: str = MINOR,
     ) -> None:
         """Open.
 
         Args:
             root: of all stores.
             model: digest of weights, config, processor and dtype.
-            engine: digest of the code that answers.
+            engine: the code that answers, without its versions.
             about: what `qualm cache du` says of these answers: label and plugin of the model.
             stage: who opens it, kept as its last use.
             workers: threads that read; 0 = one per core.
+            libraries: versions of those that compute here.
+            versions: of our own engine (`Engine.behind`).
+            policy: when answers that were computed with others are used (`qualm.runners.runtime.libraries`).
         """
-        self.folder = root / hashlib.sha256(f"2 {model} {engine}".encode()).hexdigest()[:32]
+        self._root, self._workers, self._policy = root, workers, policy
+        self._libraries = dict(libraries)
+        self._own = {"model": model, "engine": engine, "qualm": __version__, "libraries": self._libraries, "versions": dict(versions)}
+        self.folder = self._writable()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._segments = segments(self.folder)
-        self._workers = workers
-        self._note({"model": model, "engine": engine, **(about or {})}, stage)
+        self._sources = {self.folder.name: self._segments}
+        self._note({**self._own, **(about or {})}, stage)
         self._open()
 
     def __len__(self) -> int:
@@ -131,7 +166,7 @@ class Store:
     @property
     def damaged(self) -> int:
         """Segments that were found truncated or corrupt, and set aside."""
-        return self._segments.damaged
+        return sum(source.damaged for source in self._sources.values())
 
     def has(self, keys: Sequence[bytes]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Which of these parts are here."""
@@ -163,21 +198,49 @@ class Store:
         What cannot be (`qualm.runners.store.sound`) is undefined from then on.
         """
         table = _table(keys, names, parts)
-        self._names.append(self._segments.write(undefined_where_impossible(table)))
+        self._names.append((self._segments.write(undefined_where_impossible(table)), self.folder.name))
         self._mark.parent.mkdir(exist_ok=True)
         self._mark.touch()
         self._index.add(table["key"], len(self._names) - 1)
 
     def refresh(self) -> None:
         """Take note of what others have written or merged since."""
-        if self._segments.names() != sorted(self._names):
+        if self._listed() != sorted(self._names):
             self._open()
+
+    def origins(self, keys: Sequence[bytes]) -> list[str]:
+        """The folder in which each of these parts lies; empty for what is not here."""
+        return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
+
+    def _writable(self) -> Path:
+        """This release's and these libraries' folder: a new one where an audit has failed the one before."""
+        name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
+        numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
+        return next(folder for folder in numbers if not (folder / REFUSED).exists())
+
+    def _listed(self) -> list[tuple[str, str]]:
+        """Every segment that may be used, with its folder, in the order in which they were written."""
+        for folder in self._root.iterdir():
+            if folder.name not in self._sources and self._usable(folder):
+                self._sources[folder.name] = segments(folder)
+        return sorted((name, folder) for folder, source in self._sources.items() for name in source.names())
+
+    def _usable(self, folder: Path) -> bool:
+        """Whether another folder's answers are this model's and count as this engine's."""
+        about = read_about(folder)
+        if any(about.get(name) != self._own[name] for name in ("model", "engine")) or (folder / REFUSED).exists():
+            return False
+        libraries = about.get("libraries")
+        return isinstance(libraries, dict) and same(self._policy, libraries, self._libraries)
+
+    def _read(self, name: tuple[str, str]) -> pa.Table | None:
+        return self._sources[name[1]].read(name[0])
 
     def _open(self) -> None:
         """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
-        keys: dict[str, Keys] = {}
-        while new := [name for name in self._segments.names() if name not in keys]:
-            for name, table in zip(new, ahead(self._segments.read, new, self._workers), strict=True):
+        keys: dict[tuple[str, str], Keys] = {}
+        while new := [name for name in self._listed() if name not in keys]:
+            for name, table in zip(new, ahead(self._read, new, self._workers), strict=True):
                 keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
         self._names = sorted(keys)
         self._index = _Index([keys[name] for name in self._names])
@@ -189,7 +252,7 @@ class Store:
         segments, starts = np.unique(ordered >> 32, return_index=True)
         pieces = [VALUES.empty_table()]
         for segment, rows in zip(segments, np.split(ordered & 0xFFFFFFFF, starts[1:]), strict=False):
-            table = self._segments.read(self._names[segment])
+            table = self._read(self._names[segment])
             if table is None:
                 return None
             pieces.append(table.select(VALUES.names).take(pa.array(rows)))
@@ -197,13 +260,22 @@ class Store:
         back[order] = np.arange(len(order))
         return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
 
-    def _note(self, about: Mapping[str, str], stage: str) -> None:
+    def _note(self, about: Mapping[str, Any], stage: str) -> None:
         place = self.folder / ABOUT
         if not place.exists():
             atomic.write_text(place, json.dumps(about, sort_keys=True) + "\n")
         self._mark = self.folder / USED / (stage.replace("/", " ") or "unknown")
         self._mark.parent.mkdir(exist_ok=True)
         self._mark.touch()
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """Whose answers a folder holds: `model`, `engine`, `qualm`, `libraries`, and what opened it said; empty where nothing tells."""
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
 def sound(name: str, part: Part) -> tuple[Part, str]:

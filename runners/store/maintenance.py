@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qualm.runners.store.answers import ABOUT, SCHEMA, USED, key_words, segments
+from qualm.runners.store.answers import REFUSED, SCHEMA, USED, key_words, read_about, segments
 from qualm.runners.store.segments import Segments, leftovers, moment
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -40,8 +40,8 @@ class Holding:
     """The answers of one model by one engine."""
 
     folder: Path
-    about: dict[str, str]
-    """model and engine digests; label and plugin of the model, where known."""
+    about: dict[str, Any]
+    """See `qualm.runners.store.answers.read_about`."""
     segments: int = 0
     bytes: int = 0
     parts: Counter[str] = field(default_factory=Counter)
@@ -58,7 +58,12 @@ class Holding:
 
     @property
     def engine(self) -> str:
-        return self.about.get("engine", "")
+        return str(self.about.get("engine", ""))
+
+    @property
+    def refusal(self) -> str:
+        """Why these answers are not to be used; empty if they are."""
+        return _refusal(self.folder)
 
 
 def holdings(root: Path) -> list[Holding]:
@@ -86,14 +91,18 @@ class Done:
 
 
 def collect(
-    root: Path, older_than: float | None = None, engines: Set[str] | None = None, dry: bool = False, grace: float | None = None
+    root: Path,
+    older_than: float | None = None,
+    unused: Callable[[Holding], bool] | None = None,
+    dry: bool = False,
+    grace: float | None = None,
 ) -> Done:
     """Remove what nobody asks for any more, merge the rest into big segments, and tidy up.
 
     Args:
         root: of the stores.
         older_than: remove answers that no run has used for so many days.
-        engines: remove answers whose engine is none of these. With `older_than` too, only what both would remove.
+        unused: remove answers of which this says so. With `older_than` too, only what both would remove.
         dry: change nothing, only count.
         grace: seconds for which a retired segment stays; `GRACE` by default.
     """
@@ -101,7 +110,7 @@ def collect(
     before = sum(map(_size, _folders(root)))
     gained = 0
     for holding in holdings(root):
-        if _unwanted(holding, older_than, engines):
+        if _unwanted(holding, older_than, unused):
             if time.time() - holding.last_use < BUSY:
                 done.busy.append(holding)
             else:
@@ -121,6 +130,27 @@ def collect(
                 path.unlink(missing_ok=True)
     done.freed = gained if dry else before - sum(map(_size, _folders(root)))
     return done
+
+
+def refuse(folder: Path, why: str) -> None:
+    """Say of a folder's answers that they are not to be used: no store reads it from then on, and none writes to it."""
+    (folder / REFUSED).write_text(json.dumps({"why": why}) + "\n", encoding="utf-8")
+
+
+def accept(folder: Path) -> bool:
+    """Take that back; whether it was said."""
+    was_refused = bool(_refusal(folder))
+    (folder / REFUSED).unlink(missing_ok=True)
+    return was_refused
+
+
+def _refusal(folder: Path) -> str:
+    try:
+        return str(json.loads((folder / REFUSED).read_text(encoding="utf-8"))["why"]) or "unknown"
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unknown"
 
 
 def tidy(folder: Path) -> bool:
@@ -149,11 +179,11 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _unwanted(holding: Holding, older_than: float | None, engines: Set[str] | None) -> bool:
-    if older_than is None and engines is None:
+def _unwanted(holding: Holding, older_than: float | None, unused: Callable[[Holding], bool] | None) -> bool:
+    if older_than is None and unused is None:
         return False
     old = older_than is None or time.time() - holding.last_use > older_than * DAY
-    return old and (engines is None or holding.engine not in engines)
+    return old and (unused is None or unused(holding))
 
 
 def _merge(segments: Segments, done: Done, dry: bool) -> int:
@@ -213,11 +243,7 @@ def _firsts(segments: Segments) -> dict[str, Mask]:
 
 
 def _weigh(folder: Path) -> Holding:
-    try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        about = {}
-    holding = Holding(folder, about if isinstance(about, dict) else {})
+    holding = Holding(folder, read_about(folder))
     own = segments(folder, touch=False)
     for name, fresh in _firsts(own).items():
         table = own.read(name)

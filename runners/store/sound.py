@@ -12,10 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qualm.registry.formats.plausible import SLACK
+from qualm.registry.formats.plausible import LEAST_LOGPROB, SLACK
 
-LEAST_LOGPROB = -9000.0
-"""What is below is a server's way to say that it does not know (OpenAI, vLLM: -9999)."""
 LARGEST_ENTROPY = 30.0
 """Nats: the entropy over as many tokens as no vocabulary has."""
 _PROBABILITIES = ("p_yes", "p_true", "p_true_sampling")

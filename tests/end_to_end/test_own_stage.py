@@ -28,7 +28,13 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage
 
-KIND = StageKind(title="Summary by {stage}", reads=("scores",), writes={"summary": "{stage}.parquet"}, colour="#1f77b4")
+KIND = StageKind(
+    title="Summary by {stage}",
+    reads=("scores",),
+    writes={"summary": "{stage}.parquet"},
+    shows={"summary": "Best, {stage}"},
+    colour="#1f77b4",
+)
 SUMMARY = pa.schema([("model", pa.string()), ("best", pa.float64())])
 
 
@@ -94,6 +100,9 @@ def test_it_is_compiled(project: Project) -> None:
     assert own["desc"] == "Summary by summarise@metric=accuracy"
     assert own["outs"] == ["results/t/summarise-metric-accuracy.parquet"]
     assert "results/t/scores.parquet" in own["deps"]
+    report = json.loads((project.root / "specs/t/stages/report.json").read_text())
+    assert report["params"]["shown"]["summarise-metric-f1_idk"] == {"summary": "Best, summarise@metric=f1_idk"}
+    assert report["inputs"]["shown"]["summarise-metric-f1_idk"] == {"summary": "results/t/summarise-metric-f1_idk.parquet"}
     assert "summarise-metric-f1_idk" in stages, "two points of a sweep are two stages"
     assert "/summarise-metric-accuracy.parquet" in (project.root / "results/t/.gitignore").read_text().splitlines()
 

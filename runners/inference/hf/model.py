@@ -58,6 +58,7 @@ class HfVlm:
         identity = f"{hub}@{revision}" if hub else folder_digest(folder or Path())
         merged = [folder_digest(a) for a in base.adapters] + (["read whole"] if share is False else [])
         merged += [quantization] if quantization != "none" else []
+        merged += [f"template {template}"] if template is not None else []  # of turns that the rendered question does not show
         self.digest = hashlib.sha256(json.dumps(["hf_vlm", identity, dtype, remote_code, *merged]).encode()).hexdigest()
         try:
             with still_images_only():

@@ -27,7 +27,7 @@ from qualm.runners.inference.hf.rows import Network, Rows, first_stop
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.weights import read_weights
-from qualm.runners.runtime.code_digest import engine_digest, file_digest
+from qualm.runners.runtime.code_digest import engine_digest
 
 if TYPE_CHECKING:
     import torch
@@ -60,18 +60,12 @@ def hf(
 
 
 class HfGenerator:
-    """See `qualm.runners.contracts.generators.Engine`."""
+    """See `qualm.runners.contracts.generators.GeneratorEngine`."""
 
     def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
         self.folder, self.dtype, self.device, self.batch_size = folder, dtype, device, batch_size
         self.name = f"hf ({folder.name})"
-        code = [
-            file_digest(Path(__file__)),
-            engine_digest("qualm.runners.inference.hf.rows"),
-            engine_digest("qualm.runners.inference.hf.sampling"),
-        ]
-        code += [engine_digest("qualm.runners.inference.hf.weights"), engine_digest("qualm.registry.formats.pictures")]
-        self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, *code]).encode()).hexdigest()
+        self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, engine_digest(__name__)]).encode()).hexdigest()
         self.sees = any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
         self._reader: Any = None
         self._model: Any = None

@@ -44,7 +44,7 @@ def openai(
 
 
 class OpenAI:
-    """See `qualm.runners.contracts.generators.Engine`."""
+    """See `qualm.runners.contracts.generators.GeneratorEngine`."""
 
     def __init__(self, line: Client, limit_name: str, sampling: bool) -> None:
         self.line, self.limit_name, self.sampling = line, limit_name, sampling

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qualm.registry.formats.plausible import LEAST_LOGPROB
 from qualm.runners.inference.hf.own_answer import SPELLINGS
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.servers.client import Rejected, Stopped
 from qualm.runners.servers.protocol import Nonsense, shown, used
 
-NEVER = -9000.0
-"""Log-probabilities below are a server's way to say that it has none (vLLM: -9999)."""
 _SPACES = " \t\n\u2581\u0120"
 """What may stand before a word in a token, also as tokenizers spell it."""
 
@@ -113,7 +112,7 @@ def true_share(tops: Sequence[Mapping[str, float]]) -> float | str:
 
 def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
     """Of each position the part of the entropy (nats) that the tokens shown make up: no term is negative, so the whole is larger."""
-    return [-sum(math.exp(p) * p for p in top.values() if p > NEVER) for top in tops]
+    return [-sum(math.exp(p) * p for p in top.values() if p > LEAST_LOGPROB) for top in tops]
 
 
 def within(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[float] | None:
@@ -130,7 +129,7 @@ def is_scaled(cold: Mapping[str, float], warm: Mapping[str, float], temperature:
 
     They should be of the model's own softmax, whatever is drawn. Told by the distances between tokens, which a temperature divides.
     """
-    common = [token for token in cold if warm.get(token, NEVER) > NEVER]
+    common = [token for token in cold if warm.get(token, LEAST_LOGPROB) > LEAST_LOGPROB]
     if len(common) < 2:
         return False
     best = max(common, key=lambda token: cold[token])
@@ -168,7 +167,7 @@ def _number(value: Any) -> float:
 
 def _together(first: Mapping[str, float], words: Iterable[str]) -> float | None:
     """Log of the probability of the tokens that are one of these words, spaces aside; None where none is shown."""
-    logprobs = [p for token, p in first.items() if token.strip(_SPACES) in words and p > NEVER]
+    logprobs = [p for token, p in first.items() if token.strip(_SPACES) in words and p > LEAST_LOGPROB]
     if not logprobs:
         return None
     top = max(logprobs)

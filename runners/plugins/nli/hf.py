@@ -18,7 +18,7 @@ from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.weights import whole_module
-from qualm.runners.runtime.code_digest import engine_digest, file_digest
+from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import kept
 
 if TYPE_CHECKING:
@@ -106,14 +106,7 @@ class HfNli:
         self.folder, self.order, self.dtype = folder, order, dtype
         self.settings, self.counters = context.settings, context.counters
         self.name = f"hf ({folder.name})"
-        material = [
-            "hf",
-            folder_digest(folder),
-            order,
-            dtype,
-            file_digest(Path(__file__)),
-            engine_digest("qualm.runners.inference.hf.weights"),
-        ]
+        material = ["hf", folder_digest(folder), order, dtype, engine_digest(__name__)]
         self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.tokens = 0
         """In a batch; halved when the device has too little memory."""

@@ -15,7 +15,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
 from qualm.registry.sample import SAMPLES, Sample
-from qualm.runners.contracts.generators import Composer, Engine, GeneratorError, UnusableReply, chat
+from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, pair_samples
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.pairs._written import questions_of, read_pair, sections
@@ -69,7 +69,7 @@ def from_caption(
     recipe = _Recipe(context, category, per_image, retries, rows)
     try:
         engine = open_engine(generator, context.settings)
-        if isinstance(engine, Engine):
+        if isinstance(engine, GeneratorEngine):
             prompts = _prompts(recipe, dataset, captions, prompt)
             yield from _written(recipe, Generator(engine, context.settings), prompts, temperature, max_new_tokens)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
-from qualm.runners.contracts.generators import Engine, Rewriter, UnusableReply, chat
+from qualm.runners.contracts.generators import GeneratorEngine, Rewriter, UnusableReply, chat
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.generators._rounds import in_rounds
@@ -65,7 +65,7 @@ def rewritten(
         PerturbError: the generator rewrites nothing.
     """
     engine = context.once(f"engine {generator}", lambda: open_engine(generator, context.settings))
-    if not isinstance(engine, Engine):
+    if not isinstance(engine, GeneratorEngine):
         if not isinstance(engine, Rewriter):
             raise PerturbError(f"generator {generator}: rewrites no questions; choose rules, hf or openai")
         return _by_rules(context, questions, rngs, engine, kind)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from qualm import __version__
 from qualm.compiler.commands.cache import app
 from qualm.runners.contracts.models import Part
-from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.runtime.code_digest import engine
 from qualm.runners.store.answers import Store
 from qualm.runners.store.maintenance import BUSY
 
@@ -32,8 +33,10 @@ def project(tmp_path):
     (tmp_path / "specs").mkdir()
     shutil.copy(ROOT / "params.yaml", tmp_path)
     shutil.copy(ROOT / "specs" / "scene_vlm.yaml", tmp_path / "specs")
-    for engine, label in ((engine_digest("qualm.runners.plugins.models.hf_vlm"), "now"), ("gone", "before")):
-        store = Store(tmp_path / ".qualm" / "store", "m", engine, {"label": label, "plugin": "hf_vlm"}, f"s/infer-{label}")
+    own = engine("qualm.runners.plugins.models.hf_vlm")
+    for identity, label in ((own.identity, "now"), ("gone", "before")):
+        about = {"label": label, "plugin": "hf_vlm"}
+        store = Store(tmp_path / ".qualm" / "store", "m", identity, about, f"s/infer-{label}", libraries=own.libraries)
         for i in range(3):
             store.put([bytes([i]) * 32, bytes([i + 9]) * 32], ["answer", "draw 1"], [Part("red"), Part("blue")])
     return tmp_path
@@ -42,7 +45,7 @@ def project(tmp_path):
 def test_help_teaches():
     for arguments, said in (
         (["--help"], "a killed run goes on where it was"),
-        (["du", "--help"], "no run will find them"),
+        (["du", "--help"], "Answers that no run takes are marked"),
         (["gc", "--help"], "Without options no answer is lost"),
     ):
         done = qualm(ROOT, *arguments)
@@ -56,7 +59,7 @@ def test_du(project):
     assert max(map(len, text.splitlines()[:3])) <= 80, "a row is a line of a terminal"
     assert next(line for line in text.partition("used by")[2].splitlines() if line.split()[:1] == ["now"]).split()[-1] == "s/infer-now"
     assert " old " in before and " old " not in now
-    assert "of old engines (`qualm cache gc --unused` removes them)" in text
+    assert "that no run takes (`qualm cache gc --unused` removes them)" in text
     facts = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
     assert facts["now"]["specs"] == ["scene_vlm"] and facts["before"]["specs"] == []
     assert facts["now"]["parts"] == {"answer": 3, "draw": 3} and facts["now"]["segments"] == 3
@@ -69,10 +72,12 @@ def test_gc_removes_what_no_spec_uses(project):
         if path.suffix == ".segment":
             path = path.rename(path.with_name(f"{int(then * 1e9):020d}-{path.name.partition('-')[2]}"))
         os.utime(path, (then, then))
-    assert "6 answers of 'before' by engine gone would be removed" in qualm(project, "gc", "--unused", "--dry-run").stdout
+    own = engine("qualm.runners.plugins.models.hf_vlm")
+    whose = f"{__version__}/{own.libraries['torch']}"
+    assert f"6 answers of 'before' by {whose} would be removed" in qualm(project, "gc", "--unused", "--dry-run").stdout
     assert len(json.loads(qualm(project, "du", "--json").stdout)) == 2
     assert "6 answers of 'before'" not in qualm(project, "gc", "--unused", "--older-than", "30", "--dry-run").stdout
-    Store(project / ".qualm" / "store", "m", "gone", stage="s/infer-before")
+    Store(project / ".qualm" / "store", "m", "gone", stage="s/infer-before", libraries=own.libraries)
     assert "used minutes ago and are kept" in qualm(project, "gc", "--unused", "--dry-run").stdout
     facts = json.loads(qualm(project, "gc", "--unused", "--older-than", "0", "--dry-run", "--json").stdout)
     assert facts["dry_run"] and facts["merged"] == 6 and len(facts["in_use"]) == 1

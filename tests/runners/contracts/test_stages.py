@@ -51,6 +51,7 @@ def test_what_is_compiled_keeps_to_the_declarations(spec: str) -> None:
         ("KIND = StageKind(title='x', writes={'scores': 'a.parquet'})", "'scores' is what `score` writes; choose another key"),
         ("KIND = StageKind(title='x', writes={'a': '../a.parquet'})", "writes.a: expected a path below results/SPEC/, got '../a.parquet'"),
         ("KIND = StageKind(title='x', writes={'a': '/a.parquet'})", "writes.a: expected a path below results/SPEC/, got '/a.parquet'"),
+        ("KIND = StageKind(title='x', writes={'a': 'a.csv'}, shows={'a': 'A'})", "shows: expected a key of a table .* got 'a'"),
         ("KIND = StageKind(title='{model}', writes={})", "expected no place to be filled in but {stage}, got '{model}'"),
         ("KIND = StageKind(title='x', writes={'a': '{stage.parquet'})", "expected no place to be filled in but {stage}"),
     ],

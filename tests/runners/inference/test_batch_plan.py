@@ -10,7 +10,7 @@ from qualm.runners.contracts.models import Decoding, Part
 from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
 from qualm.runners.inference.requests import Place, SampleVariant
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.answers import Store, decoding_bytes, part_key
+from qualm.runners.store.answers import Store, decoding_bytes, part_key, subject
 
 
 class Asker:
@@ -24,8 +24,8 @@ class Asker:
     def parts(self, options):
         return ("options",) if options else ("answer", "p_true", *(f"draw {k}" for k in range(1, self.draws + 1)))
 
-    def key(self, place, part):
-        return part_key(place.base, decoding_bytes(part, {}))
+    def key(self, place, part, subject=b""):
+        return part_key(place.base, decoding_bytes(part, {}), 0, subject)
 
 
 def cell(i, options=0, pixels=None, length=0):
@@ -39,7 +39,9 @@ def cells(n, seed):
 
 def put(asker, store, batch):
     wanted = [(place, part) for place in batch.places for part in batch.parts]
-    store.put([asker.key(*w) for w in wanted], [part for _, part in wanted], [Part("x")] * len(wanted))
+    about = subject(Part("x"))
+    keys = [asker.key(place, part, about if part == "p_true" else b"") for place, part in wanted]
+    store.put(keys, [part for _, part in wanted], [Part("x")] * len(wanted))
 
 
 @pytest.fixture(autouse=True)

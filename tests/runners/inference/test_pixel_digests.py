@@ -12,7 +12,7 @@ from qualm.registry.sample import IMAGES
 from qualm.runners.data.dataset import Variant
 from qualm.runners.inference import pixel_digests as module
 from qualm.runners.inference.pixel_digests import ROOT, PixelDigestCache, Sight
-from qualm.runners.runtime.code_digest import imported_versions
+from qualm.runners.runtime.code_digest import Engine, imported_versions
 from qualm.runners.runtime.records import read_table, write_table
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import BLUR, CLEAN, NOISE, Project
@@ -140,9 +140,9 @@ def test_text_and_cross_variants_need_no_second_look(project, monkeypatch):
         stage = read_stage("t/infer", Settings(device="cpu", workers=1, progress=False))
         model = hf_vlm(ModelContext("m", Path("registry/data/tiny")))
         data = [DatasetFolder("open", Path("results/t/data/open"))]
-        first, _ = Asker(model, "e", data, chosen, frozenset({"text"}), stage).survey()
+        first, _ = Asker(model, Engine(), data, chosen, frozenset({"text"}), stage).survey()
         assert calls == ["text", "cross"] * 6
         forbid_decoding(monkeypatch)
-        second, _ = Asker(model, "e", data, chosen, frozenset({"text"}), stage).survey()
+        second, _ = Asker(model, Engine(), data, chosen, frozenset({"text"}), stage).survey()
     assert second == first and calls[12:] == ["text"] * 6
     assert len({cell.input_digest for cell in first}) == 18 and first[0].pixels == first[1].pixels != first[2].pixels

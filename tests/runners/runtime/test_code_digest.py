@@ -1,10 +1,12 @@
 """The engine digest: moves with code that runs, stays for comments, docstrings, layout and type checkers' imports."""
 
-import importlib.metadata
+from dataclasses import replace
 
 import pytest
 
-from qualm.runners.runtime import code_digest
+from qualm.registry.plugins.engine_versions import COMPONENTS
+from qualm.runners.runtime import code_digest, libraries
+from qualm.runners.runtime.code_digest import engine
 
 
 @pytest.fixture
@@ -30,6 +32,12 @@ def house(tmp_path, monkeypatch):
 def digest():
     code_digest.source_digest.cache_clear()
     return code_digest.engine_digest("qualm.runners.plugins.models.m")
+
+
+def raised(monkeypatch, component):
+    """The next version of it."""
+    later = replace(COMPONENTS[component], version=COMPONENTS[component].version + 1)
+    monkeypatch.setattr(code_digest, "COMPONENTS", {**code_digest.COMPONENTS, component: later})
 
 
 def edit(path, old, new):
@@ -80,19 +88,56 @@ def test_moves(house, file, old, new):
     assert digest() != before
 
 
-def test_moves_with_a_library_but_not_with_its_build(house, monkeypatch):
+@pytest.mark.parametrize(
+    ("library", "moved", "same"),
+    [("torch", (0, 0, 9), True), ("torch", (0, 9, 0), False), ("numpy", (0, 9, 0), True), ("pillow", (9, 0, 0), False)],
+)
+def test_moves_with_a_series_of_a_library_alone(house, monkeypatch, library, moved, same):
     before = digest()
-    real = importlib.metadata.version
-    for version, same in (("9.9.9", False), (real("torch").partition("+")[0] + "+cu130", True)):
-        monkeypatch.setattr(code_digest, "version", lambda name, version=version: version if name == "torch" else real(name))
-        assert (digest() == before) is same
+    real = libraries.version
+    now = [int(n) + m for n, m in zip(real(library).partition("+")[0].split("."), moved, strict=True)]
+    later = ".".join(map(str, now)) + "+cu130"
+    monkeypatch.setattr(libraries, "version", lambda name: later if name == library else real(name))
+    assert (digest() == before) is same
 
 
 def test_a_foreign_plugin_stands_for_itself_and_its_distribution(monkeypatch):
     before = code_digest.engine_digest("annotated_types")
-    real = importlib.metadata.version
-    monkeypatch.setattr(code_digest, "version", lambda name: "9" if name == "annotated-types" else real(name))
+    real = libraries.version
+    monkeypatch.setattr(libraries, "version", lambda name: "9" if name == "annotated-types" else real(name))
     assert code_digest.engine_digest("annotated_types") != before
+
+
+def test_our_own_modules_count_by_their_versions(monkeypatch):
+    own = engine("qualm.runners.plugins.models.hf_vlm")
+    assert own.plugins == {"models/hf_vlm": 1} and not own.content and own.behind() == {}
+    assert set(own.versions) == {"forward", "sampling", "options", "priors", "divergence", "self_report", "prompts"}
+    raised(monkeypatch, "sampling")
+    later = engine("qualm.runners.plugins.models.hf_vlm")
+    assert later.identity == own.identity and later.behind("draw 3") == {"sampling": 2} == later.behind()
+    assert later.behind("answer") == {} == later.behind("p_true_sampling")
+    assert later.takes("answer", {}) and not later.takes("draw 3", {}) and later.takes("draw 3", {"sampling": 2})
+    assert not own.takes("draw 1", {"sampling": 2})
+    raised(monkeypatch, "forward")
+    assert all("forward" in engine("qualm.runners.plugins.models.hf_vlm").behind(part) for part in ("answer", "options", "draw 1", "p_yes"))
+
+
+def test_a_plugin_of_nobody_we_know_counts_by_its_content_and_by_the_versions_it_stands_on(house, monkeypatch):
+    """A file of a user's own: what it imports of ours reaches all of its parts, since nobody knows which use it."""
+    place = house / "runners/plugins/models/m.py"
+    edit(place, "from qualm.runners import helper", "from qualm.runners import helper\nfrom qualm.runners.inference.hf import sampling")
+    (house / "runners/inference/hf").mkdir(parents=True)
+    (house / "runners/inference/hf/sampling.py").write_text("rule = 1\n")
+    before = engine("qualm.runners.plugins.models.m")
+    assert before.content and before.versions == {"sampling": 1} and not before.plugins
+    (house / "runners/inference/hf/sampling.py").write_text("rule = 2\n")
+    code_digest.source_digest.cache_clear()
+    assert engine("qualm.runners.plugins.models.m") == before
+    raised(monkeypatch, "sampling")
+    assert engine("qualm.runners.plugins.models.m").behind("answer") == {"sampling": 2}
+    edit(house / "runners/helper.py", "f()", "f() + 1")
+    code_digest.source_digest.cache_clear()
+    assert engine("qualm.runners.plugins.models.m").identity != before.identity
 
 
 def test_the_engine_of_hf_vlm_is_small():
@@ -123,21 +168,6 @@ def test_the_engine_of_hf_vlm_is_small():
         "qualm.runners.runtime.precision",
         "qualm.runners.prompts.question",
     }
-
-
-def test_one_file_alone(house):
-    path = house / "runners" / "plugins" / "models" / "m.py"
-
-    def alone():
-        code_digest.source_digest.cache_clear()
-        return code_digest.file_digest(path)
-
-    before = alone()
-    edit(house / "runners" / "helper.py", "return f()", "return f() + 1")
-    edit(path, "# a comment", "# another")
-    assert alone() == before
-    edit(path, "helper.g(f)", "helper.g(f) + 1")
-    assert alone() != before
 
 
 def test_a_module_that_asks_others_names_what_shapes_its_answers(house):

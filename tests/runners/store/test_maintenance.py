@@ -49,6 +49,10 @@ def age(store, seconds):
         path.rename(path.with_name(f"{int(then * 1e9):020d}-{path.name.partition('-')[2]}"))
 
 
+def _not_now(holding):
+    return holding.engine != "now"
+
+
 def test_what_there_is(tmp_path):
     fill(tmp_path, range(20))
     fill(tmp_path, [3, 4, 100])
@@ -138,12 +142,12 @@ def test_answers_go_only_when_asked_and_not_in_use(tmp_path):
     old, current = fill(tmp_path, range(5), engine="old"), fill(tmp_path, range(5), engine="now")
     collect(tmp_path, grace=0)
     assert holds(tmp_path, range(5), engine="old")
-    done = collect(tmp_path, engines={"now"}, grace=0)
+    done = collect(tmp_path, unused=_not_now, grace=0)
     assert [h.engine for h in done.busy] == ["old"] and not done.removed and old.folder.exists()
     age(old, BUSY + 60)
-    assert [h.engine for h in collect(tmp_path, engines={"now"}, dry=True).removed] == ["old"] and old.folder.exists()
-    assert not collect(tmp_path, engines={"now"}, older_than=2, grace=0).removed  # both conditions
-    assert [h.engine for h in collect(tmp_path, engines={"now"}, grace=0).removed] == ["old"]
+    assert [h.engine for h in collect(tmp_path, unused=_not_now, dry=True).removed] == ["old"] and old.folder.exists()
+    assert not collect(tmp_path, unused=_not_now, older_than=2, grace=0).removed  # both conditions
+    assert [h.engine for h in collect(tmp_path, unused=_not_now, grace=0).removed] == ["old"]
     assert not old.folder.exists() and current.folder.exists()
     age(current, 3 * DAY)
     assert not collect(tmp_path, older_than=4, grace=0).removed

@@ -17,7 +17,7 @@ from qualm.runners.inference.run import answer_tables
 from qualm.runners.plugins.finetunes.rtune import REFUSALS, refusal, rtune
 from qualm.runners.plugins.judges.rules import rules
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
-from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.answers import Store
@@ -74,7 +74,8 @@ def test_unknown_replaces_what_the_base_model_gets_wrong(project):
 
     with chdir(project.folder):
         model = recipe.share.encoder.model
-        assert len(Store(Path(Settings().store), model.digest, engine_digest("qualm.runners.plugins.models.hf_vlm"))) == 28
+        own = engine("qualm.runners.plugins.models.hf_vlm")
+        assert len(Store(Path(Settings().store), model.digest, own.identity, libraries=own.libraries)) == 28
     for row, example in by_row.items():
         if not table[row]["answerable"]:
             assert example.answer == REFUSAL

@@ -1,0 +1,45 @@
+"""Tables of stages that the spec names itself, where their kinds have the report show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.data_sets import Sheet
+from qualm.runners.reporting.text import number, visible
+from qualm.runners.runtime.stage import StageError
+
+MOST_ROWS, MOST_COLUMNS = 200, 24
+"""Of a table that are shown."""
+
+
+def shown_tables(results: Results) -> list[Sheet]:
+    """One for each table, as it is.
+
+    Raises:
+        StageError: a file is no table.
+    """
+    captions = results.stage.params.get("shown", {})
+    files = results.stage.inputs.get("shown", {})
+    return [_sheet(caption, Path(files[stage][key])) for stage, of in captions.items() for key, caption in of.items()]
+
+
+def _sheet(caption: str, path: Path) -> Sheet:
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StageError(f"{path}: expected a table in Parquet: {error}") from None
+    part = frame[:MOST_ROWS, :MOST_COLUMNS]
+    cut = part.shape != frame.shape
+    note = f"{part.height:,} of {frame.height:,} rows and {part.width} of {frame.width} columns; all are in {path}." if cut else ""
+    rows = [[_cell(value) for value in row] for row in part.iter_rows()]
+    return Sheet(visible(caption, 200), [visible(name, 40) for name in part.columns], rows, note=note)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return number(value)
+    return f"{value:,}" if type(value) is int else "" if value is None else visible(value, 200)
