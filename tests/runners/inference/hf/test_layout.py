@@ -67,7 +67,7 @@ def test_a_prompt_is_read_as_the_processor_would_whoever_led():
 
 def test_where_no_picture_is_shared_every_row_is_a_whole_prompt():
     tensors, layout = laid_out(request("<#> a", "x"), request("plain"), request("<#> bc", "y"))
-    assert layout.starts is None and unpadded(tensors) == list(layout.prompts) and layout.seen[1] is None
+    assert layout.starts is None and unpadded(tensors) == list(layout.prompts) and layout.pictures[1] is None
 
 
 def test_rows_of_other_lengths_keep_their_own_beginnings():
