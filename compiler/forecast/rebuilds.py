@@ -217,7 +217,7 @@ def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
     """Leaves that differ; a thing that is new or gone is one difference."""
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
-        for key in sorted(old.keys() | new.keys()):
+        for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
     elif old != new or type(old) is not type(new):
         yield Reason("parameter", path.removeprefix("params."), old, new)

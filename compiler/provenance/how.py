@@ -19,7 +19,7 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
     Raises:
         ProjectError: the spec has no report.
     """
-    from qualm.runners.reporting.made import HEADER, facts_of, model_row
+    from qualm.runners.reporting.appendix import HEADER, facts_of, model_row
     from qualm.runners.runtime.stamp import read_stamp
 
     plan = project.plan(spec)

@@ -1,15 +1,15 @@
-"""Which modality is to blame for a sample's uncertainty: image, text, or the match of the two.
+"""Which modality a sample's uncertainty is attributed to: image, text, or the match of the two.
 
 A simple rule, stated here and nowhere else. For one model and one estimator:
 
 1. d = u_perturbed - u_clean, of every sample under every perturbation.
 2. z = (d - mean of d) / deviation of d, under each perturbation over all samples of the data set (of all labelled subsets together,
-   since a subset of one modality has nothing to stand out from): a strong perturbation moves everything and would else be blamed
-   for everything; a z says how much more than usual this sample moved.
+   since a subset of one modality has nothing to stand out from): a strong perturbation moves everything and would else get
+   everything; a z says how much more than usual this sample moved.
 3. A modality's z is the mean over its perturbations.
-4. The modality of the largest z is to blame, if it leads the next by at least MARGIN; else the sample is undecided.
+4. The modality of the largest z gets it, if it leads the next by at least MARGIN; else the sample is undecided.
 
-It needs perturbations of two modalities. It is relative: it always finds some modality more to blame than others, even in a
+It needs perturbations of two modalities. It is relative: some modality always moves more than the others, even in a
 sample that is certain, and it can be no better than the perturbations.
 """
 
@@ -65,8 +65,8 @@ def by_modality(changes: Mapping[str, Floats], modality: Mapping[str, str]) -> d
     return means
 
 
-def blamed(moved: Mapping[str, Floats], margin: float = MARGIN) -> list[str | None]:
-    """The modality to blame for each sample; None where fewer than two modalities have a value."""
+def attributed(moved: Mapping[str, Floats], margin: float = MARGIN) -> list[str | None]:
+    """The modality that each sample's uncertainty is attributed to; None where fewer than two modalities have a value."""
     table = np.stack([moved[name] for name in MODALITIES], axis=1)
     modalities: list[str | None] = []
     for row in table:
@@ -95,7 +95,7 @@ def labels(samples: Samples, of_dataset: str | None = None) -> list[str | None]:
 def accuracy(
     truth: Sequence[str | None], attributions: Sequence[str | None], groups: NDArray[Any], times: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
-    """How often the modality that is blamed is the one that the label names.
+    """How often the modality attributed is the one that the label names.
 
     Returns:
         `n` labelled samples with an attribution (`clean` ones are not among them), `n_undecided` of them, `accuracy` (higher is

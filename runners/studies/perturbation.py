@@ -1,5 +1,5 @@
 """What a spec with perturbations is for: which of them makes which estimator react, whether that warns of wrong answers, and which
-modality is to blame. Gathered while the `score` stage goes from cell to cell, so that nothing is resampled twice.
+modality uncertainty comes from. Gathered while the `score` stage goes from cell to cell, so that nothing is resampled twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.evaluate import Measured, Metric, intervals
-from qualm.runners.studies.attribution import accuracy, blamed, by_modality, labels
+from qualm.runners.studies.attribution import accuracy, attributed, by_modality, labels
 from qualm.runners.studies.rank_stability import stability
 from qualm.runners.studies.sweeps import sweeps
 
@@ -160,7 +160,7 @@ class Study:
         tables = {place: {e: _drawn(mean_over(of)) for e, of in by_estimator.items()} for place, by_estimator in parts.items()}
         return list(stability(tables, self.level))
 
-    def blame(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def attribution(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows of ATTRIBUTIONS and of BLAMES; none where perturbations are of one modality only."""
         samples, summary = [], []
         if len({m for m in self.modality.values() if m in MODALITIES}) < 2:
@@ -181,7 +181,7 @@ class Study:
 
     def _attributed(self, model: str, estimator: str, of: Mapping[str, Mapping[str, Floats]]) -> list[dict[str, Any]]:
         moved = by_modality(_joined(of, self.modality, {d: self.samples[d].n for d in of}), self.modality)
-        attributions = blamed(moved)
+        attributions = attributed(moved)
         truth = [t for d in of for t in labels(self.samples[d], self.labelled.get(d))]
         rows = [{"model": model, "dataset": d, "sample_id": i, "estimator": estimator} for d in of for i in self.samples[d].ids.to_pylist()]
         for k, row in enumerate(rows):
@@ -190,7 +190,7 @@ class Study:
 
     def tables(self) -> dict[str, tuple[list[dict[str, Any]], pa.Schema]]:
         """Every table by the key of its output."""
-        samples, summary = self.blame()
+        samples, summary = self.attribution()
         return {
             "modality_scores": (self.modality_scores(), SCORES),
             "rank_stability": (self.rank_stability(), RANK_STABILITY),

@@ -20,8 +20,8 @@ from typing import Any
 
 import PIL.Image
 
-from qualm.runners.reporting.shown import decoded
 from qualm.runners.reporting.text import visible
+from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.tools.page_guard import Guard
 
 HERE = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""A kind of stage of one's own, in one file of another package: compiled, planned, drawn, listed and executed, with no edit elsewhere."""
+"""A kind of stage of one's own, in one file: compiled, planned, drawn, listed, shown and executed, with no edit elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +21,7 @@ SUMMARISE = '''
 """The metrics on which a model is best."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -62,18 +64,46 @@ stages:
 
 
 class Project:
-    """A checkout with one spec, beside a package with one kind of stage."""
+    """A project with one spec and one kind of stage: a file of its own, or of a package that is installed beside Qualm."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, packaged: bool = False) -> None:
         self.root, self.packages = folder / "project", folder / "packages"
-        for place in (self.root / "specs", self.packages / "acme", self.packages / "acme-1.0.dist-info"):
+        kind = (self.packages / "acme" if packaged else self.root / "runners/plugins/stages") / "summarise.py"
+        for place in (self.root / "specs", kind.parent, self.packages / "acme-1.0.dist-info"):
             place.mkdir(parents=True)
-        (self.packages / "acme/__init__.py").touch()
-        (self.packages / "acme/summarise.py").write_text(SUMMARISE)
-        (self.packages / "acme-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-        (self.packages / "acme-1.0.dist-info/entry_points.txt").write_text("[qualm.stages]\nsummarise = acme.summarise\n")
+        kind.write_text(SUMMARISE)
+        if packaged:
+            (kind.parent / "__init__.py").touch()
+            (self.packages / "acme-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
+            (self.packages / "acme-1.0.dist-info/entry_points.txt").write_text("[qualm.stages]\nsummarise = acme.summarise\n")
         (self.root / "params.yaml").write_text("default: t\nseed: 7\n")
         (self.root / "specs/t.yaml").write_text(SPEC)
+        self.qualm("compile")
+
+    @property
+    def stages(self) -> dict[str, Any]:
+        """Those of dvc.yaml."""
+        stages: dict[str, Any] = yaml.safe_load((self.root / "dvc.yaml").read_text())["stages"]
+        return stages
+
+    def execute(self) -> list[dict[str, Any]]:
+        """Run one of its stages on scores made up; the rows of its table."""
+        same = {
+            "model": "base",
+            "dataset": "scenes",
+            "variant": "clean",
+            "slice": "all",
+            "low": None,
+            "high": None,
+            "n": 6,
+            "n_unscored": 0,
+        }
+        rows = [{**same, "metric": "accuracy", "value": 0.25}, {**same, "metric": "f1_idk", "value": 0.75}]
+        write_table(self.root / "results/t/scores.parquet", rows, SCORES)
+        done = self.run("qualm.runners", "t/summarise-metric-f1_idk")
+        assert done.returncode == 0 and done.stdout.startswith("t/summarise-metric-f1_idk: 1 models ("), done.stdout + done.stderr
+        found: list[dict[str, Any]] = pq.read_table(self.root / "results/t/summarise-metric-f1_idk.parquet").to_pylist()
+        return found
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": f"{self.packages}{os.pathsep}{ROOT}", "COLUMNS": "120"}
@@ -88,18 +118,16 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = Project(tmp_path_factory.mktemp("own_stage"))
-    made.qualm("compile")
-    return made
+    return Project(tmp_path_factory.mktemp("own_stage"))
 
 
 def test_it_is_compiled(project: Project) -> None:
-    stages = yaml.safe_load((project.root / "dvc.yaml").read_text())["stages"]
+    stages = project.stages
     own = stages["summarise-metric-accuracy"]
     assert own["cmd"] == "python3 -m qualm.runners t/summarise-metric-accuracy"
     assert own["desc"] == "Summary by summarise@metric=accuracy"
     assert own["outs"] == ["results/t/summarise-metric-accuracy.parquet"]
-    assert "results/t/scores.parquet" in own["deps"]
+    assert {"results/t/scores.parquet", "runners/plugins/stages/summarise.py"} <= set(own["deps"])
     report = json.loads((project.root / "specs/t/stages/report.json").read_text())
     assert report["params"]["shown"]["summarise-metric-f1_idk"] == {"summary": "Best, summarise@metric=f1_idk"}
     assert report["inputs"]["shown"]["summarise-metric-f1_idk"] == {"summary": "results/t/summarise-metric-f1_idk.parquet"}
@@ -127,13 +155,13 @@ def test_it_is_listed(project: Project) -> None:
 
 
 def test_it_is_executed(project: Project) -> None:
-    same = {"model": "base", "dataset": "scenes", "variant": "clean", "slice": "all", "low": None, "high": None, "n": 6, "n_unscored": 0}
-    rows = [{**same, "metric": "accuracy", "value": 0.25}, {**same, "metric": "f1_idk", "value": 0.75}]
-    write_table(project.root / "results/t/scores.parquet", rows, SCORES)
-    done = project.run("qualm.runners", "t/summarise-metric-f1_idk")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("t/summarise-metric-f1_idk: 1 models (")
-    assert pq.read_table(project.root / "results/t/summarise-metric-f1_idk.parquet").to_pylist() == [{"model": "base", "best": 0.75}]
+    assert project.execute() == [{"model": "base", "best": 0.75}]
+
+
+def test_it_may_come_from_another_package(tmp_path: Path) -> None:
+    project = Project(tmp_path, packaged=True)
+    assert project.stages["summarise-metric-f1_idk"]["desc"] == "Summary by summarise@metric=f1_idk"
+    assert project.execute() == [{"model": "base", "best": 0.75}]
 
 
 @pytest.mark.parametrize(

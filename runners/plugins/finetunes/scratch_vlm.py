@@ -64,12 +64,12 @@ def scratch_vlm(
     """
     import torch
 
-    from qualm.runners.training.small_vlm.exam import Evaluation
+    from qualm.runners.training.small_vlm.curriculum import Curriculum
+    from qualm.runners.training.small_vlm.data import vocabulary
+    from qualm.runners.training.small_vlm.evaluation import Evaluation
     from qualm.runners.training.small_vlm.learner import Learner
-    from qualm.runners.training.small_vlm.lessons import vocabulary
     from qualm.runners.training.small_vlm.network import build_model, build_processor
     from qualm.runners.training.small_vlm.pictures import read_pictures
-    from qualm.runners.training.small_vlm.teacher import Curriculum
     from qualm.runners.training.small_vlm.words import build_tokenizer
 
     pictures = read_pictures([context.dataset(name) for name in train], patch)
@@ -78,14 +78,14 @@ def scratch_vlm(
     torch.manual_seed(context.seed)
     model = build_model(tokenizer, pixels=pixels, patch=patch, width=width, layers=layers, heads=heads, vision_layers=vision_layers)
     learner = Learner(model, tokenizer, looking=looking, steps=steps, rate=rate, cell_weight=cell_weight, point_weight=point_weight)
-    teacher = Curriculum(pictures, tokenizer, context.seed, (pixels // patch) ** 2, looking, steps, batch, questions, options)
-    exam = Evaluation(learner, teacher, {name: context.dataset(name) for name in heldout or []})
+    curriculum = Curriculum(pictures, tokenizer, context.seed, (pixels // patch) ** 2, looking, steps, batch, questions, options)
+    evaluation = Evaluation(learner, curriculum, {name: context.dataset(name) for name in heldout or []})
 
     def save(folder: Path, state: Mapping[str, Any]) -> None:
         model.save_pretrained(folder)
         build_processor(tokenizer, pixels=pixels, patch=patch).save_pretrained(folder)
 
     def evaluate() -> Mapping[str, Any]:
-        return exam()
+        return evaluation()
 
-    return TrainingRecipe(learner, teacher, steps, save, evaluate)
+    return TrainingRecipe(learner, curriculum, steps, save, evaluate)

@@ -48,12 +48,12 @@ def hallusionbench(
         JudgeError: the model or server fails, or the prompt is wrong. What was judged is kept.
     """
     rows = list(zip(questions, references, predictions, strict=True))
-    fields = [{"question": q, "reference": _shown(r), "answer": p} if r else None for q, r, p in rows]
+    fields = [{"question": q, "reference": _sentence(r), "answer": p} if r else None for q, r, p in rows]
     judge_replies = replies(context, "hallusionbench", by, fields, prompt, max_new_tokens)
     return [_judgement(*row, reply, on_failure) for row, reply in zip(rows, judge_replies, strict=True)]
 
 
-def _shown(references: list[str]) -> str:
+def _sentence(references: list[str]) -> str:
     """The reference in a sentence, or the yes or no where there is none."""
     sentences = [r for r in references if r.casefold() not in SHORT]
     return " ".join(sentences or [r for r in references if r.casefold() != UNCLEAR])

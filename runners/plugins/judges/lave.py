@@ -68,7 +68,7 @@ def lave(
         declines = ask.numbers(_refusal_prompts(questions, predictions, refusal_prompt), (0, 1), first=True)
         rated = [i for i, (refusal, _) in enumerate(declines) if refusal == 0 and references[i]]
         text, where = read_prompt(f"lave_{order}", rating_prompt), rating_prompt or f"lave_{order}.md"
-        prompts = [fill(text, _shown(questions[i], references[i], predictions[i]), where) for i in rated]
+        prompts = [fill(text, _fields(questions[i], references[i], predictions[i]), where) for i in rated]
         ratings = dict(zip(rated, ask.numbers(prompts, (1, 2, 3), first=order == "rating_first"), strict=True))
         context.counters.update(generator.counters)
     except (GeneratorError, PromptError) as error:
@@ -131,7 +131,7 @@ def _refusal_prompts(questions: Sequence[str], predictions: Sequence[str], own_p
     return [fill(text, {"question": q, "answer": p}, where) for q, p in zip(questions, predictions, strict=True)]
 
 
-def _shown(question: str, references: Sequence[str], prediction: str) -> Mapping[str, str]:
+def _fields(question: str, references: Sequence[str], prediction: str) -> Mapping[str, str]:
     commonest = Counter(r.strip().casefold() for r in references).most_common(1)[0][0]
     return {
         "question": question,

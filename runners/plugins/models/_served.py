@@ -51,7 +51,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Manner:
+class Dialect:
     """How the same is put to different servers."""
 
     n: bool
@@ -62,14 +62,14 @@ class Manner:
 class OpenAIModel:
     """See `qualm.runners.contracts.models.Remote`."""
 
-    def __init__(self, line: Client, content: Content, manner: Manner) -> None:
-        self.line, self.content, self.manner = line, content, manner
+    def __init__(self, line: Client, content: Content, dialect: Dialect) -> None:
+        self.line, self.content, self.dialect = line, content, dialect
         encoder = PIL.__version__ if content.jpeg else ""
         self.digest = hashlib.sha256(json.dumps(["openai", line.base_url, line.model, asdict(content), encoder]).encode()).hexdigest()
         self.counters: Counter[str] = Counter()
         self.served: Counter[str] = Counter()
         """Replies by the model's name and fingerprint, as the server says them."""
-        self._takes_n = manner.n
+        self._takes_n = dialect.n
         self._lock, self._checking = threading.Lock(), threading.Lock()
         self._plain = False
         """Whether drawn tokens' log-probabilities were found to be those of the model's own softmax."""
@@ -176,7 +176,7 @@ class OpenAIModel:
             yield reply
 
     def _single(self, draw: int, request: Request, body: dict[str, Any]) -> PartReply:
-        seed = {"seed": _seed(request.stream, draw)} if self.manner.seeds and self.content.sampling else {}
+        seed = {"seed": _seed(request.stream, draw)} if self.dialect.seeds and self.content.sampling else {}
         return self._drawn(draw, self._one({**body, **seed}).choices[0])
 
     def _drawn(self, draw: int, choice: Choice) -> PartReply:
@@ -224,7 +224,7 @@ class OpenAIModel:
 
     def _body(self, prompt: str, url: str | None, longest: int, top: bool, decoding: Decoding | None = None) -> dict[str, Any]:
         """A request; the greedy answer's, unless a decoding says how to draw."""
-        body: dict[str, Any] = {"model": self.line.model, "messages": self._turns(prompt, url), self.manner.limit_name: longest}
+        body: dict[str, Any] = {"model": self.line.model, "messages": self._turns(prompt, url), self.dialect.limit_name: longest}
         if self.content.sampling:
             body["temperature"] = decoding.temperature if decoding else 0.0
             if decoding and decoding.top_p < 1:

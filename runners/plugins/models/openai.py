@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.plugins.models._served import Content, Manner, OpenAIModel
+from qualm.runners.plugins.models._served import Content, Dialect, OpenAIModel
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import Client
 
@@ -94,4 +94,4 @@ def openai(
     except ValueError as error:
         raise ModelError(f"model '{context.label}': {error}") from None
     content = Content(version, logprobs, truncated_entropies, prompt_logprobs, system, detail, jpeg, sampling)
-    return OpenAIModel(line, content, Manner(n, seeds, limit_name))
+    return OpenAIModel(line, content, Dialect(n, seeds, limit_name))

@@ -80,7 +80,7 @@ class Painter:
 
     def _plan(self, targets: Iterable[Target], places: dict[str, int]) -> list[Planned]:
         """The jobs of a batch of targets, as far as they can be proved, decoded and masked."""
-        proofs = [(item, proof) for target in targets for item, proof in self._wanted(target, places)]
+        proofs = [(item, proof) for target in targets for item, proof in self._requests(target, places)]
         shapes = self.masker([item for item, _ in proofs]) if proofs else []
         masked: list[tuple[Planned, np.ndarray]] = []
         for (item, proof), shape in zip(proofs, shapes, strict=True):
@@ -99,7 +99,7 @@ class Painter:
                 plans.append(Planned(plan.target, (*plan.jobs, other[0]), (*plan.proofs, other[1])))
         return plans
 
-    def _wanted(self, target: Target, places: dict[str, int]) -> Iterator[tuple[MaskRequest, str]]:
+    def _requests(self, target: Target, places: dict[str, int]) -> Iterator[tuple[MaskRequest, str]]:
         proof = "" if target.scene is None else proved(target)
         if proof is None:
             self.context.drop("cannot be proved")

@@ -73,7 +73,7 @@ def _ask_batch(
         context,
         generator,
         {key: chat(prompt, _png(p), p.pictures[0]) for key, p in batch.items()},
-        lambda key, reply: _asked_anew(batch[key], reply),
+        lambda key, reply: _with_new_question(batch[key], reply),
         retries=asking.retries,
         temperature=asking.temperature,
         max_new_tokens=asking.max_new_tokens,
@@ -81,7 +81,7 @@ def _ask_batch(
     return {key: by_target[key] for key in batch if key in by_target}
 
 
-def read_asked(reply: str) -> NewQuestion:
+def read_new_question(reply: str) -> NewQuestion:
     """The question and answers in a reply.
 
     Args:
@@ -110,8 +110,8 @@ def read_asked(reply: str) -> NewQuestion:
     return NewQuestion(question, answer, declined)
 
 
-def _asked_anew(painted: Painted, reply: str) -> tuple[Painted, str]:
-    reading = read_asked(reply)
+def _with_new_question(painted: Painted, reply: str) -> tuple[Painted, str]:
+    reading = read_new_question(reply)
     plan = painted.plan
     target = replace(plan.target, question=reading.question, answer=reading.answer)
     proofs = plan.proofs

@@ -144,10 +144,10 @@ def _pair(context: PairContext, painted: Painted, category: str, kind: str, decl
         pair_id,
         "inpainted",
         category,
-        Member(image_id, target.question, target.answer, _known(first)),
-        Member(names[0], target.question, declined, _known({**second, "idk": kind})),
+        Member(image_id, target.question, target.answer, _without_empty(first)),
+        Member(names[0], target.question, declined, _without_empty({**second, "idk": kind})),
     )
 
 
-def _known(meta: dict[str, str]) -> dict[str, str]:
+def _without_empty(meta: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in meta.items() if value}

@@ -61,14 +61,14 @@ def name(*parts: str) -> str:
     return "f" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:10]
 
 
-def shown(text: str, longest: int = 40) -> str:
+def brief(text: str, longest: int = 40) -> str:
     return visible(text, longest)
 
 
 def model_legend(models: list[str]) -> list[tuple[str, str]]:
     if len(models) > len(SERIES):
         return [("var(--accent)", f"one tick or line per model ({len(models)})"), ("var(--ink)", "their mean")]
-    return [(SERIES[i], shown(m)) for i, m in enumerate(models)] if len(models) > 1 else []
+    return [(SERIES[i], brief(m)) for i, m in enumerate(models)] if len(models) > 1 else []
 
 
 def _of(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
@@ -81,7 +81,7 @@ def reliability(results: Results, dataset: str) -> Figure:
         "Reliability",
         "Accuracy of the answers in each bin of confidence, against their mean confidence. Dashed: perfect calibration. "
         "Below: how many answers each bin holds.",
-        legend=[("var(--accent)", "accuracy"), ("var(--wrong)", "surer than right"), ("var(--c5)", "righter than sure")],
+        legend=[("var(--accent)", "accuracy"), ("var(--wrong)", "over-confident"), ("var(--c5)", "under-confident")],
     )
     frame = results.plots.get("reliability", pl.DataFrame(schema=["model", "dataset"]))
     if "setting" in frame.columns and frame["setting"].drop_nulls().n_unique() > 1:
@@ -92,7 +92,7 @@ def reliability(results: Results, dataset: str) -> Figure:
             continue
         ece = _printed(results, model, dataset, "ece", "ECE")
         columns = rows.select("bin_low", "bin_high", "accuracy", "confidence", "n").to_dicts()
-        figure.panels.append(Panel(shown(model), charts.reliability(columns, name("reliability", model, dataset)), ece))
+        figure.panels.append(Panel(brief(model), charts.reliability(columns, name("reliability", model, dataset)), ece))
     figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
     return figure.trimmed()
 
@@ -122,7 +122,7 @@ def risk_coverage(results: Results, dataset: str) -> Figure:
         total = float(rows["risk"][-1]) if rows["coverage"][-1] > 0.999 else None
         thin = rows.gather_every(max(1, rows.height // 120)).select("coverage", "risk").to_dicts()
         svg = charts.risk_coverage(thin, _oracle(right), total, name("risk", model, dataset))
-        figure.panels.append(Panel(shown(model), svg, _printed(results, model, dataset, "risk_coverage", "AURC")))
+        figure.panels.append(Panel(brief(model), svg, _printed(results, model, dataset, "risk_coverage", "AURC")))
     figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
     return figure.trimmed()
 
@@ -138,7 +138,7 @@ def _oracle(correct: np.ndarray) -> list[dict[str, float]]:
 def set_sizes(results: Results, dataset: str) -> Figure:
     """Histograms of set sizes in the main setting, a bar per conformal score."""
     figure = Figure(
-        "Sizes of the prediction sets", f"Setting {shown(results.main_setting)}, test questions." if results.main_setting else ""
+        "Sizes of the prediction sets", f"Setting {brief(results.main_setting)}, test questions." if results.main_setting else ""
     )
     frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
     frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
@@ -151,8 +151,8 @@ def set_sizes(results: Results, dataset: str) -> Figure:
             continue
         rows = rows.with_columns(share=pl.col("count") / pl.col("count").sum().over("score"), size=pl.col("size").cast(pl.Int64))
         svg = charts.set_sizes(rows.select("size", "score", "share").to_dicts(), scores, sizes, name("sizes", model, dataset))
-        figure.panels.append(Panel(shown(model), svg))
-    figure.legend = [(SERIES[i], shown(s).upper()) for i, s in enumerate(scores)]
+        figure.panels.append(Panel(brief(model), svg))
+    figure.legend = [(SERIES[i], brief(s).upper()) for i, s in enumerate(scores)]
     figure.missing = "" if figure.panels else "no prediction sets: the dataset is open-ended or the spec has no conformal setting"
     return figure.trimmed()
 
@@ -185,7 +185,7 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
             rows = _histogram(joined.filter((pl.col("model") == model) & (pl.col("estimator") == estimator)))
             if rows:
                 svg = charts.right_and_wrong(rows, "uncertainty", name("uncertainty", model, estimator, dataset))
-                figure.panels.append(Panel(words(estimator), svg, shown(model) if len(models) > 1 else ""))
+                figure.panels.append(Panel(words(estimator), svg, brief(model) if len(models) > 1 else ""))
     figure.missing = "" if figure.panels else "no answer on this dataset has both an uncertainty and a verdict"
     return figure.trimmed()
 
@@ -194,8 +194,8 @@ def _quartiles(frame: pl.DataFrame, models: list[str], estimator: str, dataset: 
     rows = frame.group_by("model", "verdict", maintain_order=True).agg(
         *(pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90))
     )
-    named = rows.with_columns(pl.col("model").map_elements(shown, return_dtype=pl.String)).sort("model", "verdict").to_dicts()
-    svg = charts.quartiles(named, [shown(m) for m in models], name("quartiles", estimator, dataset))
+    named = rows.with_columns(pl.col("model").map_elements(brief, return_dtype=pl.String)).sort("model", "verdict").to_dicts()
+    svg = charts.quartiles(named, [brief(m) for m in models], name("quartiles", estimator, dataset))
     return Panel(words(estimator), svg)
 
 
@@ -245,7 +245,7 @@ def variants(results: Results, dataset: str) -> Figure:
     figure = _dots(results, dataset, frame, order, "By variant", references=True)
     unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
     if unscored:
-        figure.caption += f" Nothing is right or wrong under {', '.join(map(shown, unscored))}: {NO_REFERENCE}."
+        figure.caption += f" Nothing is right or wrong under {', '.join(map(brief, unscored))}: {NO_REFERENCE}."
     return figure
 
 
@@ -263,7 +263,13 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
         if rows.is_empty():
             continue
         plain = [
-            {"row": shown(r["row"]), "model": shown(r["model"]), "value": r["value"], "low": end(r["low"], r), "high": end(r["high"], r)}
+            {
+                "row": brief(r["row"]),
+                "model": brief(r["model"]),
+                "value": r["value"],
+                "low": end(r["low"], r),
+                "high": end(r["high"], r),
+            }
             for r in rows.iter_rows(named=True)
         ]
         if len(models) > len(SERIES):
@@ -271,7 +277,7 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
             figure.caption = " ".join([note, *also])
         reference = results.value(models[0], dataset, label.text) if references and len(models) == 1 else None
         panel = name("dots", title, label.text, dataset)
-        svg = charts.dots(plain, [shown(o) for o in order], [shown(m) for m in models], panel, reference)
+        svg = charts.dots(plain, [brief(o) for o in order], [brief(m) for m in models], panel, reference)
         figure.panels.append(Panel(heading(label), svg))
     figure.table = _numbers(frame, order, labels)
     figure.missing = "" if figure.panels else "every value of these slices is undefined"
@@ -301,7 +307,7 @@ def _numbers(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tupl
         for model in models:
             cells = [by_cell.get((row, model, a.text)) for a in labels]
             counts = next((f"{c['n']:,}" + (f" (+{c['n_unscored']:,})" if c["n_unscored"] else "") for c in cells if c), "–")
-            rows.append([shown(row), shown(model), *(_text(c) for c in cells), counts])
+            rows.append([brief(row), brief(model), *(_text(c) for c in cells), counts])
     return ["", "model", *(heading(a) for a in labels), "n (+ unscored)"], rows
 
 

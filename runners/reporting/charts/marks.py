@@ -37,7 +37,7 @@ def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
     return ("▼" if p < SURE else "▽"), "worse"
 
 
-def told(test: Mapping[str, Any]) -> str:
+def test_in_words(test: Mapping[str, Any]) -> str:
     """A test in words."""
     interval = ""
     if finite(test["low"]) and finite(test["high"]):
@@ -56,7 +56,7 @@ def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
     has_interval = finite(test["low"]) and finite(test["high"])
     interval = f"{signed(test['low'])} to {signed(test['high'])}" if has_interval else ""
     sign, tone = verdict(test)
-    return MarkedNumber(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {told(test)}")
+    return MarkedNumber(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {test_in_words(test)}")
 
 
 def finite(value: float | None) -> bool:

@@ -13,8 +13,8 @@ import polars as pl
 
 from qualm.registry.sample import IMAGES
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.shown import decoded, small
 from qualm.runners.reporting.text import number, visible
+from qualm.runners.reporting.thumbnails import decoded, small
 from qualm.runners.runtime.records import iterate
 
 SIDE = 208

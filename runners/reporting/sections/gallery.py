@@ -17,8 +17,8 @@ from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Varian
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.sections.examples import options_of, worded
-from qualm.runners.reporting.shown import small
 from qualm.runners.reporting.text import visible, words
+from qualm.runners.reporting.thumbnails import small
 
 SIDE = 192
 """Longer side of a picture on the page, in pixels."""

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
+from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
 from qualm.runners.reporting.charts.svg import SERIES
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
@@ -30,7 +30,7 @@ def metric_study(results: Results) -> list[Figure]:
             continue
         models = [m for m in results.models if m in set(rows["model"])]
         figure = Figure(
-            f"Confidence-weighted accuracy against other metrics: {shown(dataset)}",
+            f"Confidence-weighted accuracy against other metrics: {brief(dataset)}",
             "How to read it: a dot per model. Where dots lie on a line, both metrics order models alike; the paper finds a rising line "
             "against accuracy and a falling one against calibration error. Correlations over few models, most of them made from one "
             "another, are rough guides.",
@@ -40,14 +40,14 @@ def metric_study(results: Results) -> list[Figure]:
         for metric in sorted(rows["metric"].unique().to_list(), key=lambda m: ("accuracy" not in m, m)):
             part = rows.filter(pl.col("metric") == metric)
             points = [
-                {"model": shown(r["model"]), "x": r["value"], "y": r[STUDIED]}
+                {"model": brief(r["model"]), "x": r["value"], "y": r[STUDIED]}
                 for r in part.iter_rows(named=True)
                 if math.isfinite(r["value"] or math.nan) and math.isfinite(r[STUDIED] or math.nan)
             ]
             if points:
                 label = results.labels.get(metric)
                 title = heading(label) if label else titled(metric)
-                svg = charts.scatter(points, [shown(m) for m in models], title, "conf.-weighted accuracy ↑", name("study", dataset, metric))
+                svg = charts.scatter(points, [brief(m) for m in models], title, "conf.-weighted accuracy ↑", name("study", dataset, metric))
                 figure.panels.append(Panel(title, svg, _correlation(results, dataset, metric)))
         if figure.panels:
             figures.append(figure)
@@ -78,10 +78,10 @@ def by_category(results: Results) -> list[Figure]:
             continue
         if len(models) > len(SERIES):
             why = f"bars of {len(models)} models would not be read; they stand under Slices and variants"
-            figures.append(Figure(f"By category: {shown(dataset)}", missing=why))
+            figures.append(Figure(f"By category: {brief(dataset)}", missing=why))
             continue
         figure = Figure(
-            f"By category: {shown(dataset)}",
+            f"By category: {brief(dataset)}",
             "How to read it: a bar per model, its interval as a line; answerable and unanswerable questions of a category together.",
             legend=model_legend(models),
             wide=True,
@@ -95,10 +95,10 @@ def by_category(results: Results) -> list[Figure]:
                         continue
                     low, high = (row["value"] if row[k] is None else row[k] for k in ("low", "high"))
                     group = visible(leaf.rpartition("/")[2], 24)
-                    rows.append({"group": group, "model": shown(model), "value": row["value"], "low": low, "high": high})
+                    rows.append({"group": group, "model": brief(model), "value": row["value"], "low": low, "high": high})
             if rows:
                 order = [visible(leaf.rpartition("/")[2], 24) for leaf in leaves]
-                svg = charts.bars(rows, order, [shown(m) for m in models], name("bars", dataset, label.text))
+                svg = charts.bars(rows, order, [brief(m) for m in models], name("bars", dataset, label.text))
                 figure.panels.append(Panel(heading(label), svg))
         if figure.panels:
             figures.append(figure)

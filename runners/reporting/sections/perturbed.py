@@ -16,10 +16,10 @@ from qualm.registry.sample import ATTRIBUTIONS, BLAMES, RANK_STABILITY, SCORES
 from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
-from qualm.runners.reporting.sections.asked import UNASKED, answers
 from qualm.runners.reporting.sections.by_modality import NAMES, grids
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.sections.gallery import gallery
+from qualm.runners.reporting.sections.research_questions import UNASKED, answers
 from qualm.runners.reporting.sections.shifts import coverage, sweeps
 from qualm.runners.reporting.sections.tested import TITLES, Tested, read_tested
 from qualm.runners.reporting.text import aside, between, counted, number, percent, titled, visible, words
@@ -45,7 +45,7 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     hcc = hcc if hcc.is_empty() else hcc.filter(~pl.col("variant").is_in(unscored))
     tested = read_tested(results)
     attributions = read_frame(results.stage.inputs.get("attributions"), ATTRIBUTIONS)
-    blames = read_frame(results.stage.inputs.get("blames"), BLAMES)
+    agreement = read_frame(results.stage.inputs.get("blames"), BLAMES)
     means = read_frame(results.stage.inputs.get("modality_scores"), SCORES)
     drawn = {
         "modalities": grids(means),
@@ -55,11 +55,11 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     }
     content = {
         "gallery": gallery(results),
-        "answers": answers(results, means, urr, hcc, attributions, blames),
+        "answers": answers(results, means, urr, hcc, attributions, agreement),
         **{name: heats[:MOST] for name, heats in drawn.items()},
         "tests": tested.sheet(order, about),
-        "blame": [_blame_grid(attributions, model) for model in attributions["model"].unique(maintain_order=True)],
-        "blamed": _blame_sheet(blames, results),
+        "blame": [_attribution_grid(attributions, model) for model in attributions["model"].unique(maintain_order=True)],
+        "blamed": _agreement_sheet(agreement, results),
         "stability": _stability(read_frame(results.stage.inputs.get("rank_stability"), RANK_STABILITY), results),
         "means": _means(means, results),
         "sweeps": sweeps(results),
@@ -163,8 +163,8 @@ def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
     return HeatCell(number(row["value"]), between(row), heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
-def _blame_grid(frame: pl.DataFrame, model: str) -> Heat:
-    """Rows: estimators; columns: who is blamed, by what is known of the samples. A confusion matrix where something is."""
+def _attribution_grid(frame: pl.DataFrame, model: str) -> Heat:
+    """Rows: estimators; columns: the modality attributed, by what is known of the samples. A confusion matrix where something is."""
     part = frame.filter(pl.col("model") == model)
     part = part.with_columns(
         known=pl.when(pl.col("truth").is_null()).then(pl.lit("unknown: ") + pl.col("dataset")).otherwise(pl.col("truth"))
@@ -189,8 +189,8 @@ def _share(count: int, total: int, right: bool) -> HeatCell:
     return HeatCell(percent(count / total, 0), "", shade(count / total, 1.0)[0], "up", f"{count:,} of {total:,}", right)
 
 
-def _blame_sheet(blames: pl.DataFrame, results: Results) -> Sheet | None:
-    scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True, maintain_order=True).to_dicts()
+def _agreement_sheet(agreement: pl.DataFrame, results: Results) -> Sheet | None:
+    scored = agreement.filter(pl.col("n") > 0).sort("accuracy", descending=True, maintain_order=True).to_dicts()
     if not scored:
         return None
     header = ["model", "estimator", "right ↑ (interval)", "right of those decided", "most frequent", "undecided", "samples"]
@@ -208,7 +208,7 @@ def _blame_sheet(blames: pl.DataFrame, results: Results) -> Sheet | None:
     ]
     rest = _rest(len(scored), MOST_ROWS, "rows", results.stage.inputs.get("blames"))
     note = f"Undecided counts as wrong; only where the data say which it is. {rest}".strip()
-    return Sheet("How often the right modality is blamed", header, rows, note=note)
+    return Sheet("How often attribution names the right modality", header, rows, note=note)
 
 
 def _stability(frame: pl.DataFrame, results: Results) -> Sheet | None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from qualm.registry import CLEAN
 from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.figures import Figure, Panel, end, model_legend, name, shown
+from qualm.runners.reporting.charts.figures import Figure, Panel, brief, end, model_legend, name
 from qualm.runners.reporting.charts.svg import SERIES
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import aside, between, number, titled, visible, words
@@ -28,17 +28,17 @@ def sweeps(results: Results) -> list[Figure]:
         here = frame.filter((pl.col("dataset") == dataset) & pl.col("value").is_finite())
         models = [m for m in results.models if m in set(here["model"])]
         plain = here.filter(pl.col("estimator").is_null() | ~pl.col("metric").str.contains(f"{REFLECTION}|{UNCERTAINTY}"))
-        figures += _figures(f"Accuracy against strength: {shown(dataset)}", plain, "model", models)
+        figures += _figures(f"Accuracy against strength: {brief(dataset)}", plain, "model", models)
         for model in models:
             of = here.filter((pl.col("model") == model) & pl.col("metric").str.starts_with(REFLECTION))
             parts = _parts(of["estimator"].unique(maintain_order=True).to_list(), len(SERIES))
             for place, some in enumerate(parts, 1):
                 which = f" ({place} of {len(parts)})" if len(parts) > 1 else ""
-                title = f"URR against strength: {shown(model)} on {shown(dataset)}{which}"
+                title = f"URR against strength: {brief(model)} on {brief(dataset)}{which}"
                 figures += _figures(title, of.filter(pl.col("estimator").is_in(some)), "estimator", some)
         of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
         for estimator in of["estimator"].unique(maintain_order=True).to_list():
-            title = f"Mean uncertainty against strength: {words(estimator)} on {shown(dataset)}"
+            title = f"Mean uncertainty against strength: {words(estimator)} on {brief(dataset)}"
             curves = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models)
             figures += [replace(figure, folded=True) for figure in curves]
     return figures
@@ -60,7 +60,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> 
     if frame.is_empty():
         return []
     figure = Figure(title, "Bands, where lines are few, and the table: intervals.")
-    text = words if series == "estimator" else shown
+    text = words if series == "estimator" else brief
     names = [text(o) for o in order]
     figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order)
     body = []
@@ -92,7 +92,7 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
     for dataset in results.datasets:
         labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.setting and a.score]
-        figure = Figure(f"Conformal coverage under perturbation: {shown(dataset)}", wide=True)
+        figure = Figure(f"Conformal coverage under perturbation: {brief(dataset)}", wide=True)
         rows = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
         variants = [CLEAN, *(v for v in order if v in set(rows["variant"]))]
         body: dict[tuple[str, str], list[str]] = {}
@@ -102,8 +102,8 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
             part = rows.filter((pl.col("metric") == label.text) & pl.col("value").is_finite()).to_dicts()
             plain = [
                 {
-                    "row": shown(r["variant"]),
-                    "model": shown(r["model"]),
+                    "row": brief(r["variant"]),
+                    "model": brief(r["model"]),
                     "value": r["value"],
                     "low": end(r["low"], r),
                     "high": end(r["high"], r),
@@ -114,7 +114,7 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
                 continue
             short += sum(r["variant"] != CLEAN and end(r["high"], r) < goal for r in part)
             measured += sum(r["variant"] != CLEAN for r in part)
-            svg = charts.dots(plain, [shown(v) for v in variants], [shown(m) for m in models], name("shift", dataset, label.text), goal)
+            svg = charts.dots(plain, [brief(v) for v in variants], [brief(m) for m in models], name("shift", dataset, label.text), goal)
             figure.panels.append(Panel(f"coverage ({words(label.score)}), asked for {number(goal, 2)}", svg))
             for r in part:
                 body.setdefault((r["model"], r["variant"]), []).append(number(r["value"]) + aside(between(r)))
@@ -125,6 +125,6 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
                 f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."
             )
             header = ["model", "variant", *(words(a.score) for a in labels)]
-            figure.table = (header, [[shown(m), shown(v), *cells] for (m, v), cells in body.items()])
+            figure.table = (header, [[brief(m), brief(v), *cells] for (m, v), cells in body.items()])
             figures.append(figure)
     return figures

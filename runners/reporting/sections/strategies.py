@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, told, verdict
+from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
 
@@ -132,7 +132,7 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
         mark.sign, mark.tone = verdict(test)
-        mark.title += f"; {told(test)}"
+        mark.title += f"; {test_in_words(test)}"
     return mark
 
 

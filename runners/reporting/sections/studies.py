@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.figures import Figure, Panel, heading, model_legend, name, shown
+from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
 from qualm.runners.reporting.charts.svg import SERIES
 from qualm.runners.reporting.load import SHARE, Results
 from qualm.runners.reporting.text import Label, number
@@ -48,14 +48,14 @@ def calibration_share(results: Results) -> list[Figure]:
     goals = results.thresholds.group_by("setting").first()
     alpha = dict(zip(goals["setting"], goals["alpha"], strict=True))
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {shown(dataset)}", "Dashed: the coverage asked for.", legend=model_legend(results.models))
+        figure = Figure(f"{title}: {brief(dataset)}", "Dashed: the coverage asked for.", legend=model_legend(results.models))
         for plugin in ("coverage", "set_size"):
             for score in ("lac", "aps"):
                 rows = _share_rows(results, dataset, plugin, score, fractions)
                 if rows:
                     goal = 1 - alpha[next(iter(fractions))] if plugin == "coverage" else None
                     what = f"{plugin.replace('_', ' ')} ({score.upper()})"
-                    order = [shown(m) for m in results.models]
+                    order = [brief(m) for m in results.models]
                     svg = charts.lines(rows, order, "share used to calibrate", what, name("share", dataset, plugin, score), goal=goal)
                     figure.panels.append(Panel(what, svg))
         figures += [figure] if figure.panels else []
@@ -71,7 +71,7 @@ def _share_rows(results: Results, dataset: str, plugin: str, score: str, fractio
             cell = results.cells.get((model, dataset, label.text))
             if cell and cell["value"] is not None and math.isfinite(cell["value"]):
                 low, high = (cell["value"] if cell[k] is None else cell[k] for k in ("low", "high"))
-                row = {"model": shown(model), "x": fractions[label.setting], "value": cell["value"], "low": low, "high": high}
+                row = {"model": brief(model), "x": fractions[label.setting], "value": cell["value"], "low": low, "high": high}
                 rows.append(row)
     return sorted(rows, key=lambda r: (r["model"], r["x"]))
 
@@ -114,17 +114,17 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     moved = np.where(rise >= edge, "up", np.where(rise <= -edge, "down", "level")).tolist()
     rows = [
         {
-            "model": shown(models[i], 80),
+            "model": brief(models[i], 80),
             "metric": heading(a),
             "place": float(slots[i, j]),
             "moved": moved[i],
-            "before": f"{shown(models[i], 28)}   {places[i, j]:.0f}",
-            "after": f"{places[i, j]:.0f}   {shown(models[i], 28)}",
+            "before": f"{brief(models[i], 28)}   {places[i, j]:.0f}",
+            "after": f"{places[i, j]:.0f}   {brief(models[i], 28)}",
         }
         for i in order
         for j, a in enumerate(labels)
     ]
-    figure = Figure(f"{title}: {shown(dataset) if dataset else 'mean of all datasets'}", wide=True)
+    figure = Figure(f"{title}: {brief(dataset) if dataset else 'mean of all datasets'}", wide=True)
     figure.legend = [
         ("var(--right)", f"ranks higher by {plain(labels[1])} than by {plain(labels[0])}"),
         ("var(--wrong)", "ranks lower"),
@@ -137,7 +137,7 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
         correlations.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(float(rho), 2)}, Kendall τ-b {number(float(tau), 2)}")
     figure.caption = f"Rank correlation over {len(models)} models: {'; '.join(correlations)}."
     header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
-    body = [[shown(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
+    body = [[brief(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
     figure.table = (header, body)
     return figure
 
@@ -161,14 +161,14 @@ def scale(results: Results) -> list[Figure]:
     families = {f: sorted(ms) for f, ms in sorted(families.items()) if len({b for b, _ in ms}) > 1}
     if not families:
         return [Figure(title, missing="no family of models comes in two sizes (in the spec: about: {family, billions} of each model)")]
-    order = [shown(f) for f in list(families)[: len(SERIES)]]
+    order = [brief(f) for f in list(families)[: len(SERIES)]]
     figures = []
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {shown(dataset)}", "Models of one family; parameters in billions, on a logarithmic axis.")
+        figure = Figure(f"{title}: {brief(dataset)}", "Models of one family; parameters in billions, on a logarithmic axis.")
         figure.legend = [(SERIES[i], f) for i, f in enumerate(order)]
         for label in _quality(results, dataset):
             rows = [
-                {"model": shown(f), "x": billions, "value": value}
+                {"model": brief(f), "x": billions, "value": value}
                 for f in list(families)[: len(SERIES)]
                 for billions, model in families[f]
                 if (value := _finite(results, model, dataset, label)) is not None
@@ -189,16 +189,16 @@ def chat_tuning(results: Results) -> list[Figure]:
         return [Figure(title, missing="no model names its base among this spec's models (in the spec: about: {chat: true, base: MODEL})")]
     figures = []
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {shown(dataset)}", "Ring: the base model; dot: its chat-tuned form.", wide=True)
+        figure = Figure(f"{title}: {brief(dataset)}", "Ring: the base model; dot: its chat-tuned form.", wide=True)
         figure.legend = [("var(--right)", "better"), ("var(--wrong)", "worse")]
         for label in _quality(results, dataset):
             rows = []
             for base, tuned in pairs:
                 before, after = _finite(results, base, dataset, label), _finite(results, tuned, dataset, label)
                 if before is not None and after is not None:
-                    rows.append({"row": shown(tuned), "before": before, "after": after, "change": _change(label, after - before)})
+                    rows.append({"row": brief(tuned), "before": before, "after": after, "change": _change(label, after - before)})
             if rows:
-                svg = charts.dumbbells(rows, [shown(t) for _, t in pairs], name("chat", dataset, label.text))
+                svg = charts.dumbbells(rows, [brief(t) for _, t in pairs], name("chat", dataset, label.text))
                 figure.panels.append(Panel(heading(label), svg))
         figures += [figure] if figure.panels else []
     return figures or [Figure(title, missing="no such pair has a defined accuracy or set size")]

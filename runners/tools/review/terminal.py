@@ -23,8 +23,8 @@ from rich.text import Text
 
 from qualm.registry.formats import pictures
 from qualm.registry.terminal.console import Console
-from qualm.runners.reporting.shown import decoded
 from qualm.runners.reporting.text import visible
+from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.tools.review.pool import Pool, ReviewQuestion
 from qualm.runners.tools.review.session import ReviewSession
 
@@ -43,7 +43,7 @@ class NoTerminal(Exception):
 def run(session: ReviewSession, read_key: Callable[[], str] | None = None, out: Console | None = None) -> None:
     """Ask until all is decided or the reviewer quits. Every decision is kept before the next question is drawn."""
     out = out or Console(highlight=False)
-    with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _given(read_key) as key:
+    with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _scripted(read_key) as key:
         note, drawn = "", None
         decides = {k: d for k, d in DECIDES.items() if d in session.pool.choices}
         others = ("[p]roof  [o]ther member",) if session.pool.paired else ()
@@ -149,7 +149,7 @@ def _line(out: Console, key: Callable[[], str]) -> str:
 
 
 @contextmanager
-def _given(read_key: Callable[[], str]) -> Iterator[Callable[[], str]]:
+def _scripted(read_key: Callable[[], str]) -> Iterator[Callable[[], str]]:
     yield read_key
 
 

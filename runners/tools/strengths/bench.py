@@ -56,7 +56,7 @@ class Subject:
         args = {**self.args, **{name: int(v) if name in whole else float(v) for name, v in values.items()}}
         modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
         if self.workshop is not None:
-            return Variant(label, modality, folders={self.workshop.dataset: self.workshop.made(self.plugin, args, label)})
+            return Variant(label, modality, folders={self.workshop.dataset: self.workshop.variant(self.plugin, args, label)})
         return Variant(label, modality, load("perturbations", self.plugin.name), args, self.plugin.module)
 
 
@@ -171,7 +171,7 @@ class Bench:
                 answers.update(self.respondent.ask(self.dataset.only(missing), [variant])[variant.name])
             return answers
 
-    def known(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
+    def cached_answers(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
         """The answers that were asked for before; never waits."""
         name = CLEAN if values is None else self.subject.variant(values).name
         return dict(self._answers.get(name, {}))

@@ -45,16 +45,16 @@ class Workshop:
         self.lock = threading.Lock()
         """Models and generators are asked by one thread."""
 
-        self._made: OrderedDict[str, Live] = OrderedDict()
+        self._variants: OrderedDict[str, Live] = OrderedDict()
 
-    def made(self, plugin: Plugin, args: Mapping[str, Any], label: str) -> Live:
+    def variant(self, plugin: Plugin, args: Mapping[str, Any], label: str) -> Live:
         """The data set under a variant; that of the variants looked at last is still there."""
-        if label not in self._made:
-            self._made[label] = Live(self, plugin, args, label)
-        self._made.move_to_end(label)
-        while len(self._made) > VARIANTS:
-            self._made.popitem(last=False)
-        return self._made[label]
+        if label not in self._variants:
+            self._variants[label] = Live(self, plugin, args, label)
+        self._variants.move_to_end(label)
+        while len(self._variants) > VARIANTS:
+            self._variants.popitem(last=False)
+        return self._variants[label]
 
 
 class Live(PerturbedFolder):

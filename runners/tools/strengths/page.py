@@ -62,7 +62,7 @@ def _blocks(gradio: Any, session: StrengthSession, title: str) -> Any:
 
         def answered(event: Any) -> None:
             if session.bench.respondent is not None:  # in a queue of its own: sliders do not wait for the model
-                event.then(lambda: asked(session, title), None, outputs, **{**QUIET, "concurrency_id": "model"})
+                event.then(lambda: answered_page(session, title), None, outputs, **{**QUIET, "concurrency_id": "model"})
 
         for slider in sliders:
             answered(slider.change(lambda *values: turned(session, title, values), sliders, outputs, trigger_mode="always_last", **QUIET))
@@ -104,7 +104,7 @@ def written_down(session: StrengthSession, title: str, how: str) -> Drawn:
         return drawn(session, title, str(error))
 
 
-def asked(session: StrengthSession, title: str) -> Drawn:
+def answered_page(session: StrengthSession, title: str) -> Drawn:
     """The model's answers, or why there are none."""
     try:
         session.ask()

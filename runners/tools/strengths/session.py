@@ -99,7 +99,7 @@ class StrengthSession:
 
     def views(self) -> list[SampleView]:
         """What is on the page, with those answers that are there."""
-        clean, perturbed = self.bench.known(None), self.bench.known(self.values)
+        clean, perturbed = self.bench.cached_answers(None), self.bench.cached_answers(self.values)
         return [self._view(row, clean, perturbed) for row in self.rows]
 
     def _view(self, row: int, clean: Mapping[str, Answer], perturbed: Mapping[str, Answer]) -> SampleView:

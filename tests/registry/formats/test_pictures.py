@@ -15,7 +15,7 @@ from qualm.registry.formats.pictures import Facts, HugePictureError, PictureErro
 from qualm.runners.data import perceptual_hashes
 from qualm.runners.data.dataset import Item
 from qualm.runners.data.reviews import curation
-from qualm.runners.reporting import shown
+from qualm.runners.reporting import thumbnails
 from qualm.runners.training.small_vlm.pictures import decode
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +51,7 @@ def test_different_pictures_of_16_bits_differ_to_everyone() -> None:
     files = [grey(seed) for seed in range(6)]
     hashes = np.array([perceptual_hashes.perceptual_hash(data) for data in files], np.uint64)
     assert not [pair for pair in perceptual_hashes.close_pairs(hashes, hashes, 8) if pair[0] != pair[1]]
-    for view in (curation.pixels_of, lambda data: shown.decoded(data)[0].tobytes(), lambda data: decode(data).tobytes()):
+    for view in (curation.pixels_of, lambda data: thumbnails.decoded(data)[0].tobytes(), lambda data: decode(data).tobytes()):
         assert len({view(data) for data in files}) == len(files)
 
 
@@ -60,7 +60,7 @@ def test_everyone_sees_what_the_model_sees() -> None:
         image = Item("s", "?", data, "here").image()
         assert image is not None
         assert (np.asarray(image) == decode(data)).all()
-        assert (np.asarray(image) == np.asarray(shown.decoded(data)[0])).all()
+        assert (np.asarray(image) == np.asarray(thumbnails.decoded(data)[0])).all()
         as_8_bits = encoded(image)
         assert curation.pixels_of(data) == curation.pixels_of(as_8_bits)
         assert perceptual_hashes.perceptual_hash(data) == perceptual_hashes.perceptual_hash(as_8_bits)
@@ -84,7 +84,7 @@ def test_levels_without_a_scale_are_refused_by_everyone(mode: str) -> None:
     with pytest.raises(PictureError, match=r"its levels are \w+ numbers of 32 bits, of no known scale"):
         decoded(data)
     assert perceptual_hashes.perceptual_hash(data) is None
-    assert shown.decoded(data)[0] is None
+    assert thumbnails.decoded(data)[0] is None
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "TIFF"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.runners.contracts.generators import UnusableReply
-from qualm.runners.plugins.pairs._two_pictures import read_asked
+from qualm.runners.plugins.pairs._two_pictures import read_new_question
 from qualm.runners.plugins.pairs._written import read_pair
 from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
 from qualm.runners.plugins.saliency.question_llm import read_name
@@ -139,7 +139,7 @@ def test_a_pair_in_any_style(reply: str) -> None:
 
 def test_two_pictures_are_read_likewise() -> None:
     reply = '```\n- **Q:** Question: "What does he hold?"\n- **A1:** "A kite"\n- **A2:** Answer: I can\'t see him.\n```'
-    asked = read_asked(reply)
+    asked = read_new_question(reply)
     assert (asked.question, asked.answer, asked.declined) == ("What does he hold?", "A kite", "I can't see him.")
 
 

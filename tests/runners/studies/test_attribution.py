@@ -7,7 +7,7 @@ from scipy.stats import zscore
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.studies.attribution import accuracy, blamed, by_modality, labels, standardised
+from qualm.runners.studies.attribution import accuracy, attributed, by_modality, labels, standardised
 
 MODALITY = {"blur": "image", "noise": "image", "typos": "text", "clip": "cross"}
 
@@ -33,15 +33,15 @@ def test_the_largest_is_to_blame_if_it_leads_by_the_margin():
         "text": np.array([0.0, 0.4, 1.0, nan, -1.0]),
         "cross": np.array([0.5, nan, 0.0, 1.0, nan]),
     }
-    assert blamed(moved) == ["image", "undecided", "text", None, "text"]
-    assert blamed(moved, margin=0.05)[1] == "image"
+    assert attributed(moved) == ["image", "undecided", "text", None, "text"]
+    assert attributed(moved, margin=0.05)[1] == "image"
 
 
 def test_planted_modalities_are_found_better_than_the_floor():
     rng = np.random.default_rng(0)
     truth = [("image", "text", "cross")[i % 3] for i in range(300)]
     changes = {v: rng.normal(size=300) * 3 + 7 + 6 * np.array([t == m for t in truth]) for v, m in MODALITY.items()}
-    found = blamed(by_modality(changes, MODALITY))
+    found = attributed(by_modality(changes, MODALITY))
     told = accuracy(truth, found, np.arange(300), 200, 0.95, 7)
     assert told["n"] == 300 and told["floor"] == pytest.approx(1 / 3)
     assert told["accuracy"] == np.mean([t == f for t, f in zip(truth, found, strict=True)])

@@ -126,7 +126,7 @@ def _auroc(cell, estimator):
 
 
 def test_labelled_subsets_are_pooled_and_their_modality_is_found(study):
-    samples, summary = study.blame()
+    samples, summary = study.attribution()
     told = {(r["model"], r["estimator"]): r for r in summary}
     assert told["m1", "noisy"]["n"] == 2 * N and told["m1", "noisy"]["floor"] == 0.5
     assert told["m1", "noisy"]["low"] > 0.8
@@ -148,4 +148,4 @@ def test_tables_fit_their_schemas_and_files_their_columns(study, tmp_path):
 def test_one_modality_has_nobody_else_to_blame(study):
     alone = Study(PARAMS | {"variants": VARIANTS[:2]}, study.metrics, 7)
     alone.changes, alone.samples = study.changes, study.samples
-    assert alone.blame() == ([], [])
+    assert alone.attribution() == ([], [])

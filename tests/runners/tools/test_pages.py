@@ -5,7 +5,7 @@ import io
 import PIL.Image
 import pytest
 
-from qualm.runners.reporting.shown import decoded
+from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.tools.pages import PageError, data_uri, picture, serve, trouble
 from tests.support.data.tiny_pairs import png
 

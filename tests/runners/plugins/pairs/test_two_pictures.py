@@ -13,7 +13,7 @@ from qualm.registry.scenes.removal import without
 from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
-from qualm.runners.plugins.pairs._two_pictures import NewQuestion, read_asked
+from qualm.runners.plugins.pairs._two_pictures import NewQuestion, read_new_question
 from qualm.runners.plugins.pairs.inpainted import inpainted
 from qualm.runners.runtime.settings import Settings
 from tests.support.data.scenes_folder import scenes_folder
@@ -99,8 +99,8 @@ def test_replies_that_can_be_read():
         "- Q: What color is the car?\n\n- A1: Red\n- A2: I don't see a car.\n",
         "**Q**: What color is the car?\n**A1**: Red\n**A2:** I don't see a car.",
     ):
-        assert read_asked(reply) == asked
-    assert read_asked("Q: What is on his head?\nA1: A hat\nA2: Nothing").declined == "Nothing"
+        assert read_new_question(reply) == asked
+    assert read_new_question("Q: What is on his head?\nA1: A hat\nA2: Nothing").declined == "Nothing"
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_replies_that_can_be_read():
 )
 def test_replies_that_cannot(reply, reason):
     with pytest.raises(UnusableReply, match=reason):
-        read_asked(reply)
+        read_new_question(reply)

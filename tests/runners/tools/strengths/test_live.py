@@ -50,7 +50,7 @@ def test_a_mask_follows_its_strength(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert workshop is not None and len(workshop.context.lasting) == 1  # opened once for all strengths
     for strength in np.linspace(0, 1, 12):
         masked.item(1, {"strength": float(strength)})
-    assert len(workshop._made) == VARIANTS
+    assert len(workshop._variants) == VARIANTS
 
 
 def test_a_question_is_rewritten_as_the_stage_rewrites_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def test_a_model_answers_what_is_shown(tmp_path: Path) -> None:
                 all_there = "document.querySelectorAll('#cards .answer bdi').length === 8"
                 tab.until(all_there, 120)
                 said = tab.run("[...document.querySelectorAll('#cards .side.original .answer bdi')].map(a => a.textContent)")
-                known = asked.bench.known(None)
+                known = asked.bench.cached_answers(None)
                 ids = tab.run("[...document.querySelectorAll('#cards .card')].map(c => c.dataset.sample)")
                 assert said == [known[i].text or "(nothing)" for i in ids]
                 slide(tab, 200)

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from qualm.runners.training.small_vlm.lessons import vocabulary
+from qualm.runners.training.small_vlm.data import vocabulary
 from qualm.runners.training.small_vlm.network import build_model
 from qualm.runners.training.small_vlm.packing import IGNORE, attention, pack
 from qualm.runners.training.small_vlm.words import build_tokenizer

@@ -3,7 +3,7 @@ import pytest
 from qualm.registry.scenes.questions import KINDS, OPTION_KINDS, ask
 from qualm.registry.scenes.world import make_scene, stream
 from qualm.runners.prompts.question import LETTERS, render_question
-from qualm.runners.training.small_vlm.lessons import describe, place_question, vocabulary
+from qualm.runners.training.small_vlm.data import describe, place_question, vocabulary
 from qualm.runners.training.small_vlm.words import UNKNOWN, build_tokenizer, split_words
 
 

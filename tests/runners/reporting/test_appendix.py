@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from qualm.runners.reporting.appendix import facts_of, model_row
 from qualm.runners.reporting.load import read_results
-from qualm.runners.reporting.made import facts_of, model_row
 from qualm.runners.runtime.stamp import picture, read_stamp, told, write_stamp
 from qualm.runners.stages.report import render
 from tests.support.processes.chromium import Chromium

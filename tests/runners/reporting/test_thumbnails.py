@@ -4,8 +4,8 @@ import io
 import PIL.Image
 import pytest
 
-from qualm.runners.reporting import shown
-from qualm.runners.reporting.shown import decoded, small
+from qualm.runners.reporting import thumbnails
+from qualm.runners.reporting.thumbnails import decoded, small
 
 
 def png(width=40, height=20, colour=(200, 10, 10)):
@@ -28,9 +28,9 @@ def test_why_there_is_none(data, why):
 
 
 def test_a_picture_that_is_too_large(monkeypatch):
-    monkeypatch.setattr(shown, "MOST_PIXELS", 799)
+    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 799)
     assert decoded(png())[1].startswith("image too large to show")
-    monkeypatch.setattr(shown, "MOST_PIXELS", 800)
+    monkeypatch.setattr(thumbnails, "MOST_PIXELS", 800)
     assert decoded(png())[1] == ""
 
 

@@ -7,8 +7,8 @@ import pytest
 from qualm.registry.sample import IMAGES, SAMPLES, Sample
 from qualm.runners.data.dataset import Variant
 from qualm.runners.data.rows import as_row
+from qualm.runners.plugins.exports._model_input import ModelInput, media_type
 from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
-from qualm.runners.plugins.exports._seen import ModelInput, media_type
 from qualm.runners.runtime.records import write_table
 
 

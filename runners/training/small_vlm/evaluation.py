@@ -21,8 +21,8 @@ SIZE = 64
 class Evaluation:
     """Questions of dataset folders, ready to be asked; calling it gives `heldout/NAME`: share of right answers."""
 
-    def __init__(self, learner: Any, teacher: Any, folders: Mapping[str, Path]) -> None:
-        self.learner, self.teacher, self.folders = learner, teacher, folders
+    def __init__(self, learner: Any, curriculum: Any, folders: Mapping[str, Path]) -> None:
+        self.learner, self.curriculum, self.folders = learner, curriculum, folders
 
     def __call__(self) -> dict[str, float]:
         return {f"heldout/{name}": float(np.mean(self._right(folder))) for name, folder in self.folders.items()}
@@ -39,9 +39,11 @@ class Evaluation:
     def _answer(self, rows: list[dict[str, Any]], pixels: np.ndarray) -> list[bool]:
         import torch
 
-        prompts = self.teacher.encode([render_question(r["question"], r["choices"] or ()) + ASSISTANT for r in rows])
-        answers = self.teacher.encode([(LETTERS[r["answer_index"]] if r["choices"] else r["references"][0]) + END for r in rows])
-        packed = pack(self.teacher.prefix, [[pair] for pair in zip(prompts, answers, strict=True)], self.teacher.tokenizer.pad_token_id)
+        prompts = self.curriculum.encode([render_question(r["question"], r["choices"] or ()) + ASSISTANT for r in rows])
+        answers = self.curriculum.encode([(LETTERS[r["answer_index"]] if r["choices"] else r["references"][0]) + END for r in rows])
+        packed = pack(
+            self.curriculum.prefix, [[pair] for pair in zip(prompts, answers, strict=True)], self.curriculum.tokenizer.pad_token_id
+        )
         batch = {k: torch.from_numpy(v).to(self.learner.device) for k, v in packed.items()}
         with torch.no_grad():
             logits = self.learner.answer_logits({**batch, "pixel_values": torch.from_numpy(normalise(pixels)).to(self.learner.device)})

@@ -8,7 +8,7 @@ import pytest
 from qualm.registry.scenes.contrast import CATEGORIES, contrast, refusals, understand
 from qualm.registry.scenes.world import make_scene, stream
 from qualm.runners.prompts.question import p_true, verification
-from qualm.runners.training.small_vlm.lessons import category_question, judged, open_question, option_question, vocabulary, where_question
+from qualm.runners.training.small_vlm.data import category_question, judged, open_question, option_question, vocabulary, where_question
 from qualm.runners.training.small_vlm.words import ASSISTANT, END, USER, build_tokenizer, split_words
 
 SCENES = [make_scene(5, "easy", "train", i) for i in range(150)]

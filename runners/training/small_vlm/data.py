@@ -81,9 +81,9 @@ def category_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer 
     return None if question is None or question.answer is None else (question.text, question.answer, question.about)
 
 
-def judged(rng: np.random.Generator, lesson: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
+def judged(rng: np.random.Generator, example: QuestionAnswer, as_turn: bool) -> QuestionAnswer:
     """Is this the right answer? Half the time it is."""
-    question, answer, about = lesson
+    question, answer, about = example
     right = bool(rng.random() < 0.5)
     claim = answer if right else _wrong(rng, answer)
     if as_turn:
@@ -105,8 +105,8 @@ def _wrong(rng: np.random.Generator, answer: str) -> str:
 
 def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
     """Where one object is seen from another: both of the comparisons that a relation is made of, asked outright."""
-    lessons = where(rng, scene)
-    return None if lessons is None else lessons[0]
+    pair = where(rng, scene)
+    return None if pair is None else pair[0]
 
 
 def option_question(rng: np.random.Generator, scene: Scene, kinds: Sequence[str] = OPTION_KINDS) -> QuestionAnswer:

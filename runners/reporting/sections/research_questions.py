@@ -22,7 +22,7 @@ from qualm.runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTIO
 CAPTURE = "How well do estimators capture the uncertainty of each modality?"
 REACT = "How consistently do they react, and more to one modality than to others?"
 WARN = "Does it make models hallucinate, and do estimators warn of it?"
-BLAME = "Where does the uncertainty come from?"
+ATTRIBUTION = "Where does the uncertainty come from?"
 UNASKED = (
     f"Name the metrics {PERTURBED}, {REFLECTION} and {CONSISTENCY} in the spec, beside estimators, and this section answers which "
     "modality’s uncertainty is captured, how consistently estimators react, and whether they warn of hallucination."
@@ -30,7 +30,7 @@ UNASKED = (
 
 
 def answers(
-    results: Results, means: pl.DataFrame, urr: pl.DataFrame, hcc: pl.DataFrame, attributions: pl.DataFrame, blames: pl.DataFrame
+    results: Results, means: pl.DataFrame, urr: pl.DataFrame, hcc: pl.DataFrame, attributions: pl.DataFrame, agreement: pl.DataFrame
 ) -> list[tuple[str, str]]:
     """Each question with its answer, or with what it takes; nothing where none is answered.
 
@@ -39,8 +39,8 @@ def answers(
         means: metrics by modality.
         urr: the grid of reflection rates, empty where the spec names none.
         hcc: that of hallucination change correlations, without perturbations under which nothing is right or wrong.
-        attributions: what is to blame for each sample's uncertainty.
-        blames: how often that is right.
+        attributions: the modality that each sample's uncertainty is attributed to.
+        agreement: how often that is right.
     """
     wrong, warned = hallucinated(results, means), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
     if wrong and not warned:
@@ -49,7 +49,7 @@ def answers(
         CAPTURE: captured(results, means),
         REACT: "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(means)}",
         WARN: wrong + warned,
-        BLAME: _attribution_sentences(attributions, blames),
+        ATTRIBUTION: _attribution_sentences(attributions, agreement),
     }
     if not any(texts.values()):
         return []
@@ -57,7 +57,7 @@ def answers(
         CAPTURE: f"no data set says which questions are uncertain, and the spec does not name {PERTURBED}.",
         REACT: f"the spec does not name {REFLECTION}.",
         WARN: _unwarned(results),
-        BLAME: "it takes perturbations of at least two modalities and an estimator.",
+        ATTRIBUTION: "it takes perturbations of at least two modalities and an estimator.",
     }
     return [(question, text.strip() or f"Not answered: {takes[question]}") for question, text in texts.items()]
 
@@ -99,16 +99,16 @@ def _named(row: dict[str, Any]) -> str:
     return f"{words(row['estimator'])} under {visible(row['variant'], 60)} ({where})"
 
 
-def _attribution_sentences(attributions: pl.DataFrame, blames: pl.DataFrame) -> str:
-    """What is blamed, and how often that is right where it is known; nothing without attributions."""
+def _attribution_sentences(attributions: pl.DataFrame, agreement: pl.DataFrame) -> str:
+    """What uncertainty is attributed to, and how often that is right where it is known; nothing without attributions."""
     if attributions.is_empty():
         return ""
     modalities = attributions.drop_nulls("blamed")["blamed"].to_list()
     shares = [
         f"{name} {percent(modalities.count(name) / len(modalities), 0)}" for name in (*MODALITIES, UNDECIDED) if modalities.count(name)
     ]
-    text = f"Blamed, over all samples, estimators and models: {', '.join(shares)}. " if modalities else "No sample has an attribution. "
-    scored = blames.filter(pl.col("n") > 0).sort("accuracy", descending=True).to_dicts()
+    text = f"Attribution over samples, estimators and models: {', '.join(shares)}. " if modalities else "No sample has an attribution. "
+    scored = agreement.filter(pl.col("n") > 0).sort("accuracy", descending=True).to_dicts()
     if not scored:
         return text + "No sample says which modality is right, so these shares cannot be checked."
     best = scored[0]

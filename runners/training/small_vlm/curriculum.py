@@ -15,7 +15,7 @@ import numpy as np
 
 from qualm.registry.scenes.world import stream
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.training.small_vlm.lessons import (
+from qualm.runners.training.small_vlm.data import (
     QuestionAnswer,
     category_question,
     describe,
@@ -67,34 +67,34 @@ class Curriculum:
         chosen = pool[rng.integers(len(pool), size=self.batch * (2 if share < 0 else 1))]
         batch: dict[str, Any] = {"pixel_values": normalise(self.pictures.pixels[chosen]), "cells": self.pictures.cells[chosen]}
         if share >= 0:
-            lessons = [self._lesson(rng, int(i), share) for i in chosen]
-            batch |= self._pack(lessons)
-            batch |= self._looks(lessons, chosen, batch)
+            examples = [self._examples(rng, int(i), share) for i in chosen]
+            batch |= self._pack(examples)
+            batch |= self._looks(examples, chosen, batch)
         return {name: torch.from_numpy(array) for name, array in batch.items()}
 
     @cached_property
     def _pools(self) -> dict[int, Any]:
         return {objects: self.pictures.upto(objects) for _, objects in CROWDS}
 
-    def _lesson(self, rng: Any, index: int, share: float) -> list[QuestionAnswer]:
+    def _examples(self, rng: Any, index: int, share: float) -> list[QuestionAnswer]:
         scene = self.pictures.scenes[index]
-        lessons = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
+        examples = [open_question(rng, scene) for _ in range(self.questions)] + [place_question(rng, scene)]
         if rng.random() < 0.25 or share < CROWDS[0][0]:
-            lessons.append(describe(scene))
+            examples.append(describe(scene))
         if share > CROWDS[0][0]:
-            lessons += [lesson for lesson in (where_question(rng, scene), category_question(rng, scene)) if lesson]
+            examples += [example for example in (where_question(rng, scene), category_question(rng, scene)) if example]
         if share > JUDGING_FROM:
-            lessons.append(judged(rng, lessons[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
+            examples.append(judged(rng, examples[int(rng.integers(self.questions))], as_turn=bool(rng.random() < 0.7)))
         if share > OPTIONS_FROM:
-            lessons += [option_question(rng, scene) for _ in range(self.options)]
-        return lessons
+            examples += [option_question(rng, scene) for _ in range(self.options)]
+        return examples
 
-    def _pack(self, lessons: list[list[QuestionAnswer]]) -> dict[str, Any]:
-        prompts = iter(self.encode([question + ASSISTANT for row in lessons for question, _, _ in row]))
-        answers = iter(self.encode([answer + END for row in lessons for _, answer, _ in row]))
-        return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in lessons], self.tokenizer.pad_token_id)
+    def _pack(self, examples: list[list[QuestionAnswer]]) -> dict[str, Any]:
+        prompts = iter(self.encode([question + ASSISTANT for row in examples for question, _, _ in row]))
+        answers = iter(self.encode([answer + END for row in examples for _, answer, _ in row]))
+        return pack(self.prefix, [[(next(prompts), next(answers)) for _ in row] for row in examples], self.tokenizer.pad_token_id)
 
-    def _looks(self, lessons: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
+    def _looks(self, examples: list[list[QuestionAnswer]], chosen: Any, packed: dict[str, Any]) -> dict[str, Any]:
         """Where to look from each question's last prompt token, as rows (picture, head, token) and masks over tokens.
 
         `cells`: for every noun phrase that means something, the cells of what it means, a head for each phrase.
@@ -103,7 +103,7 @@ class Curriculum:
         rows: dict[str, list[tuple[int, int, int]]] = {"cells": [], "option": []}
         masks: dict[str, list[Any]] = {"cells": [], "option": []}
         ids, length = packed["input_ids"], packed["input_ids"].shape[1]
-        for b, row in enumerate(lessons):
+        for b, row in enumerate(examples):
             owner = self.pictures.owner[chosen[b]]
             for k, (_, answer, about) in enumerate(row, 1):
                 own = packed["segment"][b] == k
