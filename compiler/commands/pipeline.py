@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.terminal import completion
+from qualm.registry.plugins.extras import is_installed
 from qualm.registry.text import print_json
 
 
@@ -25,6 +27,7 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
             print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
             raise typer.Exit(2) from None
         raise
+    lacking = advice(missing_extras(plan.stages))
     facts = {
         "ok": True,
         "spec": resolved.spec.name,
@@ -40,6 +43,8 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     else:
         counts = ", ".join(f"{n} {what if n != 1 else what[:-1]}" for what, n in facts.items() if what not in ("ok", "spec"))
         typer.echo(f"{facts['spec']}: valid ({counts})")
+        if lacking:
+            typer.echo(lacking, err=True)
 
 
 def plan(
@@ -93,10 +98,14 @@ def compile_(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
 ) -> None:
     """Write dvc.yaml, stages/*.json and ignore blocks of all specs; only what changed is touched."""
-    changes = Project().compile(specs, check)
+    project = Project()
+    changes = project.compile(specs, check)
     from qualm.compiler.terminal.views import print_changes
 
     print_changes(changes, check)
+    for name in specs or ([] if is_installed("train") else project.specs()):
+        if lacking := advice(missing_extras(project.plan(name).stages)):
+            typer.echo(f"{name}: {lacking}", err=True)
     if check and changes:
         raise typer.Exit(1)
 

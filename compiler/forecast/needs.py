@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler.forecast.extras import missing_extras
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.spec.plugin_ref import DATA
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
+from qualm.registry.plugins.extras import install_line
 from qualm.registry.plugins.rule import SERVER
 from qualm.runners.runtime.settings import Settings
 
@@ -30,6 +32,7 @@ _TITLES = {
     "hub": "downloads from the Hugging Face hub, when first run",
     "environment": "environment variables to set",
     "adapter": "data that nothing here reads yet",
+    "extra": "parts of Qualm to install",
 }
 
 
@@ -38,7 +41,7 @@ class Need:
     """One thing that only a person can see to."""
 
     kind: str
-    """A key of the headings: data, spec, value, hub, environment, adapter."""
+    """A key of the headings: data, spec, value, hub, environment, adapter, extra."""
     what: str
     how: str
     stages: tuple[str, ...] = ()
@@ -65,6 +68,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
             *(need for ref in stage.refs for need in _named_elsewhere(ref.args)),
             *_variables(stage, settings),
             *_adapter(stage),
+            *(Need("extra", extra, f"`{install_line(extra)}`") for extra in missing_extras([stage])),
         ):
             if need.kind == "spec" and stage.name not in blocked:
                 continue  # `dvc repro` makes it first

@@ -20,6 +20,8 @@ from typing import IO
 
 from rich.markup import escape
 
+from qualm.compiler.forecast.extras import advice, missing_extras
+from qualm.compiler.forecast.needs import ACTIVE
 from qualm.compiler.forecast.rebuilds import forecast
 from qualm.compiler.plan.emit import pipeline_path, write
 from qualm.compiler.plan.plan import Plan
@@ -67,6 +69,10 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     )
     for lack in dict.fromkeys(str(r) for f in forecasts for r in f.reasons if r.kind == "missing"):
         out.print(f"[red]{escape(lack)}[/]")
+    waiting = {f.stage for f in forecasts if f.action in ACTIVE}
+    if lacking := advice(missing_extras(stage for stage in plan.stages if stage.name in waiting)):
+        out.print(f"[red]{escape(lacking)}[/]")
+        return 1
     if counts["blocked"]:
         return 1
     start = time.monotonic()

@@ -14,6 +14,7 @@ from typing import Any
 from qualm.registry import MODALITIES
 from qualm.registry.formats.textfiles import shortened
 from qualm.registry.plugins.column_names import CONTEXT, of_estimators, of_metrics
+from qualm.registry.plugins.extras import EXTRAS
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ TEXT = Constant("a text", lambda v: isinstance(v, str))
 TRUTH = Constant("True or False", lambda v: isinstance(v, bool))
 NEEDS = Constant("a list of columns, or {parameter: column} with columns by an argument's value", _needs)
 META = Constant('a list of keys, or of {"of": "parameter"}', _meta)
-EVERYWHERE = {"CITES": TEXTS, "ASSETS": TEXTS, "SERVER": TEXT}
+EVERYWHERE = {"CITES": TEXTS, "ASSETS": TEXTS, "SERVER": TEXT, "EXTRA": _one_of(*EXTRAS)}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from qualm.registry.formats.faults import Fault as Fault
+from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
 
 FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect")
@@ -74,7 +75,7 @@ def find_parts(source: Path, form: str = "auto") -> list[RecordingFile]:
         kind = "of " + (", ".join(FORMATS) if form == "auto" else form)
         hint = "docs/how-to/exchange.md says what their files are called"
         if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
-            hint = "its Excel tables need openpyxl, which is not here: `pip install openpyxl`"
+            hint = f"its Excel tables need openpyxl, which is not installed: `{install_line('tables')}`"
         raise RecordingError(f"{source}: no recording {kind} in it; {hint}")
     return parts
 

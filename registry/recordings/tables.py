@@ -18,6 +18,7 @@ from typing import Any
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import once_each, too_many_parts
 from qualm.registry.formats.text_tables import MAX_CELL, OURS, original, text_lines
+from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.record import RecordingError
 
 SUFFIXES = (".tsv", ".xlsx", ".json")
@@ -99,7 +100,7 @@ def _xlsx(path: Path) -> Iterator[Row | Fault]:
     try:
         import openpyxl  # type: ignore[import-untyped]
     except ImportError:
-        raise RecordingError(f"{path}: Excel tables are read by openpyxl, which is not here; `pip install openpyxl`") from None
+        raise RecordingError(f"{path}: Excel tables are read by openpyxl, which is not installed: `{install_line('tables')}`") from None
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())

@@ -2,18 +2,18 @@
 
 A recipe is one file here holding one function of the file's name:
 
-    def sft(context: FinetuneContext, *, base: ModelName, train: list[DatasetName], rate: float = 2e-4, ...) -> Recipe: ...
+    def sft(context: FinetuneContext, *, base: ModelName, train: list[DatasetName], rate: float = 2e-4, ...) -> TrainingRecipe: ...
 
 What the `finetune` stage relies on:
 
-- `Recipe.batches(step)` depends on its argument and the seed alone, so that training goes on after a kill as if nothing
+- `TrainingRecipe.batches(step)` depends on its argument and the seed alone, so that training goes on after a kill as if nothing
   had happened. Chance in the module's `training_step` (dropout) is seeded by the step.
-- `Recipe.share(step, part, parts)`, where there is one, gives one of several shares of that batch, for several devices or for
+- `TrainingRecipe.share(step, part, parts)`, where there is one, gives one of several shares of that batch, for several devices or for
   gradient accumulation; their losses are scaled so that their mean is the batch's loss. So what is trained on in a step
   never depends on how many devices there are.
-- `Recipe.module` is a LightningModule. Its `training_step` returns the loss and logs what is worth a curve with
+- `TrainingRecipe.module` is a LightningModule. Its `training_step` returns the loss and logs what is worth a curve with
   `self.log(name, value)`; its `configure_optimizers` says everything about learning rates.
-- `Recipe.save(folder, state)` writes the model as `save_pretrained` does, processor and tokenizer included, weights as
+- `TrainingRecipe.save(folder, state)` writes the model as `save_pretrained` does, processor and tokenizer included, weights as
   safetensors: what `models: hf_vlm` loads. `state` is the module's state dict, gathered from all devices.
 """
 

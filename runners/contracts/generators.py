@@ -2,7 +2,7 @@
 
 A generator plugin is one file here holding one function of the file's name. It returns an object of one of two kinds:
 
-    def hf(context: GeneratorContext, *, artifact: Artifact, ...) -> Engine: ...            # answers chats
+    def hf(context: GeneratorContext, *, artifact: Artifact, ...) -> GeneratorEngine: ...            # answers chats
     def rules(context: GeneratorContext, *, refusals: ... = "all") -> Composer: ...         # writes pairs about scenes, asked nothing
 
 Whoever needs texts names a generator in a parameter `Annotated[Chosen, Kind("generators")]` and opens it here:

@@ -1,10 +1,10 @@
 """Natural language inference: does one text follow from another, contradict it, or neither? Estimators ask it which answers agree.
 
-An NLI plugin is one file here holding one function of the file's name, which returns an `Engine`:
+An NLI plugin is one file here holding one function of the file's name, which returns an `NliEngine`:
 
-    def hf(context: NliContext, *, artifact: Artifact, ...) -> Engine: ...
+    def hf(context: NliContext, *, artifact: Artifact, ...) -> NliEngine: ...
 
-Whoever compares texts names one in a parameter `Annotated[Chosen, Kind("nli")]` and opens it here. What every `Engine` keeps:
+Whoever compares texts names one in a parameter `Annotated[Chosen, Kind("nli")]` and opens it here. What every `NliEngine` keeps:
 
 - Three logits per pair, in the order of `ENTAILMENT`, `NEUTRAL`, `CONTRADICTION`; their softmax is the probabilities.
 - Building it reads no weights: the first pair does.

@@ -20,6 +20,7 @@ from typing import Any
 
 import PIL.Image
 
+from qualm.registry.plugins.extras import install_line
 from qualm.runners.reporting.text import visible
 from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.tools.page_guard import Guard
@@ -68,7 +69,7 @@ def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) ->
     try:
         import gradio
     except ImportError as error:
-        raise PageError("the page needs Gradio: `pip install -e '.[pages]'` in the checkout of qualm") from error
+        raise PageError(f"the page needs Gradio: `{install_line('pages')}`") from error
     listening = _bound(port)
     free, token = listening.getsockname()[1], secrets.token_urlsafe(32)
     outer, inner = _mounted(gradio, build(gradio), folder, f"/{token}")

@@ -2,10 +2,11 @@
 
     python -m tests.bench.mutants [--count 100] [--seed 0] [--since REV] [--only FOLDER] [--minutes 30] [--most 0.1]
 
-The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, then those that
-import the module, nearest first, at most `FILES`, without slow ones. A mistake counts as noticed if a test fails that passes without it, or
-if tests run into the time limit that do not without it. Everything happens in a clone below the temporary folder, uncommitted changes
-included; the checkout is not written to. Ends with the survivors and their share; exit code 1 if that is above `--most`.
+The same seed and code give the same mistakes (`tests.bench.mutation_sites`). Each runs the module's mirrored test file, then tests that
+import the module, then those of modules that import it, nearest first and at most `FILES` of each, without slow ones. A mistake counts as
+noticed if a test fails that passes without it, or if tests run into the time limit that do not without it. Everything happens in a clone
+below the temporary folder, uncommitted changes included; the checkout is not written to. Ends with the survivors and their share; exit code
+1 if that is above `--most`.
 
 Libraries (mutmut, cosmic-ray) run all mistakes of a module against one command; a random sample over 500 modules, each with tests of its
 own, is what this adds.
@@ -122,10 +123,10 @@ def lines(*command: str) -> list[str]:
 
 
 @cache
-def importers() -> dict[str, list[Path]]:
-    """Modules as files -> test files that import them."""
+def importers(*patterns: str) -> dict[str, list[Path]]:
+    """Modules as files -> files of these patterns that import them."""
     table: dict[str, list[Path]] = {}
-    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+    for file in (file for pattern in patterns for file in sorted(ROOT.glob(pattern))):
         for node in ast.walk(ast.parse(file.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.module:
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
@@ -138,27 +139,36 @@ def importers() -> dict[str, list[Path]]:
     return table
 
 
-def tests_of(path: str) -> list[str]:
-    """The mirrored test file, tests that import the module, and the contract's where there is one; nearest first."""
+def mirror(module: Path) -> Path:
+    """The test file of a module; of `_x.py` as of `x.py`."""
+    return ROOT / "tests" / module.parent / f"test_{module.name.lstrip('_')}"
+
+
+def tests_of(path: str) -> list[list[str]]:
+    """What is run one after the other: the module's mirrored test file and the contract's; tests that import it; of those that use it."""
     module = Path(path)
+    names = [path, f"{module.parent.as_posix()}.py"] if module.name == "__init__.py" else [path]
+    importing = [file for name in names for file in importers("tests/**/test_*.py").get(name, [])]
+    users = [file for name in names for file in importers(*(f"{package}/**/*.py" for package in PACKAGES)).get(name, [])]
     folder = ROOT / "tests" / module.parent
-    mirrored = folder / f"test_{module.name.lstrip('_')}"
-    named = module.parent if module.name == "__init__.py" else module
-    importing = importers().get(path, []) + importers().get(f"{named.as_posix()}.py", [])
-    nearest = sorted(set(importing) - {mirrored}, key=lambda file: (-len(os.path.commonpath([file, folder])), file.stat().st_size))
-    files = [file for file in (mirrored, folder / "test_contract.py") if file.is_file()] + nearest[:FILES]
-    return [file.relative_to(ROOT).as_posix() for file in files]
+    rounds, seen = [], set[Path]()
+    for files in ([mirror(module), folder / "test_contract.py"], importing, [mirror(file.relative_to(ROOT)) for file in users]):
+        new = sorted(set(files) - seen, key=lambda file: (-len(os.path.commonpath([file, folder])), file))
+        part = [file for file in new if file.is_file()][:FILES]
+        seen |= set(part)
+        rounds += [[file.relative_to(ROOT).as_posix() for file in part]] if part else []
+    return rounds
 
 
 def outcome(copy: Copy, mutant: Mutant) -> str:
-    """`noticed`, `survived`, `untested` (no test imports the module) or `unclear` (the tests fail without the mistake too)."""
-    if not (tests := tests_of(mutant.path)):
+    """`noticed`, `survived`, `untested` (there are no tests of it) or `unclear` (the tests fail, or take too long, without it too)."""
+    if not (rounds := tests_of(mutant.path)):
         return "untested"
-    for part in (tests[:1], tests[1:]):
+    for tests in rounds:
         with copy.changed(mutant):
-            failure = copy.run(part) if part else None
+            failure = copy.run(tests)
         if failure is not None:
-            return "noticed" if copy.run([failure] if failure else part) is None else "unclear"
+            return "noticed" if copy.run([failure] if failure else tests) is None else "unclear"
     return "survived"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qualm import __version__
-from tests.own_project import own_project
+from tests.support.projects.own_project import own_project
 
 
 def python(code: str, folder: Path) -> str:

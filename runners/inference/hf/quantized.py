@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from qualm.registry.plugins.extras import install_line
 from qualm.runners.contracts.models import ModelError
 
 PACKAGES = {"int8": "torchao", "int4": "torchao", "nf4": "bitsandbytes"}
@@ -35,7 +36,7 @@ def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
         return {}
     package = PACKAGES[form]
     if find_spec(package) is None:
-        raise ModelError(f"{who}: quantization {form} needs {package}; `pip install {package}`, or leave it out")
+        raise ModelError(f"{who}: quantization {form} needs {package}; `{install_line('quantize')}`, or leave it out")
     import torch
     from transformers import BitsAndBytesConfig, TorchAoConfig
 

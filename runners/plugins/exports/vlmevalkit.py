@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pyarrow.compute as pc
 
 from qualm.registry.formats.text_tables import inert
+from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.registry.recordings.tables import excel_escape
 from qualm.registry.sample import SAMPLES
@@ -131,7 +132,9 @@ def _xlsx(context: ExportContext, path: Path, names: list[str], rows: Iterator[l
     try:
         from openpyxl import Workbook  # type: ignore[import-untyped]
     except ImportError:
-        raise ExportError("Excel tables are written by openpyxl, which is not here: `pip install openpyxl`, or `-O table=tsv`") from None
+        raise ExportError(
+            f"Excel tables are written by openpyxl, which is not installed: `{install_line('tables')}`, or `-O table=tsv`"
+        ) from None
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Sheet1")
     try:

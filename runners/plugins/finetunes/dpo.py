@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qualm.runners.training.examples import Example, Row
 
 CITES = ["rafailov2023direct", "chandu2025certainlyuncertain"]
+EXTRA = "train"
 LOADS_WITH = "hf_vlm"
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qualm.runners.training.recipe import Material
 
 CITES = ["zhang2024rtuning", "chandu2025certainlyuncertain"]
+EXTRA = "train"
 LOADS_WITH = "hf_vlm"
 
 

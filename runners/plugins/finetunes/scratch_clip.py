@@ -16,6 +16,8 @@ from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName
 
+EXTRA = "train"
+
 
 def scratch_clip(
     context: FinetuneContext,

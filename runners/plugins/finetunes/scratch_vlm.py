@@ -17,6 +17,8 @@ from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName
 
+EXTRA = "train"
+
 
 def scratch_vlm(
     context: FinetuneContext,

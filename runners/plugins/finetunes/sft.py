@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qualm.registry.plugins.rule import DatasetName, ModelName
 
 CITES = ["chandu2025certainlyuncertain"]
+EXTRA = "train"
 LOADS_WITH = "hf_vlm"
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _WORTH = 16
 """Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""
 
+EXTRA = "models"
+
 
 def hf(
     context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
@@ -78,7 +80,7 @@ class HfGenerator:
         self._open()
         if not self.sees and any(m.images for r in requests for m in r.messages):
             raise GeneratorError(f"{self.name}: is asked about pictures, but its folder has no processor: it reads text only")
-        prompts = [_Asked(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
+        prompts = [_Prompt(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
         order = sorted(prompts, key=lambda a: (a.kind, a.length, a.place))
         while order:
             batch = [a for a in order[: self.batch_size] if a.kind == order[0].kind]
@@ -96,7 +98,7 @@ class HfGenerator:
             order = order[len(batch) :]
             yield replies + [(place, Reply(None, "rejected", error=fault)) for place, fault in faults.items()]
 
-    def _fault(self, prompt: _Asked) -> str:
+    def _fault(self, prompt: _Prompt) -> str:
         """Why a request cannot be asked at all; empty if it can."""
         limit = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         if limit and prompt.length + prompt.request.max_new_tokens > limit:
@@ -152,7 +154,7 @@ class HfGenerator:
             return message.text
         return [*({"type": "image"} for _ in message.images), {"type": "text", "text": message.text}]
 
-    def _batch(self, prompts: Sequence[_Asked]) -> list[Reply]:
+    def _batch(self, prompts: Sequence[_Prompt]) -> list[Reply]:
         import torch
 
         steps = prompts[0].request.max_new_tokens
@@ -189,7 +191,7 @@ class HfGenerator:
         every = head.select(head.lengths.new_zeros(len(ids)))
         return every.extend([own[len(prefix) :] for own in ids], [len(prefix)] * len(ids))[0]
 
-    def _generated(self, prompts: Sequence[_Asked], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
+    def _generated(self, prompts: Sequence[_Prompt], steps: int, chooser: Chooser) -> tuple[list[list[int]], list[int]]:
         """Tokens by transformers' own loop: for prompts with pictures, and for models whose memory is no cache of keys and values."""
         from transformers import LogitsProcessorList
 
@@ -216,7 +218,7 @@ class HfGenerator:
 
 
 @dataclass
-class _Asked:
+class _Prompt:
     """A request on its way."""
 
     place: int

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
 
 CITES = ["suvorov2022resolution"]
+EXTRA = "models"
 
 
 def lama(context: PairContext, *, artifact: Artifact, sha256: str, multiple: Annotated[int, Ge(1)] = 8) -> Inpainter:

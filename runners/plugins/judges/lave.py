@@ -64,7 +64,7 @@ def lave(
     """
     try:
         generator = open_generator(by, context.settings)
-        ask = _Asking(generator, max_new_tokens)
+        ask = _NumberReader(generator, max_new_tokens)
         declines = ask.numbers(_refusal_prompts(questions, predictions, refusal_prompt), (0, 1), first=True)
         rated = [i for i, (refusal, _) in enumerate(declines) if refusal == 0 and references[i]]
         text, where = read_prompt(f"lave_{order}", rating_prompt), rating_prompt or f"lave_{order}.md"
@@ -82,7 +82,7 @@ Said = tuple[int | None, str]
 """The number in a reply, None where it could not be read, and the reply."""
 
 
-class _Asking:
+class _NumberReader:
     """Asks the model and reads a number in each reply."""
 
     def __init__(self, generator: Generator, max_new_tokens: int) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
 
 CITES = ["liu2024grounding", "kirillov2023segment"]
+EXTRA = "models"
 
 T = TypeVar("T")
 R = TypeVar("R")

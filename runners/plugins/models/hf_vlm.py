@@ -24,6 +24,8 @@ GIVES = [
     "logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence", "said_confidence",
 ]  # fmt: skip
 
+EXTRA = "models"
+
 
 def hf_vlm(
     context: ModelContext,

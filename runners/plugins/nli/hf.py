@@ -34,6 +34,8 @@ ELSEWHERE = 512
 _AT_ONCE = 8192
 """Pairs whose lengths are taken at a time: only lengths are held of all pairs, tokens of one batch."""
 
+EXTRA = "models"
+
 
 def hf(
     context: NliContext,
@@ -100,7 +102,7 @@ def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
 
 
 class HfNli:
-    """See `qualm.runners.contracts.nli.Engine`."""
+    """See `qualm.runners.contracts.nli.NliEngine`."""
 
     def __init__(self, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
         self.folder, self.order, self.dtype = folder, order, dtype

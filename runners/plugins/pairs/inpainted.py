@@ -28,6 +28,7 @@ from qualm.runners.plugins.pairs._painting import Painted, Painter
 from qualm.runners.plugins.pairs._two_pictures import QuestionOptions, ask_both
 
 CITES = ["chandu2025certainlyuncertain"]
+EXTRA = "pictures"
 
 IDK = dict(zip(("dont_know", "dont_see", "there_is_no", "cant_see"), REFUSALS["extraneous"], strict=True))
 """The paper's four ways to decline."""

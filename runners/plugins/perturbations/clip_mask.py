@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
 
 CITES = ["wang_vlmuqbench", "radford2021learning"]
+EXTRA = "models"
 MODALITY = "cross"
 STRENGTHS = ("strength",)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
+EXTRA = "pictures"
 MODALITY = "image"
 
 

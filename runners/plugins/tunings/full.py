@@ -13,6 +13,8 @@ from qualm.runners.contracts.tunings import Tuning
 if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
 
+EXTRA = "train"
+
 
 def full(model: HfVlm, *, vision: bool = False, frozen: str | None = None) -> Tuning:
     """Train the weights themselves. They are held in float32 while they are trained, and saved in the model's dtype.

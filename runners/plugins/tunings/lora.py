@@ -24,6 +24,8 @@ CITES = ["hu2022lora"]
 ADAPTER = True
 """What it saves lies on top of the model it began from, which is needed to load it."""
 
+EXTRA = "train"
+
 
 def lora(
     model: HfVlm,

@@ -14,7 +14,7 @@ from qualm.registry.entries.card import CardError, card_names, load_card, new_ca
 from qualm.registry.entries.entries import find
 from qualm.registry.places import PACKAGE
 from qualm.registry.plugins import rule
-from tests.own_project import CARD, METRIC, own_project
+from tests.support.projects.own_project import CARD, METRIC, own_project
 
 
 def test_a_new_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

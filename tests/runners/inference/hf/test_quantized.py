@@ -16,7 +16,7 @@ from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 
 
 def needs(package):
-    """torchao and bitsandbytes are extras: `pip install -e '.[quantize]'`."""
+    """torchao and bitsandbytes are extras: `pip install 'qualm-bench[quantize]'`."""
     return pytest.importorskip(package)
 
 
@@ -93,7 +93,7 @@ def test_bits_are_part_of_what_a_model_is(tmp_path):
 def test_a_package_that_is_absent_is_named(form, monkeypatch):
     there = importlib.util.find_spec
     monkeypatch.setattr("qualm.runners.inference.hf.quantized.find_spec", lambda name: None if name == PACKAGES[form] else there(name))
-    with pytest.raises(ModelError, match=f"model 'm': quantization {form} needs {PACKAGES[form]}; `pip install {PACKAGES[form]}`"):
+    with pytest.raises(ModelError, match=f"model 'm': quantization {form} needs {PACKAGES[form]}; `pip install 'qualm-bench"):
         arguments("model 'm'", form, "bfloat16")
 
 

@@ -85,3 +85,16 @@ def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any
     )
     (open_, *_) = leaderboard.leaderboards(read_results(fabric.stage()), "open")
     assert {c.note for c in open_.columns} == {""} and open_.caption == "Answers"
+
+
+@pytest.mark.parametrize(("higher", "expected"), [(True, ["large", "small"]), (False, ["small", "large"])])
+def test_models_are_ranked_by_one_metric_or_stand_in_the_order_of_the_spec(
+    fabricate: Callable[..., Any], higher: bool, expected: list[str]
+) -> None:
+    fabric = fabricate(datasets=("open",), n=20)
+    for row in fabric.scores:
+        if row["metric"] == "brier":
+            row["value"] = {"large": 0.9, "small": 0.7}[row["model"]]
+    results = read_results(fabric.stage())
+    assert leaderboard.ranked(results, "open", [Label("brier", "brier", higher_is_better=higher)]) == expected
+    assert leaderboard.ranked(results, "open", []) == list(results.models)

@@ -1,0 +1,42 @@
+"""Extras of the installation that stages need and that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.spec.references_in import nested_uses
+from qualm.registry.plugins.extras import install_line, is_installed
+from qualm.registry.plugins.rule import Plugin
+
+
+def missing_extras(stages: Iterable[PlannedStage]) -> dict[str, list[str]]:
+    """Extra -> the stages whose plugins need it, of those that are not installed."""
+    missing: dict[str, list[str]] = {}
+    for stage in stages:
+        for extra in sorted(_extras(stage)):
+            if not is_installed(extra):
+                missing.setdefault(extra, []).append(stage.name)
+    return missing
+
+
+def advice(missing: Mapping[str, list[str]]) -> str:
+    """What to install, and for which stages; empty where nothing is missing."""
+    if not missing:
+        return ""
+    stages = dict.fromkeys(name for names in missing.values() for name in names)
+    shown = ", ".join(list(stages)[:3]) + (f" and {len(stages) - 3} more" if len(stages) > 3 else "")
+    return f"not installed, needed by {shown}: {install_line(*missing)}"
+
+
+def _extras(stage: PlannedStage) -> set[str]:
+    used = [use for ref in stage.refs for use in [(ref.plugin, ref.args), *nested_uses(ref.plugin, ref.args)]]
+    return {extra for plugin, args in used for extra in _of(plugin, args)}
+
+
+def _of(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[str]:
+    if "EXTRA" in plugin.declares:
+        yield plugin.declares["EXTRA"]
+    if args.get("quantization", "none") != "none":
+        yield "quantize"
