@@ -17,6 +17,7 @@ import yaml
 from qualm.compiler.plan.header import HEADER, owner
 from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.plan.plot_templates import templates
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry.formats import atomic
 from qualm.runners.contracts.stages import stage_kind
@@ -26,7 +27,7 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 def plot_templates() -> dict[str, str]:
     """Our templates where DVC looks for them: path from a project's root -> text."""
-    return {f".dvc/plots/{p.name}": p.read_text(encoding="utf-8") for p in sorted((Path(__file__).parents[1] / "plots").glob("*.json"))}
+    return {f".dvc/plots/{name}": text for name, text in templates().items()}
 
 
 def pipeline_path(spec: str, default: str) -> str:
