@@ -45,7 +45,7 @@ def du(as_json: JsonOption = False) -> None:
 
     An engine is a release of this program with the libraries that computed: shown is the version of torch. Answers that no run
     takes are marked: [bold]old[/], of a model plugin or of versions of our engine that no present spec has; [bold]library[/], of
-    libraries that the setting `libraries` does not count as today's; [bold]refused[/], by an audit.
+    libraries that the setting `libraries` does not count as today's; [bold]refused[/], by `qualm cache refuse`.
 
     Every segment is read and its checksum verified; damaged ones are counted, and computed again by the next run that needs them.
 

@@ -6,7 +6,7 @@ is a digest over the whole of what that part depends on, and nothing is keyed by
 
 One folder holds the parts that one model gave under one release and one set of libraries, as segments (`qualm.runners.store.segments`): one
 batch in one segment, one part in one row. A store reads all folders of its model whose libraries count as today's
-(`qualm.runners.runtime.libraries`) and that no audit has failed, and writes to one of its own. Where a key occurs twice, the first written
+(`qualm.runners.runtime.libraries`) and that are not refused, and writes to one of its own. Where a key occurs twice, the first written
 counts, whoever looks, now and ever after. Signals about an answer have it in their key, so that no signal is about another.
 """
 
@@ -213,7 +213,7 @@ class Store:
         return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
 
     def _writable(self) -> Path:
-        """This release's and these libraries' folder: a new one where an audit has failed the one before."""
+        """This release's and these libraries' folder: a new one where the one before is refused."""
         name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
         numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
         return next(folder for folder in numbers if not (folder / REFUSED).exists())
