@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from qualm.compiler.results.paired import Difference, mcnemar_p
+from qualm.compiler.results.paired import PairedDifference, mcnemar_p
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
@@ -14,7 +14,7 @@ def test_mcnemars_exact_p_by_the_binomial(only_a, only_b):
 
 
 def difference(low, high, delta=0.1, higher=True):
-    return Difference("d", "m", 0.5, 0.6, delta, low, high, 10, higher)
+    return PairedDifference("d", "m", 0.5, 0.6, delta, low, high, 10, higher)
 
 
 @pytest.mark.parametrize(
