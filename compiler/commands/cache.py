@@ -58,11 +58,11 @@ def du(as_json: JsonOption = False) -> None:
 
     project = Project()
     current = users(project)
-    found = holdings(_root(project))
+    rows = holdings(_root(project))
     if as_json:
-        print_json([_facts(h, current) for h in found])
+        print_json([_facts(h, current) for h in rows])
     else:
-        _table(found, current)
+        _table(rows, current)
 
 
 @app.command()
@@ -143,7 +143,7 @@ def users(project: Project) -> Users:
     from qualm.runners.runtime.code_digest import engine
     from qualm.runners.runtime.settings import FILE, read_settings
 
-    found: dict[str, tuple[Engine, tuple[str, ...]]] = {}
+    engines: dict[str, tuple[Engine, tuple[str, ...]]] = {}
     for spec in project.specs():
         try:
             resolved = project.resolve(spec)
@@ -153,8 +153,8 @@ def users(project: Project) -> Users:
             ) from error
         for module in sorted({m.ref.plugin.module for m in resolved.models}):
             own = engine(module)
-            found[own.identity] = (own, (*found.get(own.identity, (own, ()))[1], spec))
-    return Users(found, read_settings(project.root / FILE).libraries)
+            engines[own.identity] = (own, (*engines.get(own.identity, (own, ()))[1], spec))
+    return Users(engines, read_settings(project.root / FILE).libraries)
 
 
 def _root(project: Project) -> Path:
@@ -187,7 +187,7 @@ def _facts(holding: Holding, current: Users) -> dict[str, Any]:
     }
 
 
-def _table(found: list[Holding], current: Users) -> None:
+def _table(rows: list[Holding], current: Users) -> None:
     from rich.text import Text
 
     from qualm.compiler.terminal.views import console
@@ -195,13 +195,13 @@ def _table(found: list[Holding], current: Users) -> None:
     from qualm.registry.terminal.grids import Grid
 
     out = console()
-    if not found:
+    if not rows:
         out.print("the store is empty: nothing was answered here yet")
         return
     names = ("model", "engine", "answers", "draws", "signals", "segments", "size", "last used")
     grid = Grid([(name, "left" if name in ("model", "engine", "last used") else "right") for name in names])
     users = []
-    for h in found:
+    for h in rows:
         counts = dict.fromkeys(("answers", "draws", "signals"), 0)
         for part, n in h.parts.items():
             counts[FAMILIES.get(part, "signals")] += n
@@ -215,13 +215,13 @@ def _table(found: list[Holding], current: Users) -> None:
     grid.print(Console(highlight=False))
     out.print("\n[bold]used by[/]")
     print_labelled(out, users)
-    old = sum(h.bytes for h in found if current.state(h))
-    notes = [f"{human(sum(h.bytes for h in found))} in all"]
+    old = sum(h.bytes for h in rows if current.state(h))
+    notes = [f"{human(sum(h.bytes for h in rows))} in all"]
     notes += [f"{human(old)} that no run takes (`qualm cache gc --unused` removes them)"] if old else []
-    notes += [f"{h.folder.name[:8]} is refused: {h.refusal} (`qualm cache accept {h.folder.name[:8]}`)" for h in found if h.refusal]
-    small = sum(h.segments for h in found)
-    notes += [f"{small:,} segments (`qualm cache gc` merges them)"] if small > 8 * len(found) else []
-    damaged = sum(h.damaged for h in found)
+    notes += [f"{h.folder.name[:8]} is refused: {h.refusal} (`qualm cache accept {h.folder.name[:8]}`)" for h in rows if h.refusal]
+    small = sum(h.segments for h in rows)
+    notes += [f"{small:,} segments (`qualm cache gc` merges them)"] if small > 8 * len(rows) else []
+    damaged = sum(h.damaged for h in rows)
     notes += [f"{damaged} damaged segments, whose answers are computed again when they are asked for"] if damaged else []
     out.print("\n" + "; ".join(notes))
 

@@ -66,16 +66,16 @@ def model(
     """
     if adapter is not None:
         adapter = str(Path(adapter).resolve()) if Path(adapter).is_dir() else artifact_path(adapter)
-    given: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "dtype": dtype,
         "quantization": quantization,
         "adapter": adapter,
         "trust_remote_code": trust_remote_code or None,
     }
     if template is not None:
-        given["template"] = _read(template)
+        parameters["template"] = _read(template)
     project = Project()
-    wish = find(project, name, revision, {k: v for k, v in given.items() if v is not None}, drift)
+    wish = find(project, name, revision, {k: v for k, v in parameters.items() if v is not None}, drift)
     findings = []
     for finding in _examined(wish, project, spec, samples):
         findings.append(finding)
@@ -95,14 +95,14 @@ def model(
         raise typer.Exit(1)
 
 
-def find(project: Project, name: str, revision: str | None, given: dict[str, Any], drift: bool = False) -> DoctorOptions:
+def find(project: Project, name: str, revision: str | None, parameters: dict[str, Any], drift: bool = False) -> DoctorOptions:
     """The model that a name means.
 
     Args:
         project: whose entries and specs are searched.
         name: a folder, an entry of registry/data/, `SPEC:MODEL`, or a hub name.
         revision: of a hub model.
-        given: further parameters of the plugin.
+        parameters: further parameters of the plugin.
         drift: see `Wish`.
 
     Raises:
@@ -114,14 +114,14 @@ def find(project: Project, name: str, revision: str | None, given: dict[str, Any
     device = read_settings().device
     before, _, after = name.partition(":")
     if revision is not None:
-        return DoctorOptions(name, "hf_vlm", {"hub": name, "revision": revision, **given}, None, device, drift)
+        return DoctorOptions(name, "hf_vlm", {"hub": name, "revision": revision, **parameters}, None, device, drift)
     for folder in (Path(name).expanduser().resolve(), project.root / DATA / name):
         if folder.is_dir():
-            return DoctorOptions(name, "hf_vlm", given, folder, device, drift)
+            return DoctorOptions(name, "hf_vlm", parameters, folder, device, drift)
     if (project.root / DATA / f"{name}.dvc").is_file():
         raise ProjectError(f"{DATA}/{name} is not here yet; `dvc pull {DATA}/{name}.dvc` brings it")
     if after and before in project.specs():
-        return _of_spec(project, before, after, DoctorOptions(name, "hf_vlm", given, None, device, drift))
+        return _of_spec(project, before, after, DoctorOptions(name, "hf_vlm", parameters, None, device, drift))
     if "/" in name:
         raise ProjectError(
             f"{name}: there is no such folder; for the model of that name on the hub give `--revision`, a commit of 40 digits"

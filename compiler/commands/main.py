@@ -94,8 +94,8 @@ for _name, (_panel, _function) in COMMANDS.items():
     app.command(_name, rich_help_panel=_panel, context_settings=_FURTHER.get(_name))(_function)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from qualm import __version__
 
         typer.echo(f"qualm {__version__}")
@@ -131,7 +131,7 @@ def complete_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Entry point: turns the errors we foresee into one clear message and exit 2."""
+    """Entry point: turns expected errors into one clear message and exit 2."""
     guard()
     try:
         complete_app()(standalone_mode=True)

@@ -36,11 +36,11 @@ def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     """
     from qualm.compiler.provenance.cite import bibliography
 
-    made = bibliography(Project(), spec)
+    entries = bibliography(Project(), spec)
     if as_json:
-        print_json(made.as_json())
+        print_json(entries.as_json())
     else:
-        typer.echo(made.text(), nl=False)
+        typer.echo(entries.text(), nl=False)
 
 
 def lineage(
@@ -50,8 +50,8 @@ def lineage(
     """Show everything an output came from: stages, parameters, data, code, each with its hash."""
     from qualm.compiler.provenance.lineage import print_lineage, trace
 
-    found = trace(Project(), file)
+    tree = trace(Project(), file)
     if as_json:
-        print_json(found)
+        print_json(tree)
     else:
-        print_lineage(found)
+        print_lineage(tree)

@@ -70,7 +70,7 @@ def verify(
     if merge:
         typer.echo(reviewing.merge(project, spec, name, merge))
         return
-    reviewing.verify(project, spec, reviewing.Wanted(name, reviewer, category, sample, skipped, page, port, browse))
+    reviewing.verify(project, spec, reviewing.ReviewRequest(name, reviewer, category, sample, skipped, page, port, browse))
 
 
 def calibrate(
@@ -131,12 +131,12 @@ def calibrate(
       qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
     from qualm.compiler.people.calibrate import calibrate as choose
-    from qualm.compiler.people.strength_wanted import Wanted
+    from qualm.compiler.people.strength_request import StrengthRequest
 
-    wanted = Wanted(
+    request = StrengthRequest(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse
     )
-    if not choose(Project(), spec, wanted):
+    if not choose(Project(), spec, request):
         raise typer.Exit(1)
 
 
@@ -157,8 +157,8 @@ def judges(
     """
     from qualm.compiler.results import judges as reliability
 
-    found = reliability.measure(Project(), spec, labels)
+    agreement = reliability.measure(Project(), spec, labels)
     if as_json:
-        print_json(found)
+        print_json(agreement)
     else:
-        reliability.show(found)
+        reliability.show(agreement)

@@ -59,30 +59,33 @@ def plan(
     Ends with the memory, time and money that inference takes, and with what you must provide: data, downloads, keys, missing readers.
     `-v` shows the arithmetic.
     """
-    from qualm.compiler.forecast.inference import foresee
+    from qualm.compiler.forecast.inference import estimate
     from qualm.compiler.forecast.needs import needs
     from qualm.compiler.forecast.prices import costs
-    from qualm.compiler.forecast.rebuilds import foretell
+    from qualm.compiler.forecast.rebuilds import forecast
 
     project = Project()
     resolved = project.resolve(spec)
     compiled = make_plan(resolved, project.root)
-    forecasts = foretell(compiled, project.root, project.run_wide.default, project.before(compiled))
-    wanted = needs(compiled, forecasts, project.root, project.settings)
-    foreseen = list(foresee(compiled, forecasts, project.root, project.settings, gpu))
+    forecasts = forecast(compiled, project.root, project.run_wide.default, project.before(compiled))
+    missing = needs(compiled, forecasts, project.root, project.settings)
+    estimates = list(estimate(compiled, forecasts, project.root, project.settings, gpu))
     paid = list(costs(resolved, compiled, forecasts, project.root, project.settings))
     if as_json:
-        takes = {e.stage: e.as_json() for e in foreseen} | {c.stage: c.as_json() for c in paid}
+        takes = {e.stage: e.as_json() for e in estimates} | {c.stage: c.as_json() for c in paid}
         print_json(
-            [{**f.as_json(), "needs": [n.as_json() for n in wanted if f.stage in n.stages], "takes": takes.get(f.stage)} for f in forecasts]
+            [
+                {**f.as_json(), "needs": [n.as_json() for n in missing if f.stage in n.stages], "takes": takes.get(f.stage)}
+                for f in forecasts
+            ]
         )
     else:
         from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_needs
 
         print_forecasts(compiled.spec, forecasts, verbose)
-        print_estimates(foreseen, verbose)
+        print_estimates(estimates, verbose)
         print_costs(paid, verbose)
-        print_needs(wanted)
+        print_needs(missing)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)
 

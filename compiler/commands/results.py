@@ -37,11 +37,11 @@ def diff(
     project = Project()
     if revision is None and not project.has_spec(spec):
         spec, revision = of, spec
-    found = diff_revision(project, of or spec, revision or "HEAD")
+    changes = diff_revision(project, of or spec, revision or "HEAD")
     if as_json:
-        print_json(found)
+        print_json(changes)
     else:
-        print_diff(found)
+        print_diff(changes)
 
 
 def experiments(spec: SpecArgument = None, metrics: MetricsOption = None, as_json: JsonOption = False) -> None:

@@ -50,14 +50,14 @@ def export(
       qualm export quickstart out --to vlmevalkit -m base -O table=tsv
       qualm export quickstart out --to hf -d scenes --variant clean
     """
-    from qualm.compiler.sharing.export import Wanted, export_results
+    from qualm.compiler.sharing.export import ExportRequest, export_results
 
     project = Project()
     if out is None and spec is not None and not project.has_spec(spec):
         out, spec = Path(spec), None
     if out is None or not to:
         raise ProjectError("expected [SPEC] OUT --to FORMAT, such as `qualm export out --to inspect`; `qualm ls exports` lists the formats")
-    export_results(project, Wanted(spec or project.run_wide.default, out, to, models, datasets, variants, options or [], force))
+    export_results(project, ExportRequest(spec or project.run_wide.default, out, to, models, datasets, variants, options or [], force))
 
 
 def share(
@@ -109,11 +109,11 @@ def share(
       qualm share --check                   before a release
       qualm share backup --anyway           whatever is here, elsewhere
     """
-    from qualm.compiler.sharing.share import Wanted
+    from qualm.compiler.sharing.share import ShareRequest
     from qualm.compiler.sharing.share import share as share_results
 
     project = Project()
     if remote is None and not project.has_spec(spec):
         spec, remote = None, spec
-    if not share_results(project, Wanted(remote, check, repair, anyway, dry_run, spec), as_json):
+    if not share_results(project, ShareRequest(remote, check, repair, anyway, dry_run, spec), as_json):
         raise typer.Exit(1)

@@ -11,7 +11,7 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 
 
 @dataclass(frozen=True)
-class Card:
+class Gpu:
     """One accelerator."""
 
     name: str
@@ -28,9 +28,9 @@ class Card:
         return self.half if dtype in ("bfloat16", "float16") else self.single
 
 
-def _card(name: str, half: float, single: float, traffic: float, memory: float) -> Card:
+def _card(name: str, half: float, single: float, traffic: float, memory: float) -> Gpu:
     """TFLOPS, TFLOPS, GB/s, GiB."""
-    return Card(name, half * 1e12, single * 1e12, traffic * 1e9, memory * 2**30)
+    return Gpu(name, half * 1e12, single * 1e12, traffic * 1e9, memory * 2**30)
 
 
 CARDS = {
@@ -53,7 +53,7 @@ CARDS = {
 }
 
 
-def card(text: str) -> Card:
+def card(text: str) -> Gpu:
     """A card by name, or by numbers: `TFLOPS GB/S GIB`, as "989 4800 139".
 
     Raises:

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.gpus import Card, card
+from qualm.compiler.forecast.gpus import Gpu, card
 from qualm.compiler.forecast.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.forecast.pending_questions import questions
 from qualm.compiler.forecast.rebuilds import Forecast
-from qualm.compiler.forecast.resources import EFFICIENCY, Memory, Work, largest_batch, measured, memory, seconds
+from qualm.compiler.forecast.resources import EFFICIENCY, MemoryEstimate, Workload, largest_batch, measured, memory, seconds
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.runners.runtime.settings import Settings
 
@@ -29,7 +29,7 @@ class Estimate:
     samples: int | None
     """Questions, under all variants; None where the data sets are not built yet."""
     batch: int = 0
-    memory: Memory | None = None
+    memory: MemoryEstimate | None = None
     seconds: float | None = None
     """Of the whole stage, or of one question where there is no telling how many there are."""
     by: str = ""
@@ -40,10 +40,10 @@ class Estimate:
     """Line by line, for who wants to check."""
 
     def as_json(self) -> dict[str, Any]:
-        made = asdict(self)
+        facts = asdict(self)
         if self.memory is not None:
-            made["memory"]["total"] = self.memory.total
-        return made
+            facts["memory"]["total"] = self.memory.total
+        return facts
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Counted:
         return self.opened + self.chosen
 
 
-def foresee(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[Estimate]:
+def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[Estimate]:
     """An estimate for each stage of inference with a model of hf_vlm that would run.
 
     Args:
@@ -80,7 +80,7 @@ def foresee(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Set
             yield _estimate(plan, stage, root, settings, on)
 
 
-def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, on: Card | None) -> Estimate:
+def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, on: Gpu | None) -> Estimate:
     chosen = stage.params["model"]
     counted = _count(stage, root)
     samples = None if counted is None else counted.all
@@ -88,7 +88,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     if isinstance(size, str):
         return Estimate(stage.name, chosen["label"], samples, why=size)
     needs = frozenset(stage.params["needs"])
-    work = Work(needs, stage.params.get("draws", 0), stage.params["max_new_tokens"], size.image_tokens)
+    work = Workload(needs, stage.params.get("draws", 0), stage.params["max_new_tokens"], size.image_tokens)
     dtype, quantised = chosen["args"].get("dtype") or "float32", chosen["args"].get("quantization") or "none"
     room = on.memory if on else 0.0
     fits = min(max(1, largest_batch(size, work, room, dtype, quantised)), LARGEST) if on else settings.batch
@@ -109,9 +109,9 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     return Estimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines))
 
 
-def _time(size: Size, work: Work, batch: int, dtype: str, quantised: str, on: Card, counted: Counted | None, lines: list[str]) -> float:
+def _time(size: Size, work: Workload, batch: int, dtype: str, quantised: str, on: Gpu, counted: Counted | None, lines: list[str]) -> float:
     open_ended = seconds(size, work, batch, dtype, on, quantised)
-    choice = seconds(size, Work(frozenset(), 0, 1, work.image_tokens), batch, dtype, on, quantised)
+    choice = seconds(size, Workload(frozenset(), 0, 1, work.image_tokens), batch, dtype, on, quantised)
     lines.append(
         f"time of an open-ended question on {on.name}: prefill {open_ended.prefill:.3g} s, decoding {open_ended.decode:.3g} s = "
         f"{open_ended.operations:.3g} operations at {EFFICIENCY:.0%} of {on.rate(dtype):.3g}/s, "
@@ -123,7 +123,7 @@ def _time(size: Size, work: Work, batch: int, dtype: str, quantised: str, on: Ca
     return counted.opened * open_ended.total + counted.chosen * choice.total
 
 
-def _memory_lines(size: Size, work: Work, batch: int, dtype: str, quantised: str, taken: Memory) -> Iterator[str]:
+def _memory_lines(size: Size, work: Workload, batch: int, dtype: str, quantised: str, taken: MemoryEstimate) -> Iterator[str]:
     form = dtype if quantised == "none" else f"{quantised}, else {dtype}"
     yield f"size: {size.language / 1e9:.3g} + {size.vision / 1e9:.3g} billion parameters ({size.source})"
     yield f"weights: {_gib(taken.weights)} as {form}"
@@ -143,16 +143,16 @@ def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: 
     """The size of a stage's model; of a tuned one that is not made yet, that of what it is tuned from."""
     if args.get("hub"):
         return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/published/models.yaml)"
-    made = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.writers("model")}
+    bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.writers("model")}
     places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
     why = f"{places[0]} is not here yet" if places else "no files of it are known"
     for place in places:  # grows by what each is tuned from
-        places += [base for base in made.get(place, {}).values() if base not in places]
+        places += [base for base in bases_of.get(place, {}).values() if base not in places]
         if (root / place / "config.json").is_file():
-            found = of_folder(root / place)
-            if isinstance(found, Size):
-                return replace(found, source=found.source.replace(f"{root}/", ""))
-            why = found
+            size = of_folder(root / place)
+            if isinstance(size, Size):
+                return replace(size, source=size.source.replace(f"{root}/", ""))
+            why = size
     return why
 
 

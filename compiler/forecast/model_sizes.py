@@ -88,18 +88,18 @@ def of_folder(folder: Path) -> Size | str:
     """The size of a model's folder, from the shapes of its weights, or why it cannot be told."""
     try:
         config = json.loads(textfiles.read_text(folder / "config.json"))
-        found = shapes(folder)
+        shape_of = shapes(folder)
     except (OSError, textfiles.TextFileError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         return f"{folder}: {error}"
-    sight = {name for name in found if any(s in name for s in SIGHT)}
-    text = {name: shape for name, shape in found.items() if name not in sight}
+    sight = {name for name in shape_of if any(s in name for s in SIGHT)}
+    text = {name: shape for name, shape in shape_of.items() if name not in sight}
     keys, queries = ([s for name, s in text.items() if name.endswith(f"self_attn.{kind}_proj.weight")] for kind in "kq")
     embedding = next((shape for name, shape in text.items() if name.endswith("embed_tokens.weight")), None)
     if not keys or not queries or embedding is None:
         return f"{folder}: its weights have no self_attn.k_proj and embed_tokens from which a cache could be told"
     image_tokens, how = _image_tokens(config)
     return Size(
-        sum(map(math.prod, text.values())), sum(math.prod(found[name]) for name in sight), len(keys), embedding[1], queries[0][0],
+        sum(map(math.prod, text.values())), sum(math.prod(shape_of[name]) for name in sight), len(keys), embedding[1], queries[0][0],
         keys[0][0], embedding[0], image_tokens, f"{folder}, {how}", not any(name.endswith("lm_head.weight") for name in text),
     )  # fmt: skip
 
@@ -110,15 +110,15 @@ def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises:
         ValueError: a file is damaged.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    shape_of: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if length > _HEADER:
                 raise ValueError(f"{path.name} is not a safetensors file")
             header = json.loads(file.read(length))
-        found.update({name: tuple(about["shape"]) for name, about in header.items() if name != "__metadata__"})
-    return found
+        shape_of.update({name: tuple(about["shape"]) for name, about in header.items() if name != "__metadata__"})
+    return shape_of
 
 
 _HEADER = 100 * 2**20

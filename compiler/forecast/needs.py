@@ -61,7 +61,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}
     tracked = {e.name: e for e in entries(root)}
-    found: dict[tuple[str, str], tuple[dict[str, None], set[str]]] = {}
+    collected: dict[tuple[str, str], tuple[dict[str, None], set[str]]] = {}
     for stage in stages:
         for need in (
             *_inputs(stage, tracked, root),
@@ -72,17 +72,17 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
         ):
             if need.kind == "spec" and stage.name not in blocked:
                 continue  # `dvc repro` makes it first
-            ways, names = found.setdefault((need.kind, need.what), ({}, set()))
+            ways, names = collected.setdefault((need.kind, need.what), ({}, set()))
             ways[need.how] = None
             names.add(stage.name)
-    order = sorted(found.items(), key=lambda item: (list(_TITLES).index(item[0][0]), item[0]))
+    order = sorted(collected.items(), key=lambda item: (list(_TITLES).index(item[0][0]), item[0]))
     return [Need(kind, what, "; ".join(ways), tuple(sorted(names))) for (kind, what), (ways, names) in order]
 
 
-def lines(found: Sequence[Need]) -> Iterator[str]:
+def lines(missing: Sequence[Need]) -> Iterator[str]:
     """As `qualm plan` prints them: a heading per kind, a line per thing, with the number of stages that wait for it."""
     for kind, title in _TITLES.items():
-        mine = [n for n in found if n.kind == kind]
+        mine = [n for n in missing if n.kind == kind]
         if mine:
             yield f"  {title}:"
         width = max((len(n.what) for n in mine), default=0)

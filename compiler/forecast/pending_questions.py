@@ -23,11 +23,11 @@ def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[p
     from qualm.runners.runtime.parameters import to_lists
     from qualm.runners.runtime.stage import StageError
 
-    found = []
+    tables = []
     for name, path in folders.items():
         table = pq.read_table(path, columns=[*dict.fromkeys(["split", *columns])])
         try:
-            found.append(table.filter(rule(to_lists(stage.params), name).asked(name, table["split"])))
+            tables.append(table.filter(rule(to_lists(stage.params), name).asked(name, table["split"])))
         except StageError:
             return None
-    return found
+    return tables

@@ -78,7 +78,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Wish:
+class QuestionLoad:
     """What is asked about one question."""
 
     needs: frozenset[str]
@@ -93,20 +93,20 @@ class Wish:
 
     def open(self, text: int, image: bool) -> Load:
         """Of an open question of so many tokens, with a picture or without."""
-        seen = self.image if image else 0
-        prompt = self.system + TURN + text + seen
+        image_tokens = self.image if image else 0
+        prompt = self.system + TURN + text + image_tokens
         total = Load(1, prompt, self.longest)
         if self.draws:
-            asked = -(-self.draws // AT_ONCE) if self.together else self.draws
-            total += Load(asked, asked * prompt, self.draws * self.longest)
+            requests = -(-self.draws // AT_ONCE) if self.together else self.draws
+            total += Load(requests, requests * prompt, self.draws * self.longest)
         after = prompt + self.longest + 2 * TURN
         for name, load in {
             "p_yes": Load(1, after + tokens(VERIFY), 1),
             "p_true": Load(1, prompt + self.longest + tokens(p_true("", "")), 1),
             "said_confidence": Load(1, after + tokens(CONFIDENCE), CONFIDENCE_TOKENS),
-            "logprobs_without_image": Load(1, after - seen, 1),
+            "logprobs_without_image": Load(1, after - image_tokens, 1),
             "logprobs_without_question": Load(1, after - text, 1),
-            "logprobs_without_both": Load(1, after - text - seen, 1),
+            "logprobs_without_both": Load(1, after - text - image_tokens, 1),
         }.items():
             if name in self.needs:
                 total += load
@@ -141,7 +141,7 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
     """
     models = {m.ref.label: m.ref.plugin for m in resolved.models}
     active = {f.stage for f in forecasts if f.action in ACTIVE}
-    asked: dict[str, str] = {}
+    readers: dict[str, str] = {}
     for stage in plan.stages:
         if stage.name not in active:
             continue
@@ -153,19 +153,19 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
             for ref in stage.refs:
                 for plugin, args in nested_uses(ref.plugin, ref.args):
                     if SERVER in plugin.declares:
-                        yield _rewriting(stage, ref, plugin, args, root, settings, asked)
+                        yield _rewriting(stage, ref, plugin, args, root, settings, readers)
 
 
 def _rewriting(
-    stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, asked: dict[str, str]
+    stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Of a perturbation; `asked` grows by what its server is asked: perturbations of one prompt and one way to ask share replies."""
+    """Of a perturbation; `readers` grows by what its server is asked: perturbations of one prompt and one way to ask share replies."""
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
     prompts = _prompts(ref, root)
     same = json.dumps([list(map(str, prompts)), ref.args], sort_keys=True)
     where = f"{name} at {url}"
-    if (before := asked.setdefault(same, stage.name)) != stage.name:
+    if (before := readers.setdefault(same, stage.name)) != stage.name:
         return Cost(stage.name, ref.label, where, 0, Load(), 0.0, server.max_spend, reads=before)
     sees = ref.plugin.declares.get("MODALITY") == "cross"
     way = Rewriting(
@@ -203,7 +203,7 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
     system = args.get("system")
-    wish = Wish(
+    each = QuestionLoad(
         frozenset(stage.params["needs"]),
         int(stage.params.get("draws", 0)),
         int(stage.params["max_new_tokens"]),
@@ -214,29 +214,29 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     tables = questions(stage, root, ["question", "choices", "image_id"])
     variants = len(stage.params["variants"])
     if tables is None:
-        count, load = None, wish.open(-(-UNKNOWN_QUESTION // 4), image=True)
+        count, load = None, each.open(-(-UNKNOWN_QUESTION // 4), image=True)
     else:
-        each = [one for table in tables for one in _loads(table, wish)]
-        count, load = len(each) * variants, sum(each, Load()).times(variants)
+        loads = [one for table in tables for one in _loads(table, each)]
+        count, load = len(loads) * variants, sum(loads, Load()).times(variants)
     dollars = server.price.of(load.sent, load.received) if server.price else None
-    lines = tuple(_lines(wish, server, dollars))
+    lines = tuple(_lines(each, server, dollars))
     return Cost(stage.name, chosen["label"], f"{name} at {url}", count, load, dollars, server.max_spend, lines)
 
 
-def _loads(table: pa.Table, wish: Wish) -> Iterator[Load]:
+def _loads(table: pa.Table, each: QuestionLoad) -> Iterator[Load]:
     for row in table.select(["question", "choices", "image_id"]).to_pylist():
         image = row["image_id"] is not None
         if row["choices"]:
             text = "\n".join([row["question"], *(f"A. {choice}" for choice in row["choices"]), INSTRUCTION])
-            yield wish.choice(tokens(text), image)
+            yield each.choice(tokens(text), image)
         else:
-            yield wish.open(tokens(row["question"]), image)
+            yield each.open(tokens(row["question"]), image)
 
 
-def _lines(wish: Wish, server: Server, dollars: float | None) -> Iterator[str]:
-    how = "in one request" if wish.together else "in a request each"
-    yield f"an open question: the answer, {wish.draws} draws {how}, signals: {', '.join(sorted(wish.needs)) or 'none'}"
-    yield f"a picture counts {wish.image} tokens, text a token for four bytes, an answer its whole length of {wish.longest}"
+def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
+    how = "in one request" if each.together else "in a request each"
+    yield f"an open question: the answer, {each.draws} draws {how}, signals: {', '.join(sorted(each.needs)) or 'none'}"
+    yield f"a picture counts {each.image} tokens, text a token for four bytes, an answer its whole length of {each.longest}"
     yield from _money(server, dollars)
 
 

@@ -1,4 +1,4 @@
-"""What `dvc repro` would do and why, foretold from the compiled plan, dvc.lock and hashes.
+"""What `dvc repro` would do and why, forecast from the compiled plan, dvc.lock and hashes.
 
 Not from `dvc repro --dry`, which calls a stage unchanged that the real run then executes. A stage whose inputs come
 from a stage that runs is only `perhaps` executed: if those inputs come out the same bytes, DVC leaves it alone.
@@ -50,13 +50,13 @@ class Forecast:
 @dataclass
 class _World:
     checkout: Checkout
-    made: dict[str, str | None] = field(default_factory=dict)
+    hashes: dict[str, str | None] = field(default_factory=dict)
     """Output path -> the hash it will have; None = not known before its stage has run."""
     blocked: dict[str, str] = field(default_factory=dict)
     """Output path -> the stage that cannot make it."""
 
 
-def foretell(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
+def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
     """A forecast for every stage of the plan, in its order.
 
     Args:
@@ -72,29 +72,29 @@ def foretell(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
         return _plan(plan, root, default, world)
 
 
-def foretell_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
+def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
     """What `dvc repro` would run in a fresh clone with all outputs as the locks have them: spec -> stages that are not left alone.
 
     Outputs in this checkout are not looked at, so it costs no more than hashing code. Clones that could not pull do worse.
     """
     plans = list(plans)
     with Checkout(root) as checkout:
-        world, found = _World(checkout), dict[str, list[Forecast]]()
+        world, forecasts = _World(checkout), dict[str, list[Forecast]]()
         locks = {p.spec: read_lock((root / pipeline_path(p.spec, default)).with_suffix(".lock")) for p in plans}
         for lock in locks.values():
-            world.made.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
+            world.hashes.update({o["path"]: o.get("md5") for entry in lock.values() for o in entry.get("outs", [])})
         for path in {path for plan in plans for stage in plan.stages for path in stage.deps if path.startswith("registry/data/")}:
             tracker = checkout.tracker(path)
             if tracker is not None and tracker[0] == f"{path}.dvc":
-                world.made[path] = tracker[1]
+                world.hashes[path] = tracker[1]
         for plan in plans:
-            found[plan.spec] = []
+            forecasts[plan.spec] = []
             compiled = pipeline(plan)["stages"]
             for stage in plan.stages:
                 reasons = _in_clone(stage, compiled[stage.name]["cmd"], plan.spec, locks[plan.spec].get(stage.name), world)
                 if reasons:
-                    found[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
-        return found
+                    forecasts[plan.spec].append(Forecast(stage.name, stage.kind, "run", reasons))
+        return forecasts
 
 
 def _in_clone(stage: PlannedStage, cmd: str, spec: str, entry: Mapping[str, Any] | None, world: _World) -> tuple[Reason, ...]:
@@ -122,45 +122,45 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
         reasons += _against_lock(stage, compiled["cmd"], params_file, entry, deps)
     certain = [r for r in reasons if r.kind != "output"]
     if unknown:
-        world.made.update(dict.fromkeys(stage.outs))
+        world.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
         return Forecast(stage.name, stage.kind, "run" if certain else "perhaps", (*reasons, *perhaps))
     past = entry if entry is not None and not certain and world.checkout.restorable(entry) else None
     if entry is not None and not certain:
         lost = _outputs(entry, world)
         if not lost:
-            world.made.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
+            world.hashes.update({o["path"]: o.get("md5") for o in entry.get("outs", [])})
             return Forecast(stage.name, stage.kind, "unchanged")
         reasons += lost
     if past is None:
-        known = [d for d in deps.values() if d is not None]
-        past = world.checkout.run_cache_hit(compiled["cmd"], known, {params_file: stage.tracked}, stage.outs)
+        inputs = [d for d in deps.values() if d is not None]
+        past = world.checkout.run_cache_hit(compiled["cmd"], inputs, {params_file: stage.tracked}, stage.outs)
     if past is not None:
-        world.made.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
+        world.hashes.update({o["path"]: o.get("md5") for o in past.get("outs", [])})
         return Forecast(stage.name, stage.kind, "restore", tuple(reasons))
-    world.made.update(dict.fromkeys(stage.outs))
+    world.hashes.update(dict.fromkeys(stage.outs))
     return Forecast(stage.name, stage.kind, "run", tuple(reasons))
 
 
 def _deps(stage: PlannedStage, world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
     """Lock entries of all dependencies as they will be; those not known yet; those that are nowhere."""
-    found: dict[str, dict[str, Any] | None] = {}
+    entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in stage.deps:
         if path in world.blocked:
             missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something"))
             continue
-        if path in world.made:
-            md5 = world.made[path]
+        if path in world.hashes:
+            md5 = world.hashes[path]
             if md5 is None:
                 unknown.append(path)
-            found[path] = world.checkout.dep(path, md5) if md5 else None
+            entries[path] = world.checkout.dep(path, md5) if md5 else None
             continue
         entry = world.checkout.dep(path) or _tracked(path, world.checkout)
         if entry is None:
             missing.append(Reason("missing", _how_to_get(path, path == stage.inputs.get("reviews"))))
-        found[path] = entry
-    return found, unknown, missing
+        entries[path] = entry
+    return entries, unknown, missing
 
 
 def _tracked(path: str, checkout: Checkout) -> dict[str, Any] | None:
@@ -204,14 +204,14 @@ def _against_lock(
 
 
 def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
-    found = []
+    reasons = []
     for out in entry.get("outs", []):
         now = world.checkout.path_md5(out["path"])
         if now is None:
-            found.append(Reason("output", f"{out['path']} is not in the workspace"))
+            reasons.append(Reason("output", f"{out['path']} is not in the workspace"))
         elif now != out.get("md5"):
-            found.append(Reason("output", f"{out['path']} was changed by hand"))
-    return found
+            reasons.append(Reason("output", f"{out['path']} was changed by hand"))
+    return reasons
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.gpus import Card
+from qualm.compiler.forecast.gpus import Gpu
 from qualm.compiler.forecast.model_sizes import BYTES, Size
 from qualm.registry import SHOWN_DRAWS
 from qualm.registry.formats import textfiles
@@ -37,7 +37,7 @@ ASKED = ("p_yes", "p_true", "p_true_sampling", "said_confidence")
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """What is asked of a model for each question."""
 
     needs: frozenset[str]
@@ -79,7 +79,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryEstimate:
     """Bytes on the device for one batch."""
 
     weights: float
@@ -92,7 +92,7 @@ class Memory:
         return (self.weights + self.cache + self.activations + self.logits) * SLACK + CONTEXT
 
 
-def memory(size: Size, work: Work, batch: int, dtype: str, quantisation: str = "none") -> Memory:
+def memory(size: Size, work: Workload, batch: int, dtype: str, quantisation: str = "none") -> MemoryEstimate:
     """Bytes for a batch of so many questions.
 
     cache = batch x (prompt + answers x new tokens + tokens of one question about an answer) x bytes of a token, twice while a question
@@ -101,7 +101,7 @@ def memory(size: Size, work: Work, batch: int, dtype: str, quantisation: str = "
     """
     copies = 2 if work.follow else 1
     row = work.prompt + work.answers * work.max_new_tokens + (FOLLOWED + work.max_new_tokens + work.shown if work.follow else 0)
-    return Memory(
+    return MemoryEstimate(
         size.weight_bytes(dtype, quantisation),
         copies * batch * row * size.cache_bytes(dtype),
         batch * work.prompt * ACTIVATIONS * size.hidden * BYTES[dtype],
@@ -109,7 +109,7 @@ def memory(size: Size, work: Work, batch: int, dtype: str, quantisation: str = "
     )
 
 
-def largest_batch(size: Size, work: Work, room: float, dtype: str, quantisation: str = "none") -> int:
+def largest_batch(size: Size, work: Workload, room: float, dtype: str, quantisation: str = "none") -> int:
     """The largest power of two of questions whose batch fits; 0 where not even one does."""
     batch = 0
     while batch < 4096 and memory(size, work, max(1, 2 * batch), dtype, quantisation).total <= room:
@@ -132,7 +132,7 @@ class Seconds:
         return self.prefill + self.decode + self.launches
 
 
-def seconds(size: Size, work: Work, batch: int, dtype: str, card: Card, quantisation: str = "none") -> Seconds:
+def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quantisation: str = "none") -> Seconds:
     """Seconds a question, in batches of `batch`.
 
     prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for 4 patches

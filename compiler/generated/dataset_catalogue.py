@@ -23,16 +23,16 @@ See also [how to bring data in](../how-to/data.md).
 
 def catalogue() -> str:
     """The whole page."""
-    known = [card for card in cards.every_card() if card.kind == "dataset"]
+    rows = [card for card in cards.every_card() if card.kind == "dataset"]
     head = ("card", "data set", "format", "verified", "splits", "scoring", "licence")
-    return f"{_HEAD}\n{table(head, [_row(card) for card in known])}"
+    return f"{_HEAD}\n{table(head, [_row(card) for card in rows])}"
 
 
 def _row(card: Card) -> tuple[str, ...]:
     title = card.title if card.source == "generated" else f"[{card.title}]({card.source})"
     reads = "" if card.adapter else f" (no reader yet: {card.missing.strip()})"
-    asked = "any number" if card.source == "generated" else "?"
-    splits = "; ".join(f"{name} {_records(split) or asked}" for name, split in card.splits.items())
+    count = "any number" if card.source == "generated" else "?"
+    splits = "; ".join(f"{name} {_records(split) or count}" for name, split in card.splits.items())
     verified = "yes" if card.verified else "no"
     return card.name, title + reads, card.formats, verified, splits, card.scoring or "no official rule", card.licence
 

@@ -79,14 +79,14 @@ def reference() -> str:
         rows = [(name, _type(field), _default(field), field.description or "") for name, field in model.model_fields.items()]
         parts.append(table(("key", "type", "default", "meaning"), rows))
     parts.append("## Cards\n")
-    known = card.every_card()
-    rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in known]
+    every_card = card.every_card()
+    rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in every_card]
     parts.append(table(("card", "kind", "adapter", "what it is"), rows))
     for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
-        found = [rule.get(kind, name) for name in _own(kind)]
-        if found:
+        plugins = [rule.get(kind, name) for name in _own(kind)]
+        if plugins:
             parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")
-            described = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in found]
+            described = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in plugins]
             parts.append(table(("name", "parameters", "meaning"), described))
     return "\n".join(parts)
 

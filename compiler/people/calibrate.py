@@ -9,13 +9,13 @@ from qualm.compiler.people import edit_yaml
 from qualm.compiler.people.strength_bench import open_bench
 from qualm.compiler.people.strength_entry import find_entry
 from qualm.compiler.people.strength_page import serve_page
+from qualm.compiler.people.strength_request import StrengthRequest, goal_of
 from qualm.compiler.people.strength_search import search_strength
-from qualm.compiler.people.strength_wanted import Wanted, goal_of
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 
 
-def calibrate(project: Project, spec: str | None, wanted: Wanted) -> bool:
+def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
     """Search, or serve the page until Ctrl-C. False if a search found nothing.
 
     Raises:
@@ -28,17 +28,17 @@ def calibrate(project: Project, spec: str | None, wanted: Wanted) -> bool:
 
     path = project.spec_path(spec)
     resolved, plan = project.resolve(spec), project.plan(spec)
-    entry = find_entry(path, project.root, resolved, wanted.perturbation)
+    entry = find_entry(path, project.root, resolved, request.perturbation)
     own_file = edit_yaml.holds(path, project.root)
-    goal = goal_of(wanted, entry) if wanted.auto else None
-    if wanted.write and own_file != path:
+    goal = goal_of(request, entry) if request.auto else None
+    if request.write and own_file != path:
         raise ProjectError(_inherited(own_file))
     try:
-        with chdir(project.root), open_bench(project, resolved, plan, entry, wanted, goal) as (bench, knobs, stage):
-            place = edit_yaml.Place(own_file, entry.index, entry.plugin.name, "")
+        with chdir(project.root), open_bench(project, resolved, plan, entry, request, goal) as (bench, knobs, stage):
+            place = edit_yaml.EditTarget(own_file, entry.index, entry.plugin.name, "")
             if goal is not None:
-                return search_strength(resolved, entry, bench, knobs[0], goal, wanted, place, stage)
-            serve_page(resolved, bench, knobs, wanted, entry, place, own_file == path)
+                return search_strength(resolved, entry, bench, knobs[0], goal, request, place, stage)
+            serve_page(resolved, bench, knobs, request, entry, place, own_file == path)
             return True
     except (StageError, ModelError, PageError, VoteError) as error:
         raise ProjectError(str(error)) from error

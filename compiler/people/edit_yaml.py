@@ -25,7 +25,7 @@ MARK = "# calibrated: "
 
 
 @dataclass(frozen=True)
-class Place:
+class EditTarget:
     """One entry of `perturbations:` and a parameter of it."""
 
     file: Path
@@ -50,7 +50,7 @@ def _shown(path: Path, root: Path) -> str:
         return str(path)
 
 
-def write(place: Place, value: float, mode: Mode, comment: str = "") -> str:
+def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
     """Change the file; gives a line that says what was done.
 
     Args:
@@ -75,53 +75,53 @@ def write(place: Place, value: float, mode: Mode, comment: str = "") -> str:
     return f"{place.file.name}: {place.plugin}: {place.parameter}: {what} {written(value)}"
 
 
-def respelled(text: str, place: Place, value: float, mode: Mode, comment: str = "") -> str:
+def respelled(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
     """The file's text with the new value; see `write`."""
     name = place.file.name
-    wanted = _wanted(parse(text, name).data, place, value, mode)
+    content = _wanted(parse(text, name).data, place, value, mode)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     section = _child(root, SECTION)
     entry = section.value[place.index]
-    start, end, new = _edit(text, entry, place, wanted)
-    made = text[:start] + new + text[end:]
+    start, end, new = _edit(text, entry, place, content)
+    edited = text[:start] + new + text[end:]
     if comment:
         line_of = section if section.flow_style else entry
-        made = _commented(made, line_of.start_mark.line if not section.flow_style else _key_line(root), place, comment)
-    if parse(made, name).data[SECTION] != _meant(parse(text, name).data, place, wanted)[SECTION]:
+        edited = _commented(edited, line_of.start_mark.line if not section.flow_style else _key_line(root), place, comment)
+    if parse(edited, name).data[SECTION] != _meant(parse(text, name).data, place, content)[SECTION]:
         raise ProjectError(
-            f"{name}: {place.plugin}: cannot be changed here alone; write it yourself: {place.parameter}: {_spelled(wanted)}"
+            f"{name}: {place.plugin}: cannot be changed here alone; write it yourself: {place.parameter}: {_spelled(content)}"
         )
-    return made
+    return edited
 
 
-def _wanted(data: Any, place: Place, value: float, mode: Mode) -> Any:
+def _wanted(data: Any, place: EditTarget, value: float, mode: Mode) -> Any:
     """What the parameter shall be: a number or a list of them."""
     entry = data[SECTION][place.index]
-    given = (entry[place.plugin] or {}).get(place.parameter) if isinstance(entry, dict) else None
+    current = (entry[place.plugin] or {}).get(place.parameter) if isinstance(entry, dict) else None
     new = int(value) if value == int(value) else value
     if mode == "add":
-        old = given if isinstance(given, list) else [] if given is None else [given]
+        old = current if isinstance(current, list) else [] if current is None else [current]
         if new in old:
             raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already")
         return [*old, new] if old else new
-    if isinstance(given, list) and place.point is not None:
-        if new in given and new != place.point:
+    if isinstance(current, list) and place.point is not None:
+        if new in current and new != place.point:
             raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already")
-        return [new if x == place.point else x for x in given]
+        return [new if x == place.point else x for x in current]
     return new
 
 
-def _meant(data: Any, place: Place, wanted: Any) -> Any:
+def _meant(data: Any, place: EditTarget, content: Any) -> Any:
     data = copy.deepcopy(data)
     entry = data[SECTION][place.index]
     args = dict(entry[place.plugin] or {}) if isinstance(entry, dict) else {}
-    data[SECTION][place.index] = {place.plugin: {**args, place.parameter: wanted}}
+    data[SECTION][place.index] = {place.plugin: {**args, place.parameter: content}}
     return data
 
 
-def _edit(text: str, entry: yaml.Node, place: Place, wanted: Any) -> tuple[int, int, str]:
+def _edit(text: str, entry: yaml.Node, place: EditTarget, content: Any) -> tuple[int, int, str]:
     """Which characters give way to which."""
-    pair = f"{place.parameter}: {_spelled(wanted)}"
+    pair = f"{place.parameter}: {_spelled(content)}"
     if isinstance(entry, yaml.ScalarNode):
         bare = text[entry.start_mark.index : entry.end_mark.index]
         return entry.start_mark.index, entry.end_mark.index, f"{bare}: {{{pair}}}"
@@ -138,31 +138,31 @@ def _edit(text: str, entry: yaml.Node, place: Place, wanted: Any) -> tuple[int, 
             return last, last, f", {pair}"
         first = args.value[0][0].start_mark
         return first.index, first.index, f"{pair}{_newline(text)}{' ' * first.column}"
-    return _change(text, value, wanted)
+    return _change(text, value, content)
 
 
-def _change(text: str, value: yaml.Node, wanted: Any) -> tuple[int, int, str]:
+def _change(text: str, value: yaml.Node, content: Any) -> tuple[int, int, str]:
     start, end = value.start_mark.index, value.end_mark.index
-    if isinstance(value, yaml.SequenceNode) and isinstance(wanted, list):
+    if isinstance(value, yaml.SequenceNode) and isinstance(content, list):
         items = value.value
-        if len(wanted) > len(items):  # one more, behind the last
+        if len(content) > len(items):  # one more, behind the last
             last = items[-1]
             between = ", " if value.flow_style else f"{_newline(text)}{' ' * (value.start_mark.column)}- "
-            return last.end_mark.index, last.end_mark.index, f"{between}{_spelled(wanted[-1])}"
+            return last.end_mark.index, last.end_mark.index, f"{between}{_spelled(content[-1])}"
         old = [float(i.value) if isinstance(i, yaml.ScalarNode) else None for i in items]
-        changed = [i for i, x in enumerate(old) if x != wanted[i]]
+        changed = [i for i, x in enumerate(old) if x != content[i]]
         if not changed:
             return start, start, ""
         node = items[changed[0]]
-        return node.start_mark.index, node.end_mark.index, _spelled(wanted[changed[0]])
+        return node.start_mark.index, node.end_mark.index, _spelled(content[changed[0]])
     if isinstance(value, yaml.SequenceNode) and not value.flow_style:
         last = value.value[-1].end_mark.index
         colon = text.rindex(":", 0, start)
-        return colon + 1, last, f" {_spelled(wanted)}"
-    return start, end, _spelled(wanted)
+        return colon + 1, last, f" {_spelled(content)}"
+    return start, end, _spelled(content)
 
 
-def _commented(text: str, line: int, place: Place, comment: str) -> str:
+def _commented(text: str, line: int, place: EditTarget, comment: str) -> str:
     """A comment above a line, at its indentation; the one that an earlier calibration of the parameter left gives way."""
     lines = text.splitlines(keepends=True)
     indent = lines[line][: len(lines[line]) - len(lines[line].lstrip(" "))]

@@ -34,12 +34,12 @@ def own_name() -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:40] or "reviewer"
 
 
-def until_stopped(serve: Callable[[], Running], told: Callable[[str], str], browser: Path | None) -> None:
+def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], browser: Path | None) -> None:
     """Serve a page until Ctrl-C or SIGTERM, which close it.
 
     Args:
         serve: begins.
-        told: the page's address -> what to print.
+        banner: the page's address -> what to print.
         browser: a folder of this checkout, to open the person's browser by; None leaves that to the person.
     """
     stop = threading.Event()
@@ -50,7 +50,7 @@ def until_stopped(serve: Callable[[], Running], told: Callable[[str], str], brow
     before = {s: signal.signal(s, leave) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         running = serve()
-        print(told(running.url), flush=True)
+        print(banner(running.url), flush=True)
         with open_browser(running.url, browser) if browser is not None else nullcontext():
             stop.wait()
         running.close()

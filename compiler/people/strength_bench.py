@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.people.strength_entry import Entry, knobs_of
-from qualm.compiler.people.strength_wanted import Wanted
+from qualm.compiler.people.strength_entry import PerturbationEntry, knobs_of
+from qualm.compiler.people.strength_request import StrengthRequest
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
@@ -28,7 +28,7 @@ FALLBACK = "max_sequence_probability"
 
 @contextmanager
 def open_bench(
-    project: Project, resolved: Resolved, plan: Plan, entry: Entry, wanted: Wanted, goal: Goal | None
+    project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
     """Samples, perturbation and model, as the benchmark itself has them. Held by one process at a time."""
     from qualm.runners.runtime.stage import Stage, only_writer
@@ -36,16 +36,16 @@ def open_bench(
     from qualm.runners.tools.strengths.live import Workshop
 
     name = resolved.spec.name
-    knobs = knobs_of(name, entry, wanted.parameter, goal is not None)
-    use = _named([d for d in resolved.evaluated], wanted.dataset, "data set", lambda d: d.label, first=True)
+    knobs = knobs_of(name, entry, request.parameter, goal is not None)
+    use = _named([d for d in resolved.evaluated], request.dataset, "data set", lambda d: d.label, first=True)
     folder = next(s.outputs["dataset"] for s in plan.stages if s.params.get("dataset") == use.label and "dataset" in s.outputs)
     if not (project.root / folder / "samples.parquet").is_file():
-        made = next(s.name for s in plan.stages if s.outputs.get("dataset") == folder)
-        raise ProjectError(f"the data set '{use.label}' is not made yet; make it: dvc repro --pull specs/{name}/dvc.yaml:{made}")
+        maker = next(s.name for s in plan.stages if s.outputs.get("dataset") == folder)
+        raise ProjectError(f"the data set '{use.label}' is not made yet; make it: dvc repro --pull specs/{name}/dvc.yaml:{maker}")
     params = {"max_new_tokens": resolved.spec.inference.max_new_tokens}
     stage = Stage(f"{name}/strength", name, "strength", "infer", params, {}, {}, resolved.seed, project.settings)
     modality = str(entry.plugin.declares.get("MODALITY"))
-    dataset = open_dataset(use.label, Path(folder), use.splits, modality, wanted.samples, resolved.seed)
+    dataset = open_dataset(use.label, Path(folder), use.splits, modality, request.samples, resolved.seed)
     asks = entry.plugin.reads[:1] == (CONTEXT,)
     for path in Ref(entry.label, entry.plugin, dict(entry.args)).artifacts if asks else ():
         if not (project.root / path).exists():
@@ -54,16 +54,16 @@ def open_bench(
     main = knobs[0].name if knobs else ""
     subject = Subject(entry.plugin, entry.args, lambda args: entry.name(main, args), workshop)
     with only_writer(stage):
-        asked = None
-        if wanted.model is not None or (goal is not None and goal.name == "share"):
-            asked = _asked(project, resolved, stage, wanted.model)
-        yield Bench(dataset, subject, resolved.seed, asked), knobs, stage
+        subject_model = None
+        if request.model is not None or (goal is not None and goal.name == "share"):
+            subject_model = _asked(project, resolved, stage, request.model)
+        yield Bench(dataset, subject, resolved.seed, subject_model), knobs, stage
 
 
-def _asked(project: Project, resolved: Resolved, stage: Stage, wanted: str | None) -> Respondent:
+def _asked(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Respondent:
     from qualm.runners.tools.strengths.bench import Respondent
 
-    use = _named(list(resolved.models), wanted, "model", lambda m: m.ref.label)
+    use = _named(list(resolved.models), name, "model", lambda m: m.ref.label)
     for source in [*([use.source] if use.source else []), *use.beneath]:
         if not (project.root / source).exists():
             raise ProjectError(
@@ -74,14 +74,14 @@ def _asked(project: Project, resolved: Resolved, stage: Stage, wanted: str | Non
     return Respondent(stage, use.ref.as_json(), Path(use.source) if use.source else None, estimator)
 
 
-def _named(uses: list[Any], wanted: str | None, what: str, label: Any, first: bool = False) -> Any:
+def _named(uses: list[Any], name: str | None, what: str, label: Any, first: bool = False) -> Any:
     names = [label(u) for u in uses]
     if not uses:
         raise ProjectError(f"the spec has no {what} to calibrate with")
-    if wanted is None and (len(uses) == 1 or first):
+    if name is None and (len(uses) == 1 or first):
         return uses[0]
-    if wanted is None:
+    if name is None:
         raise ProjectError(f"the spec has several: say which {what} with --{what.replace(' ', '')}: {', '.join(names)}")
-    if wanted not in names:
-        raise ProjectError(f"the spec has no {what} '{wanted}'; {nearest(wanted, names) or 'there are: ' + ', '.join(names)}")
-    return uses[names.index(wanted)]
+    if name not in names:
+        raise ProjectError(f"the spec has no {what} '{name}'; {nearest(name, names) or 'there are: ' + ', '.join(names)}")
+    return uses[names.index(name)]

@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PerturbationEntry:
     """One entry of `perturbations:` at one point of its sweep."""
 
     index: int
     plugin: Plugin
     label: str
     args: Mapping[str, Any]
-    given: frozenset[str]
+    named: frozenset[str]
     """Parameters that the spec names."""
     pointed: bool
     """Whether a single point of a sweep was asked for."""
-    told: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     """What the spec says of those parameters, as its label has them: names, not paths."""
 
     def name(self, main: str, args: Mapping[str, Any]) -> str:
         """What the variant would be called once `main` and whatever else was turned stand in the spec."""
-        shown = {k: v for k, v in args.items() if k in self.given or k == main or v != self.args[k]}
-        return validate.label(self.plugin.name, {k: self.told.get(k, v) if v == self.args[k] else v for k, v in shown.items()})
+        named = {k: v for k, v in args.items() if k in self.named or k == main or v != self.args[k]}
+        return validate.label(self.plugin.name, {k: self.values.get(k, v) if v == self.args[k] else v for k, v in named.items()})
 
 
-def find_entry(path: Path, root: Path, resolved: Resolved, wanted: str | None) -> Entry:
+def find_entry(path: Path, root: Path, resolved: Resolved, choice: str | None) -> PerturbationEntry:
     """The perturbation that is asked for, by the name of its plugin or of a variant, or the only one.
 
     Raises:
@@ -48,31 +48,31 @@ def find_entry(path: Path, root: Path, resolved: Resolved, wanted: str | None) -
     """
     document = load(path, root)
     problems: list[Problem] = []
-    found: list[Entry] = []
+    entries: list[PerturbationEntry] = []
     for index, item in enumerate(document.data.get(edit_yaml.SECTION) or []):
-        name, given = (item, {}) if isinstance(item, str) else next(iter(item.items()))
+        name, parameters = (item, {}) if isinstance(item, str) else next(iter(item.items()))
         plugin = get("perturbations", name)
-        own = {k: v for k, v in (given or {}).items() if k in {p.name for p in plugin.parameters}}
+        own = {k: v for k, v in (parameters or {}).items() if k in {p.name for p in plugin.parameters}}
         at = (edit_yaml.SECTION, index) if isinstance(item, str) else (edit_yaml.SECTION, index, name)
         nested = {k: v for k, v in own.items() if isinstance(v, Mapping)}
         for swept, args in validate.combinations(plugin.parameters, own, document, at, problems, name):
-            told = {k: v for k, v in {**args, **nested, **swept}.items() if k in own}
-            label = validate.label(name, told)
-            found.append(Entry(index, plugin, label, located(plugin, args), frozenset(own), wanted == label != name, told))
-    if not found:
+            values = {k: v for k, v in {**args, **nested, **swept}.items() if k in own}
+            label = validate.label(name, values)
+            entries.append(PerturbationEntry(index, plugin, label, located(plugin, args), frozenset(own), choice == label != name, values))
+    if not entries:
         raise ProjectError(f"{resolved.spec.name} has no perturbations to calibrate; they stand under `perturbations:`")
-    matching = found if wanted is None else [e for e in found if wanted in (e.label, e.plugin.name)]
-    names = sorted({e.plugin.name for e in found}) + sorted({e.label for e in found} - {e.plugin.name for e in found})
+    matching = entries if choice is None else [e for e in entries if choice in (e.label, e.plugin.name)]
+    names = sorted({e.plugin.name for e in entries}) + sorted({e.label for e in entries} - {e.plugin.name for e in entries})
     if not matching:
-        hint = nearest(str(wanted), names)
-        raise ProjectError(f"{resolved.spec.name} has no perturbation '{wanted}'; {hint or 'there are: ' + ', '.join(names)}")
+        hint = nearest(str(choice), names)
+        raise ProjectError(f"{resolved.spec.name} has no perturbation '{choice}'; {hint or 'there are: ' + ', '.join(names)}")
     if len({e.index for e in matching}) > 1:
-        several = sorted({e.plugin.name if wanted is None else e.label for e in matching})
+        several = sorted({e.plugin.name if choice is None else e.label for e in matching})
         raise ProjectError(f"{resolved.spec.name} has several perturbations; say which with --perturbation: {', '.join(several)}")
-    return next((e for e in matching if e.label == wanted), matching[0])
+    return next((e for e in matching if e.label == choice), matching[0])
 
 
-def knobs_of(spec: str, entry: Entry, parameter: str | None, auto: bool) -> list[Knob]:
+def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: bool) -> list[Knob]:
     """The strengths, the one to search first; none of a perturbation that only is or is not, which is then looked at as it is.
 
     Raises:
@@ -84,9 +84,9 @@ def knobs_of(spec: str, entry: Entry, parameter: str | None, auto: bool) -> list
     names = [k.name for k in knobs]
     if not knobs and (auto or parameter is not None):
         ways = [p.name for p in entry.plugin.parameters if p.name in ("generator", "prompt", "temperature")]
-        told = f"; what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec" if ways else ""
+        ways_in_words = f"; what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec" if ways else ""
         raise ProjectError(
-            f"{name} has no strength to search for: there is no more or less of it{told}. "
+            f"{name} has no strength to search for: there is no more or less of it{ways_in_words}. "
             f"Without --auto, `qualm calibrate {spec} -p {name}` shows what it makes, to be voted on"
         )
     if parameter is not None and parameter not in names:

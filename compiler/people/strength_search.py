@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from qualm.compiler.people import edit_yaml
-from qualm.compiler.people.strength_entry import Entry
-from qualm.compiler.people.strength_wanted import OUTPUT, Wanted, range_of
+from qualm.compiler.people.strength_entry import PerturbationEntry
+from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest, range_of
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
 
@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 
 def search_strength(
-    resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, wanted: Wanted, place: edit_yaml.Place, stage: Stage
+    resolved: Resolved,
+    entry: PerturbationEntry,
+    bench: Bench,
+    knob: Knob,
+    goal: Goal,
+    request: StrengthRequest,
+    place: edit_yaml.EditTarget,
+    stage: Stage,
 ) -> bool:
     """Finds the strength, shows and keeps the curve, and writes the strength into the spec if that is wanted. False if there is none.
 
@@ -36,37 +43,39 @@ def search_strength(
     from qualm.runners.tools.strengths.knobs import written
     from qualm.runners.tools.strengths.search import search
 
-    if wanted.scale not in ("auto", "linear", "log"):
-        raise ProjectError(f"--scale: expected auto, linear or log, got '{wanted.scale}'")
-    where = bench.range_of(knob, range_of(wanted, knob), wanted.scale)
-    found = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, display=goal.display)
+    if request.scale not in ("auto", "linear", "log"):
+        raise ProjectError(f"--scale: expected auto, linear or log, got '{request.scale}'")
+    where = bench.range_of(knob, range_of(request, knob), request.scale)
+    outcome = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, display=goal.display)
     who = f"{bench.respondent.label}'s answers to " if bench.respondent is not None else ""
     title = f"{entry.plugin.name}: {knob.name}, {goal.title}, {who}{bench.dataset.name}"
-    _print(found, goal, title)
-    for path in _files(resolved, entry, bench, knob, goal, found, wanted.output):
+    _print(outcome, goal, title)
+    for path in _files(resolved, entry, bench, knob, goal, outcome, request.output):
         typer.echo(f"curve: {path}")
     if stage.counters:
         typer.echo("engine: " + ", ".join(f"{n:,} {what}" for what, n in stage.counters.items()))
-    if found.chosen is None:
-        typer.echo(f"no strength: {found.why}")
+    if outcome.chosen is None:
+        typer.echo(f"no strength: {outcome.why}")
         return False
-    value = found.chosen.strength
-    said = f"{written(value)}: {goal.title} {curve.phrase(found.chosen, goal)}"
-    typer.echo(f"chosen: {knob.name} {said}" + (f" ({found.why})" if found.why else ""))
-    if wanted.write:
+    value = outcome.chosen.strength
+    summary = f"{written(value)}: {goal.title} {curve.phrase(outcome.chosen, goal)}"
+    typer.echo(f"chosen: {knob.name} {summary}" + (f" ({outcome.why})" if outcome.why else ""))
+    if request.write:
         how = (
-            f"--share {goal.display(goal.target):g}" if wanted.distance is None else f"--distance {goal.name}={goal.display(goal.target):g}"
+            f"--share {goal.display(goal.target):g}"
+            if request.distance is None
+            else f"--distance {goal.name}={goal.display(goal.target):g}"
         )
-        comment = f"{said} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
-        point = entry.args[knob.name] if entry.pointed and knob.name in entry.given else None
+        comment = f"{summary} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
+        point = entry.args[knob.name] if entry.pointed and knob.name in entry.named else None
         where_to = replace(place, parameter=knob.name, point=point)
         typer.echo(
-            f"{edit_yaml.write(where_to, value, 'add' if wanted.add else 'replace', comment)}; next: qualm compile {place.file.stem}"
+            f"{edit_yaml.write(where_to, value, 'add' if request.add else 'replace', comment)}; next: qualm compile {place.file.stem}"
         )
     return True
 
 
-def _print(found: SearchOutcome, goal: Goal, title: str) -> None:
+def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
     from rich.text import Text
 
     from qualm.registry.terminal.console import Console
@@ -75,7 +84,7 @@ def _print(found: SearchOutcome, goal: Goal, title: str) -> None:
     from qualm.runners.tools.strengths.knobs import written
 
     grid = Grid([(name, "right") for name in ("strength", "value", "95% interval", "n", "left out", "")], Text(title))
-    for row in curve.rows(found, goal):
+    for row in curve.rows(outcome, goal):
         interval = f"{row['low']:.3g} to {row['high']:.3g}"
         mark = "chosen" if row["chosen"] else ""
         grid.add(written(row["strength"]), f"{row['value']:.3g}", interval, str(row["n"]), str(row["left_out"] or ""), mark)
@@ -83,7 +92,7 @@ def _print(found: SearchOutcome, goal: Goal, title: str) -> None:
 
 
 def _files(
-    resolved: Resolved, entry: Entry, bench: Bench, knob: Knob, goal: Goal, found: SearchOutcome, output: Path | None
+    resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: SearchOutcome, output: Path | None
 ) -> Iterator[Path]:
     """The curve on disk: CSV and SVG, named by what was asked."""
     from qualm.runners.tools.strengths import curve
@@ -92,7 +101,7 @@ def _files(
     folder.mkdir(parents=True, exist_ok=True)
     parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.respondent.label] if bench.respondent else [])]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", "_".join(parts))
-    texts = {"csv": curve.csv_text(found, goal), "svg": curve.svg_text(found, goal, f"{entry.plugin.name}: {knob.name}")}
+    texts = {"csv": curve.csv_text(outcome, goal), "svg": curve.svg_text(outcome, goal, f"{entry.plugin.name}: {knob.name}")}
     for suffix, text in texts.items():
         path = folder / f"{stem}.{suffix}"
         path.write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:
     from qualm.runners.tools.review.pool import Pool
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReviewRequest:
     """What the reviewer asked for on the command line."""
 
     name: str | None = None
@@ -35,7 +35,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Target:
+class ReviewTarget:
     """A data set or pair set of a spec, and the entry that its decisions go to."""
 
     spec: str
@@ -49,13 +49,13 @@ class Target:
     """The stages whose outputs are reviewed: of a pair set its recipes, else the data set's own."""
     sources: tuple[Path, ...] = ()
     """Folders of the data sets that a pair set was made of."""
-    rule: Rule = field(default_factory=Rule)
+    rule: SplitRule = field(default_factory=SplitRule)
     """Which splits of a data set are scored."""
     subsets: Mapping[str, str] = field(default_factory=dict)
     """Of a data set's card: name -> expression."""
 
 
-def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
+def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     """Review until the reviewer stops, then put what they decided into the registry.
 
     Raises:
@@ -70,13 +70,13 @@ def verify(project: Project, spec: str | None, wanted: Wanted) -> None:
     from qualm.runners.tools.review.session import ReviewSession
     from qualm.runners.tools.review.terminal import NoTerminal
 
-    target = find_target(project.resolve(spec), project.plan(spec), wanted.name, project.root)
+    target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
     try:
         publish(project.root, target.entry)  # what a killed session left
-        pool = _pool(project, target, wanted)
-        journal = ReviewJournal(project.root, target.entry, wanted.reviewer or own_name())
+        pool = _pool(project, target, request)
+        journal = ReviewJournal(project.root, target.entry, request.reviewer or own_name())
         try:
-            _review(ReviewSession(pool, journal, wanted.skipped), f"{target.name} ({target.spec})", wanted, project.root)
+            _review(ReviewSession(pool, journal, request.skipped), f"{target.name} ({target.spec})", request, project.root)
         finally:
             journal.close()
         _finish(project.root, target)
@@ -109,38 +109,38 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
     return f"registry/data/{target.entry}: {'nothing new' if added is None else f'{added.outcome}, version {added.entry.version}'}"
 
 
-def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> Target:
+def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
     """The data set or pair set that is asked for; if none is, the only pair set, or the only data set of a spec without.
 
     Raises:
         ProjectError: the spec has several, or not that one.
     """
     spec, datasets = resolved.spec, {d.label: d for d in resolved.datasets}
-    known = [*spec.pairs, *datasets]
+    names = [*spec.pairs, *datasets]
     if name is None:
         likely = list(spec.pairs) or list(datasets)
         if len(likely) != 1:
-            told = f"several data sets; say which: {', '.join(known)}" if known else "no data to verify; it stands under `datasets:`"
-            raise ProjectError(f"{spec.name} has {told}")
+            what = f"several data sets; say which: {', '.join(names)}" if names else "no data to verify; it stands under `datasets:`"
+            raise ProjectError(f"{spec.name} has {what}")
         name = likely[0]
-    if name not in known:
-        hint = nearest(name, known) or f"there are: {', '.join(known) or 'none'}"
+    if name not in names:
+        hint = nearest(name, names) or f"there are: {', '.join(names) or 'none'}"
         raise ProjectError(f"{spec.name} has no data set '{name}'; {hint}")
     own = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
     if name in datasets:
         d = datasets[name]
         curated = spec.datasets[name.partition("@")[0]].curated
         makers = (plan.makers[name],)
-        return Target(spec.name, "datasets", name, curated or own, curated is not None, makers, (), Rule(d.splits), d.subsets)
+        return ReviewTarget(spec.name, "datasets", name, curated or own, curated is not None, makers, (), SplitRule(d.splits), d.subsets)
     curated = spec.pairs[name].curated
     stage = plan.makers[name]
     folders = set(leaves(stage.inputs["recipes"]))
     recipes = tuple(s for s in plan.writers("pairs") if s.outputs["pairs"] in folders)
     sources = tuple(root / p for p in leaves(stage.inputs["datasets"]))
-    return Target(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
+    return ReviewTarget(spec.name, "pairs", name, curated or own, curated is not None, recipes, sources)
 
 
-def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
+def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Pool:
     from qualm.runners.tools.review.pool import read_pool, read_whole
 
     folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
@@ -152,11 +152,11 @@ def _pool(project: Project, target: Target, wanted: Wanted) -> Pool:
         pool = read_pool(list(folders.values()), target.sources)
     else:
         pool = read_whole(target.name, next(iter(folders.values())), target.rule, target.subsets)
-    return pool.only(wanted.category, wanted.sample, 0)
+    return pool.only(request.category, request.sample, 0)
 
 
-def _review(session: ReviewSession, title: str, wanted: Wanted, root: Path) -> None:
-    if not wanted.page:
+def _review(session: ReviewSession, title: str, request: ReviewRequest, root: Path) -> None:
+    if not request.page:
         from qualm.runners.tools.review.terminal import run
 
         run(session)
@@ -164,13 +164,13 @@ def _review(session: ReviewSession, title: str, wanted: Wanted, root: Path) -> N
     from qualm.runners.tools.review.page import serve
 
     until_stopped(
-        lambda: serve(session, title, wanted.port),
+        lambda: serve(session, title, request.port),
         lambda url: f"{session.journal.reviewer} reviews {title} at {url}\n{ADVICE}\nCtrl-C here ends the review and publishes it",
-        root / OPENING if wanted.browse else None,
+        root / OPENING if request.browse else None,
     )
 
 
-def _finish(root: Path, target: Target) -> None:
+def _finish(root: Path, target: ReviewTarget) -> None:
     from qualm.registry.commands.printing import commit_command
     from qualm.runners.tools.review.journal import publish
 

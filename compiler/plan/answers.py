@@ -87,11 +87,11 @@ def scoring_judges(layout: Layout) -> dict[str, Any]:
     for_choices = {j.label for j in r.judges if reads_choices(j.plugin)}
     no_open = {j.label for j in r.judges if not reads_open(j.plugin)}
     own = {d.label: _first(r.judges_of(d), no_open) for d in layout.evaluated if d.judges is not None}
-    found: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": own} if own else {})}
+    judges: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": own} if own else {})}
     of_choices = {d.label: [label for label in r.judges_of(d) if label in for_choices] for d in layout.evaluated}
     if any(of_choices.values()):
-        found["judge_of_choices"] = {dataset: labels[0] for dataset, labels in of_choices.items() if labels}
-    return found
+        judges["judge_of_choices"] = {dataset: labels[0] for dataset, labels in of_choices.items() if labels}
+    return judges
 
 
 def _first(judges: Sequence[str], no_open: Container[str]) -> str | None:

@@ -17,6 +17,7 @@ import yaml
 from qualm.compiler.plan.header import HEADER, owner
 from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.plan.plot_templates import templates
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.registry.formats import atomic
 from qualm.runners.contracts.stages import stage_kind
@@ -26,7 +27,7 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 def plot_templates() -> dict[str, str]:
     """Our templates where DVC looks for them: path from a project's root -> text."""
-    return {f".dvc/plots/{p.name}": p.read_text(encoding="utf-8") for p in sorted((Path(__file__).parents[1] / "plots").glob("*.json"))}
+    return {f".dvc/plots/{name}": text for name, text in templates().items()}
 
 
 def pipeline_path(spec: str, default: str) -> str:
@@ -36,11 +37,11 @@ def pipeline_path(spec: str, default: str) -> str:
 
 def texts(plan: Plan, default: str) -> dict[str, str]:
     """Every file that a plan compiles to: path from the root -> text."""
-    found = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
+    by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
     place = pipeline_path(plan.spec, default)
-    found[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
-    found[f"results/{plan.spec}/.gitignore"] = _ignore_block(plan)
-    return found
+    by_path[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
+    by_path[f"results/{plan.spec}/.gitignore"] = _ignore_block(plan)
+    return by_path
 
 
 def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
@@ -65,10 +66,10 @@ def _stage(plan: Plan, stage: PlannedStage, up: str) -> dict[str, Any]:
     content["desc"] = stage.desc
     content["params"] = [{f"specs/{plan.spec}/stages/{stage.name}.json": list(stage.tracked)}]
     content["deps"] = list(stage.deps)
-    kept = {stage.outputs[key] for key in stage.kept_in_git}
-    content["outs"] = [p for p in stage.outs if p not in kept]
+    in_git = {stage.outputs[key] for key in stage.kept_in_git}
+    content["outs"] = [p for p in stage.outs if p not in in_git]
     # Not among `outs`: a plain output with `cache: false` would switch off the run cache for the whole stage.
-    metrics = sorted(p for p in kept if p.endswith(".json"))
+    metrics = sorted(p for p in in_git if p.endswith(".json"))
     if metrics:
         content["metrics"] = [{p: {"cache": False}} for p in metrics]
     styles = stage_kind(stage.kind).plots
@@ -87,13 +88,13 @@ def _dump(content: dict[str, Any]) -> str:
 def _ignore_block(plan: Plan) -> str:
     """What git leaves to DVC. Written here since DVC forgets its own entries when a later stage fails."""
     base = f"results/{plan.spec}/"
-    kept = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
-    cached = {o.removeprefix(base) for s in plan.stages for o in s.outs if o not in kept}
+    in_git = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
+    cached = {o.removeprefix(base) for s in plan.stages for o in s.outs if o not in in_git}
     return HEADER.format(spec=plan.spec) + "".join(f"/{line}\n" for line in sorted({c.split("/")[0] for c in cached}))
 
 
 @dataclass
-class Changes:
+class FileChanges:
     """What writing (or `--check`) found out of step, as paths from the root."""
 
     written: list[str] = field(default_factory=list)
@@ -101,7 +102,7 @@ class Changes:
     moved: list[tuple[str, str]] = field(default_factory=list)
     pruned: dict[str, list[str]] = field(default_factory=dict)
     """Lock file -> entries of stages that are gone."""
-    kept: int = 0
+    unchanged: int = 0
     leftovers: list[Leftover] = field(default_factory=list)
     """Of specs that are gone: for the user to remove."""
 
@@ -109,17 +110,17 @@ class Changes:
         return bool(self.written or self.removed or self.moved or self.pruned)
 
 
-def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False) -> Changes:
+def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False) -> FileChanges:
     """Bring the compiled files of these plans in step; touch nothing that already is. `dry` only tells."""
-    changes = Changes()
+    changes = FileChanges()
     for plan in plans:
-        wanted = texts(plan, default)
+        expected = texts(plan, default)
         _move_pipeline(root, plan, default, changes, dry)
-        for path, text in wanted.items():
+        for path, text in expected.items():
             _write(root, path, text, changes, dry)
         for stale in sorted((root / f"specs/{plan.spec}/stages").glob("*.json")):
             path = stale.relative_to(root).as_posix()
-            if path not in wanted:
+            if path not in expected:
                 changes.removed.append(path)
                 if not dry:
                     stale.unlink()
@@ -129,10 +130,10 @@ def write(root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str]
     return changes
 
 
-def _write(root: Path, path: str, text: str, changes: Changes, dry: bool) -> None:
+def _write(root: Path, path: str, text: str, changes: FileChanges, dry: bool) -> None:
     target = root / path
     if target.is_file() and target.read_bytes() == text.encode():
-        changes.kept += 1
+        changes.unchanged += 1
         return
     changes.written.append(path)
     if dry:
@@ -140,7 +141,7 @@ def _write(root: Path, path: str, text: str, changes: Changes, dry: bool) -> Non
     atomic.write_text(target, text)
 
 
-def _move_pipeline(root: Path, plan: Plan, default: str, changes: Changes, dry: bool) -> None:
+def _move_pipeline(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
     """When the default changed: carry the lock along (its paths are the same), and remove the pipeline left behind."""
     here = root / pipeline_path(plan.spec, default)
     for there in (root / "dvc.yaml", root / f"specs/{plan.spec}/dvc.yaml"):
@@ -168,24 +169,24 @@ def _evict(root: Path, here: Path, other: str) -> None:
             atomic.publish(here.with_suffix(suffix), home / f"dvc{suffix}")
 
 
-def _prune_lock(root: Path, plan: Plan, default: str, changes: Changes, dry: bool) -> None:
+def _prune_lock(root: Path, plan: Plan, default: str, changes: FileChanges, dry: bool) -> None:
     """Drop lock entries of stages that are gone; every other byte stays."""
     path = (root / pipeline_path(plan.spec, default)).with_suffix(".lock")
     if not path.is_file():
         return
-    known = {s.name for s in plan.stages}
-    kept, gone, keep = [], [], True
+    names = {s.name for s in plan.stages}
+    lines, gone, keep = [], [], True
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
         entry = re.match(r"^  ([^\s:#][^:]*):\s*$", line)
         if entry:
-            keep = entry.group(1).strip("'\"") in known
+            keep = entry.group(1).strip("'\"") in names
             if not keep:
                 gone.append(entry.group(1))
         elif not line.startswith(" "):
             keep = True
         if keep:
-            kept.append(line)
+            lines.append(line)
     if gone:
         changes.pruned[path.relative_to(root).as_posix()] = gone
         if not dry:
-            atomic.write_text(path, "".join(kept))
+            atomic.write_text(path, "".join(lines))

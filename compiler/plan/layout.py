@@ -128,8 +128,10 @@ class Layout:
         """
         of, used = stage_kind(kind), tuple(used)
         plugins: list[Plugin] = [p for u in used for p in (u.plugins if isinstance(u, Ref) else [u])]
-        known = set(leaves(inputs))
-        artifacts = {path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in known}
+        input_paths = set(leaves(inputs))
+        artifacts = {
+            path.removeprefix(f"{DATA}/"): path for u in used if isinstance(u, Ref) for path in u.artifacts if path not in input_paths
+        }
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
         files = closure([of.module, *(p.module for p in plugins)], self.code_root)
@@ -156,8 +158,8 @@ def read_by(kind: str, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
     """The splits that the spec names; nothing for data sets where it leaves the choice to `qualm.runners.data.splits`."""
-    found = {d.label: list(d.splits) for d in datasets if d.splits is not None}
-    return {"splits": found} if found else {}
+    by_dataset = {d.label: list(d.splits) for d in datasets if d.splits is not None}
+    return {"splits": by_dataset} if by_dataset else {}
 
 
 def variant(p: Ref) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
         inputs["model"] = model.source
     inputs |= _beneath([model])
     if layout.perturbed:
-        inputs["perturbed"] = {p: {d.label: made[d.label] for d in datasets} for p, made in layout.perturbed.items()}
+        inputs["perturbed"] = {p: {d.label: folders[d.label] for d in datasets} for p, folders in layout.perturbed.items()}
     outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
     names = {"model": label, "dataset": ", ".join(d.label for d in datasets)}
     params = {**_asked(layout, model), **splits(datasets)}
@@ -83,12 +83,12 @@ def _asked(layout: Layout, model: ModelUse) -> dict[str, Any]:
 def _needs(layout: Layout, model: ModelUse) -> list[str]:
     """The signals that estimators, judges and metrics read of a model's answers."""
     r = layout.resolved
-    wanted = {"option_logits"} | signals(column for e in r.estimators if model.asked_for(e) for column in e.reads)
-    if r.judges or wanted - {"option_logits"}:
-        wanted |= set(GREEDY_SIGNALS)
+    needs = {"option_logits"} | signals(column for e in r.estimators if model.asked_for(e) for column in e.reads)
+    if r.judges or needs - {"option_logits"}:
+        needs |= set(GREEDY_SIGNALS)
     if r.spec.inference.confidence == "verify":
-        wanted.add("p_yes")
-    return sorted(wanted & model.gives)
+        needs.add("p_yes")
+    return sorted(needs & model.gives)
 
 
 def _beneath(models: Sequence[ModelUse]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolved import Resolved
-from qualm.compiler.spec.errors import Mark, Problem, SpecError
+from qualm.compiler.spec.errors import Position, Problem, SpecError
 
 
 def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
@@ -29,7 +29,7 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
 
 def clash(resolved: Resolved, message: str) -> Problem:
     """What another name in the spec would put right."""
-    return Problem(Mark(str(resolved.files[0])), "", message, "rename a dataset or model")
+    return Problem(Position(str(resolved.files[0])), "", message, "rename a dataset or model")
 
 
 def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
@@ -46,7 +46,7 @@ def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedS
         ready = [s for s in left if not waiting[s.name] - {d.name for d in done}]
         if not ready:
             names = ", ".join(s.name for s in left)
-            raise SpecError([Problem(Mark(str(resolved.files[0])), "", f"stages wait for each other in a circle: {names}")])
+            raise SpecError([Problem(Position(str(resolved.files[0])), "", f"stages wait for each other in a circle: {names}")])
         done += ready
         left = [s for s in left if s not in ready]
     return done

@@ -7,7 +7,7 @@ from typing import Any
 
 from qualm.compiler.plan.layout import Layout, read_by, splits
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.spec.errors import Mark, Problem, SpecError, nearest
+from qualm.compiler.spec.errors import Position, Problem, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref, slug
 from qualm.runners.contracts.stages import stage_kind
 
@@ -32,7 +32,7 @@ def _stage(layout: Layout, ref: Ref, tables: Mapping[str, Any]) -> PlannedStage:
     for key in kind.reads:
         if key not in tables:
             message = f"stage '{ref.label}' reads '{key}', which nothing in this spec writes"
-            raise SpecError([Problem(Mark(str(layout.resolved.files[0])), "stages", message, nearest(key, tables))])
+            raise SpecError([Problem(Position(str(layout.resolved.files[0])), "stages", message, nearest(key, tables))])
     params = {**ref.as_json(), **(splits(layout.evaluated) if "datasets" in kind.reads else {})}
     outputs = layout.places(kind.name, kind.writes, stage=ref.label)
     return layout.stage(kind.name, params, read_by(kind.name, tables), outputs, [ref], name=slug(ref.label), stage=ref.label)

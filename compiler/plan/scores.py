@@ -42,8 +42,8 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     """The page that tells of all tables of the stages `before` it, signed with a digest of them."""
-    r, (captions, shown) = layout.resolved, _shown(before)
-    inputs = read_by("report", {**layout.tables(before), **({"shown": shown} if shown else {})})
+    r, (captions, shown_paths) = layout.resolved, _shown(before)
+    inputs = read_by("report", {**layout.tables(before), **({"shown": shown_paths} if shown_paths else {})})
     params: dict[str, Any] = {
         "title": r.spec.title or r.spec.name,
         "description": r.spec.description,
@@ -58,7 +58,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **(_about_perturbations(layout) if r.perturbations else {}),
         **_unscored(layout),
         **({"tests": _tests(layout)} if "effects" in inputs else {}),
-        **({"shown": captions} if shown else {}),
+        **({"shown": captions} if shown_paths else {}),
         "made": _made(layout, before),
     }
     if r.spec.report.published:
@@ -82,18 +82,18 @@ def _shown(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, str]], d
 def _made(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
     """What a reader must know to do the same again: of intervals and tests, of decoding, of every model."""
     spec = layout.resolved.spec
-    asked: dict[str, Any] = {}
+    decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}
     for stage in writers(before, "generations"):
         model = stage.params["model"]
-        asked |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p") if key in stage.params}
+        decoding |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p") if key in stage.params}
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
         models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
     tested = {"compare": spec.compare.model_dump(include={"permutations", "correction", "family"})}
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
         **(tested if spec.compare.baseline or spec.compare.pairs else {}),
-        "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **asked},
+        "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **decoding},
         "confidence": spec.inference.confidence,
         "models": list(models.values()),
     }
@@ -106,30 +106,30 @@ def _tests(layout: Layout) -> dict[str, Any]:
 
 def _unscored(layout: Layout) -> dict[str, Any]:
     """The variants under which the old reference is no yardstick, where there are any."""
-    found = [p.label for p in layout.resolved.perturbations if not p.keeps_answer]
-    return {"unscored": found} if found else {}
+    labels = [p.label for p in layout.resolved.perturbations if not p.keeps_answer]
+    return {"unscored": labels} if labels else {}
 
 
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
     """What each variant is, and which data sets are known to be uncertain in one modality: the card's subset of that name."""
     r = layout.resolved
-    found: dict[str, Any] = {"variants": variants(layout)}
+    facts: dict[str, Any] = {"variants": variants(layout)}
     where = {d.label: r.spec.datasets[d.label.partition("@")[0]].where for d in r.datasets}
     chosen = {name: subset for name, subset in where.items() if subset in (*MODALITIES, CLEAN)}
-    return found | ({"labelled": chosen} if chosen else {})
+    return facts | ({"labelled": chosen} if chosen else {})
 
 
 def _about_idk(layout: Layout) -> dict[str, Any]:
     """What the report tells of uncertainty and training, where the spec has them."""
-    r, spec, found = layout.resolved, layout.resolved.spec, dict[str, Any]()
+    r, spec, facts = layout.resolved, layout.resolved.spec, dict[str, Any]()
     if spec.taxonomy:
-        found["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}
+        facts["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}
     if r.finetunes:
-        found["finetunes"] = {f.ref.label: f.ref.plugin.name for f in r.finetunes}
+        facts["finetunes"] = {f.ref.label: f.ref.plugin.name for f in r.finetunes}
     if spec.inference.confidence != "sequence":
-        found["confidence"] = spec.inference.confidence
+        facts["confidence"] = spec.inference.confidence
     if spec.compare.baseline or spec.compare.pairs:
-        found["correction"] = spec.compare.correction
+        facts["correction"] = spec.compare.correction
     if spec.compare.baseline:
-        found["baseline"] = spec.compare.baseline
-    return found
+        facts["baseline"] = spec.compare.baseline
+    return facts

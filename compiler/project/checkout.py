@@ -14,7 +14,7 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import read_run_wide, resolve_file
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.schema.editors import write_schema
-from qualm.compiler.spec.errors import Mark, Problem, ProjectError, SpecError, nearest
+from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
 from qualm.compiler.spec.language import NAME_PATTERN, RunWide
 from qualm.registry.places import project_root
 from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
@@ -64,10 +64,10 @@ class Project:
         path = Path(spec)
         if path.suffix in (".yaml", ".yml"):
             return path if path.is_absolute() else Path.cwd() / path
-        found = self.root / "specs" / f"{spec}.yaml"
-        if not re.match(NAME_PATTERN, spec) or not (found.exists() or found.is_symlink()):
-            raise SpecError([Problem(Mark(f"specs/{spec}.yaml"), "", "there is no such spec", nearest(spec, self.specs()))])
-        return found
+        file = self.root / "specs" / f"{spec}.yaml"
+        if not re.match(NAME_PATTERN, spec) or not (file.exists() or file.is_symlink()):
+            raise SpecError([Problem(Position(f"specs/{spec}.yaml"), "", "there is no such spec", nearest(spec, self.specs()))])
+        return file
 
     def resolve(self, spec: str | None = None) -> Resolved:
         return resolve_file(self.spec_path(spec), self.root, self.run_wide)
@@ -77,18 +77,18 @@ class Project:
 
     def before(self, plan: Plan) -> list[Plan]:
         """Plans of the specs whose models a plan reads, and of those that they read, each after what it reads."""
-        found: dict[str, Plan] = {}
+        plans: dict[str, Plan] = {}
 
         def visit(one: Plan) -> None:
-            for spec in sorted(one.reads - {plan.spec, *found}):
-                made = self.plan(spec)
-                visit(made)
-                found[spec] = made
+            for spec in sorted(one.reads - {plan.spec, *plans}):
+                needed = self.plan(spec)
+                visit(needed)
+                plans[spec] = needed
 
         visit(plan)
-        return list(found.values())
+        return list(plans.values())
 
-    def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.Changes:
+    def compile(self, specs: list[str] | None = None, check: bool = False) -> emit.FileChanges:
         """Compile the given specs, or all of them and the plot templates. With `check` only say what is out of step."""
         plans = self._plans(specs or self.specs())
         changes = emit.write(self.root, plans, self.run_wide.default, {} if specs else emit.plot_templates(), dry=check)

@@ -71,8 +71,7 @@ def write_project(folder: Path) -> str:
     for path, text in (texts | {path: (PACKAGE / path).read_text(encoding="utf-8") for path in (SPEC, MODEL)}).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    with (folder / ".dvc" / "config").open("a", encoding="utf-8") as config:
-        config.write("[core]\n    analytics = false\n")
+    (folder / ".dvc" / "config").write_text("[core]\n    analytics = false\n", encoding="utf-8")
     shutil.copytree(STORE, folder / ".dvc" / "cache" / "files" / "md5")
     write_schema(folder)
     _run(folder, ["git", "add", "-A"])

@@ -43,7 +43,7 @@ title: {name}
 def write_new(project: Project, name: str, extends: str | None) -> str:
     """Write specs/NAME.yaml; returns what to do next."""
     if not re.match(NAME_PATTERN, name):
-        raise ProjectError(f"'{name}' is no name for a spec; use letters, digits, '_', '-' and '.', at most 64")
+        raise ProjectError(f"'{name}' is not a valid name for a spec; use letters, digits, '_', '-' and '.', at most 64")
     path = project.root / "specs" / f"{name}.yaml"
     if path.exists():
         raise ProjectError(f"{path.relative_to(project.root)} exists; choose another name")

@@ -33,26 +33,27 @@ class Bibliography:
     without: list[str] = field(default_factory=list)
     """Data and models of which nothing is known to cite."""
 
-    def add(self, found: Mapping[str, str], section: str, name: str, words: str = "") -> None:
+    def add(self, citations: Mapping[str, str], section: str, name: str, words: str = "") -> None:
         """Note entries for one name of a section; that there are none too, and what its card says in `words` instead."""
-        for key, text in found.items():
+        for key, text in citations.items():
             self.entries.setdefault(key, text)
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)
-        if not found:
-            told = " ".join(words.split())
-            self.without.append(f"{section}: {name}" + (f", whose card says: {told}" if told else ""))
+        if not citations:
+            caveat = " ".join(words.split())
+            self.without.append(f"{section}: {name}" + (f", whose card says: {caveat}" if caveat else ""))
 
     def text(self) -> str:
         """A .bib file, each entry below what it is cited for."""
-        said = {
-            key: "; ".join(f"{section}: {', '.join(names)}" for section, names in found.items()) for key, found in self.cited_for.items()
+        purposes = {
+            key: "; ".join(f"{section}: {', '.join(names)}" for section, names in names_of.items())
+            for key, names_of in self.cited_for.items()
         }
-        parts = [f"% {said[key]}\n{text}\n" for key, text in self.entries.items()]
+        parts = [f"% {purposes[key]}\n{text}\n" for key, text in self.entries.items()]
         return "\n".join([*parts, *(f"% nothing on record to cite for {what}\n" for what in self.without)])
 
     def as_json(self) -> dict[str, Any]:
-        found = [{"key": k, "for": self.cited_for[k], "bibtex": text} for k, text in self.entries.items()]
-        return {"entries": found, "without": self.without}
+        entries = [{"key": k, "for": self.cited_for[k], "bibtex": text} for k, text in self.entries.items()]
+        return {"entries": entries, "without": self.without}
 
 
 def bibliography(project: Project, spec: str | None) -> Bibliography:
@@ -62,38 +63,38 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
         ProjectError: a plugin cites what is not on record, or BibTeX of one or of a card cannot be read.
     """
     resolved = project.resolve(spec)
-    made = Bibliography()
+    result = Bibliography()
     names = [path.removeprefix(f"{DATA}/") for ref in _refs(resolved) for path in ref.artifacts if path.startswith(f"{DATA}/")]
     try:
         for d in resolved.datasets:
             citation = card.load_card(d.card).citation
-            made.add(entries_of(citation, f"card '{d.card}': citation"), "datasets", d.label, citation)
+            result.add(entries_of(citation, f"card '{d.card}': citation"), "datasets", d.label, citation)
         for name in dict.fromkeys([*names, *(text for ref in _refs(resolved) for text in _texts(ref.args) if _published(text))]):
-            _model(made, project, name)
+            _model(result, project, name)
         for plugin in {(p.kind, p.name): p for p in _plugins(resolved)}.values():
             if "CITES" in plugin.declares:
-                made.add(cited(plugin.declares["CITES"], str(plugin.path)), plugin.kind, plugin.name)
+                result.add(cited(plugin.declares["CITES"], str(plugin.path)), plugin.kind, plugin.name)
     except CitationError as error:
         raise ProjectError(str(error)) from None
-    made.add(
+    result.add(
         {SOFTWARE: _software(project)},
         "software",
         f"the compiler, its runners, and the benchmark {resolved.spec.name} as declared at that commit",
     )
-    return made
+    return result
 
 
-def _model(made: Bibliography, project: Project, name: str) -> None:
+def _model(bibliography: Bibliography, project: Project, name: str) -> None:
     """An entry of the registry or a model of the hub."""
-    known = _published(name)
-    found = cited([*(known.cites if known else ()), *keys_of_entries().get(name, ())], name)
+    published_model = _published(name)
+    citations = cited([*(published_model.cites if published_model else ()), *keys_of_entries().get(name, ())], name)
     try:
         details = find(project.root, name).details
     except EntryError:
         details = None
     citation = "" if details is None else details.citation
-    found |= entries_of(citation, f"card '{name}': citation")
-    made.add(found, "models", name, citation)
+    citations |= entries_of(citation, f"card '{name}': citation")
+    bibliography.add(citations, "models", name, citation)
 
 
 def _published(name: str) -> Published | None:

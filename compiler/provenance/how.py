@@ -26,9 +26,9 @@ def how(project: Project, spec: str | None) -> dict[str, Any]:
     stage = next(iter(plan.writers("report")), None)
     if stage is None:
         raise ProjectError(f"spec '{plan.spec}' has no report; add a `metrics:` section")
-    told = stage.params["made"]
-    facts = [*facts_of(told), ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
-    models = [dict(zip(HEADER, model_row(about, project.root), strict=True)) for about in told["models"]]
+    recorded = stage.params["made"]
+    facts = [*facts_of(recorded), ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
+    models = [dict(zip(HEADER, model_row(about, project.root), strict=True)) for about in recorded["models"]]
     return {"spec": plan.spec, "facts": dict(facts), "models": models, "run": read_stamp(plan.spec, project.root)}
 
 
@@ -36,19 +36,19 @@ def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     """Print them."""
     from qualm.runners.runtime.stamp import told
 
-    found = how(project, spec)
+    facts = how(project, spec)
     if as_json:
-        print_json(found)
+        print_json(facts)
         return
     out = console()
-    table = plain_table(Text(found["spec"], style="bold"))
+    table = plain_table(Text(facts["spec"], style="bold"))
     table.show_header = False
     table.add_column(overflow="fold", style="dim")
     table.add_column(overflow="fold")
-    run = told(found["run"]) if found["run"] else [("Git commit", "not known: it was not run here")]
-    for key, value in [*found["facts"].items(), *run]:
+    run = told(facts["run"]) if facts["run"] else [("Git commit", "not known: it was not run here")]
+    for key, value in [*facts["facts"].items(), *run]:
         table.add_row(Text(key), Text(value))
-    for model in found["models"]:
+    for model in facts["models"]:
         about = "\n".join(f"{key}: {value}" for key, value in model.items() if key != "model")
         table.add_row(Text(model["model"]), Text(about))
     out.print(table)

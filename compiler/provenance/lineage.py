@@ -24,8 +24,8 @@ def trace(project: Project, file: str) -> dict[str, Any]:
     entries = _entries(project.root)
     with Checkout(project.root) as checkout:
         if _maker(path, entries) is None and checkout.tracker(path) is None:
-            known = sorted(o["path"] for e in entries.values() for o in e.get("outs", []))
-            raise ProjectError(f"{path}: no stage in dvc.lock made it; outputs are, for example: {', '.join(known[-5:]) or 'none yet'}")
+            outputs = sorted(o["path"] for e in entries.values() for o in e.get("outs", []))
+            raise ProjectError(f"{path}: no stage in dvc.lock made it; outputs are, for example: {', '.join(outputs[-5:]) or 'none yet'}")
         return _node(path, entries, checkout, {})
 
 
@@ -38,11 +38,11 @@ def _relative(project: Project, file: str) -> str:
 
 def _entries(root: Path) -> dict[str, Any]:
     """Lock entries of all pipelines, by SPEC/STAGE of their command."""
-    found = {}
+    by_stage = {}
     for lock in (root / "dvc.lock", *sorted(root.glob("specs/*/dvc.lock"))):
         for entry in read_lock(lock).values():
-            found[str(entry.get("cmd", "")).split()[-1]] = entry
-    return found
+            by_stage[str(entry.get("cmd", "")).split()[-1]] = entry
+    return by_stage
 
 
 def _maker(path: str, entries: dict[str, Any]) -> str | None:
@@ -53,11 +53,11 @@ def _maker(path: str, entries: dict[str, Any]) -> str | None:
     return None
 
 
-def _node(path: str, entries: dict[str, Any], checkout: Checkout, seen: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    if path in seen:
-        return {"path": path, "md5": seen[path].get("md5"), "see": "above"}
+def _node(path: str, entries: dict[str, Any], checkout: Checkout, nodes: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    if path in nodes:
+        return {"path": path, "md5": nodes[path].get("md5"), "see": "above"}
     node: dict[str, Any] = {"path": path}
-    seen[path] = node
+    nodes[path] = node
     now = checkout.path_md5(path)
     key = _maker(path, entries)
     if key is None:
@@ -77,7 +77,7 @@ def _node(path: str, entries: dict[str, Any], checkout: Checkout, seen: dict[str
             "stage": key,
             "params": _params(entry),
             "code": [{"path": d["path"], "md5": d["md5"]} for d in code],
-            "inputs": [_node(d["path"], entries, checkout, seen) for d in entry.get("deps", []) if d not in code],
+            "inputs": [_node(d["path"], entries, checkout, nodes) for d in entry.get("deps", []) if d not in code],
         }
     )
     return node
@@ -85,8 +85,8 @@ def _node(path: str, entries: dict[str, Any], checkout: Checkout, seen: dict[str
 
 def _params(entry: dict[str, Any]) -> dict[str, Any]:
     for content in entry.get("params", {}).values():
-        found: dict[str, Any] = content.get("params", {})
-        return found
+        params: dict[str, Any] = content.get("params", {})
+        return params
     return {}
 
 
@@ -106,8 +106,8 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
     if "tracked_by" in node:
         tree.add(f"tracked by {node['tracked_by']}  [dim]{(node['tracked_md5'] or '')[:8]}[/]")
     if "stage" in node:
-        said = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
-        tree.add(f"made by [yellow]{node['stage']}[/], {_files(len(node['code']))}{said}")
+        parameters = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
+        tree.add(f"made by [yellow]{node['stage']}[/], {_files(len(node['code']))}{parameters}")
         for child in node["inputs"]:
             _tree(child, tree)
     return tree

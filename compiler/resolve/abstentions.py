@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import AbstentionUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest
@@ -14,14 +14,14 @@ OPTIONS = ("of", "fit", "per", "confidence", "seed")
 """Keys that stand beside the plugin."""
 
 
-def resolve(reader: Reader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
+def resolve(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
     """Every method with all its parameters.
 
     Args:
         reader: of the spec.
         models: labels of all models of the spec, those made here among them.
     """
-    found: list[AbstentionUse] = []
+    uses: list[AbstentionUse] = []
     for name, entry in reader.spec.abstentions.items():
         path: Path_ = ("abstentions", name)
         if reader.lacks("judges"):
@@ -29,14 +29,14 @@ def resolve(reader: Reader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
         options = entry.model_dump(include=set(OPTIONS) - {"of"})
         of = _models(reader, entry.of, models, (*path, "of"))
         for plugin, _, swept, args in reader.points(entry.model_extra or {}, "abstentions", path):
-            found.append(AbstentionUse(validate.label(name, swept), plugin, args, of, options))
-    return tuple(sorted(found, key=lambda use: use.label))
+            uses.append(AbstentionUse(validate.label(name, swept), plugin, args, of, options))
+    return tuple(sorted(uses, key=lambda use: use.label))
 
 
-def _models(reader: Reader, named: list[str] | None, models: Sequence[str], path: Path_) -> tuple[str, ...]:
+def _models(reader: SpecReader, named: list[str] | None, models: Sequence[str], path: Path_) -> tuple[str, ...]:
     """Labels of the models meant; a name without its sweep means all points of it."""
-    wanted = list(reader.spec.models) if named is None else named
+    names = list(reader.spec.models) if named is None else named
     for i, name in enumerate(named or ()):
         if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):
             reader.problem((*path, i), f"expected a model of this spec, got '{name}'", nearest(name, models))
-    return tuple(m for m in sorted(models) if m in wanted or m.split("@")[0] in wanted)
+    return tuple(m for m in sorted(models) if m in names or m.split("@")[0] in names)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt, Lt
 
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import ConformalUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.yaml_positions import Path_
@@ -26,9 +26,9 @@ CALIBRATION = (
 )
 
 
-def resolve(reader: Reader) -> tuple[ConformalUse, ...]:
+def resolve(reader: SpecReader) -> tuple[ConformalUse, ...]:
     """Every setting; its own values and those of its calibration are swept alike."""
-    found: list[ConformalUse] = []
+    uses: list[ConformalUse] = []
     document, problems = reader.document, reader.problems
     for name, entry in reader.spec.conformal.items():
         path: Path_ = ("conformal", name)
@@ -39,5 +39,5 @@ def resolve(reader: Reader) -> tuple[ConformalUse, ...]:
             split = validate.combinations(CALIBRATION, inner, document, (*path, "calibration"), problems, "calibration")
             for swept_inner, calibration in split:
                 label = validate.label(name, {**swept, **swept_inner})
-                found.append(ConformalUse(label, scores, {**args, "calibration": calibration}))
-    return tuple(sorted(found, key=lambda c: c.label))
+                uses.append(ConformalUse(label, scores, {**args, "calibration": calibration}))
+    return tuple(sorted(uses, key=lambda c: c.label))

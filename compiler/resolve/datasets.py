@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from qualm.compiler.resolve import subsets
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import DatasetUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.language import Dataset
@@ -18,7 +18,7 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Plugin
 
 
-def resolve(reader: Reader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
+def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
     """Every data set.
 
     Args:
@@ -28,7 +28,7 @@ def resolve(reader: Reader, trained_on: Collection[str]) -> tuple[DatasetUse, ..
     spec = reader.spec
     read = {name: one for name, entry in spec.datasets.items() if (one := _card(reader, entry.card, ("datasets", name, "card")))}
     selected = {name: subsets.expressions(reader, name, card, adapter) for name, (card, adapter) in read.items()}
-    found: list[DatasetUse] = []
+    uses: list[DatasetUse] = []
     for name, entry in spec.datasets.items():
         apart, ask = subsets.disjoint(reader, name, selected), subsets.asked(reader, name)
         if name not in read:
@@ -38,20 +38,20 @@ def resolve(reader: Reader, trained_on: Collection[str]) -> tuple[DatasetUse, ..
         if entry.skip_bad:
             select["skip_bad"] = True
         evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
-        found += _points(reader, name, card, adapter, select, evaluate)
-    return tuple(sorted(found, key=lambda d: d.label))
+        uses += _points(reader, name, card, adapter, select, evaluate)
+    return tuple(sorted(uses, key=lambda d: d.label))
 
 
 def _points(
-    reader: Reader, name: str, card: cards.Card, adapter: Plugin | None, select: Mapping[str, Any], evaluate: bool
+    reader: SpecReader, name: str, card: cards.Card, adapter: Plugin | None, select: Mapping[str, Any], evaluate: bool
 ) -> Iterator[DatasetUse]:
     """A data set at every point of its sweep."""
     entry, path = reader.spec.datasets[name], ("datasets", name)
-    given = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
+    parameters = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
     if adapter is None:
-        _no_parameters(reader, given, path)
+        _no_parameters(reader, parameters, path)
     card_subsets = subsets.named(reader, (*path, "card"), card, adapter)
-    for swept, args, prepare in _prepared(reader, adapter, given, entry, path) if adapter else [({}, {}, None)]:
+    for swept, args, prepare in _prepared(reader, adapter, parameters, entry, path) if adapter else [({}, {}, None)]:
         yield DatasetUse(
             label=validate.label(name, swept),
             card=card.name,
@@ -72,17 +72,17 @@ def _points(
 
 
 def _prepared(
-    reader: Reader, adapter: Plugin, given: Mapping[str, Any], entry: Dataset, path: Path_
+    reader: SpecReader, adapter: Plugin, parameters: Mapping[str, Any], entry: Dataset, path: Path_
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None]]:
     """Every combination of an adapter's parameters and of what is made of its samples."""
-    known = replace(adapter, parameters=(*adapter.parameters, PREPARE))
-    for swept, whole in reader.combinations(known, {**given, PREPARE.name: entry.prepare}, path):
+    extended = replace(adapter, parameters=(*adapter.parameters, PREPARE))
+    for swept, whole in reader.combinations(extended, {**parameters, PREPARE.name: entry.prepare}, path):
         one, args = whole[PREPARE.name], {name: value for name, value in whole.items() if name != PREPARE.name}
         plugin = rule.get("preparations", one["plugin"]) if one else None
         yield swept, located(adapter, args), Ref(plugin.name, plugin, located(plugin, one["args"])) if plugin else None
 
 
-def _card(reader: Reader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
+def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
     """The card of a data set and its adapter, where something reads it."""
     try:
         card = cards.load_card(name)
@@ -96,6 +96,6 @@ def _card(reader: Reader, name: str, path: Path_) -> tuple[cards.Card, Plugin | 
     return (card, adapter) if adapter or not card.adapter else None
 
 
-def _no_parameters(reader: Reader, given: Mapping[str, Any], path: Path_) -> None:
-    for name in given:
+def _no_parameters(reader: SpecReader, parameters: Mapping[str, Any], path: Path_) -> None:
+    for name in parameters:
         reader.problem((*path, name), f"unknown key '{name}'", "nothing reads this card's data yet, so it has no parameters", key=True)

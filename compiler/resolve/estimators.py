@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import ModelUse, Resolved
 from qualm.compiler.resolve.tuned import way_out
 from qualm.compiler.spec.errors import nearest, shown
@@ -21,21 +21,21 @@ Fault = tuple[Path_, str, str]
 """Where in the spec, what is wrong, what to do."""
 
 
-def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
+def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     """Every estimator with every model that cannot give what it reads, and estimators of draws where there is one draw; and what a model
     is said to leave out that there is not."""
     spec = resolved.spec
-    known = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
+    names = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
     for name, entry in spec.models.items():
-        told = entry.get("leave_out")
-        for i, unknown in enumerate(told if isinstance(told, list) else ()):
-            if not isinstance(unknown, str) or reader.unknown(unknown, known, "estimators"):
+        left_out = entry.get("leave_out")
+        for i, unknown in enumerate(left_out if isinstance(left_out, list) else ()):
+            if not isinstance(unknown, str) or reader.unknown(unknown, names, "estimators"):
                 yield (
                     ("models", name, "leave_out", i),
                     f"expected an estimator of this spec, got {shown(unknown)}",
-                    nearest(str(unknown), known),
+                    nearest(str(unknown), names),
                 )
-    places = {name: i for i, given in enumerate(spec.estimators) for name in ([given] if isinstance(given, str) else _keys(given))}
+    places = {name: i for i, item in enumerate(spec.estimators) for name in ([item] if isinstance(item, str) else _keys(item))}
     for ref in resolved.estimators:
         place: Path_ = ("estimators", places[ref.plugin.name])
         try:
@@ -56,9 +56,9 @@ def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
             yield ("inference", "draws"), f"{ref.label} compares sampled answers; expected at least 2, got {spec.inference.draws}", ""
 
 
-def _keys(given: Any) -> Iterable[str]:
+def _keys(item: Any) -> Iterable[str]:
     """An entry's name, where it has one: what is no name and no mapping is a problem told elsewhere."""
-    return given if isinstance(given, dict) else ()
+    return item if isinstance(item, dict) else ()
 
 
 def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collection[str]) -> str:
@@ -66,7 +66,7 @@ def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collect
     beside = f"leave it out for this model: `leave_out: [{ref.plugin.name}]` beside {model.ref.plugin.name}" if named else ""
     if own := way_out(model, missing):
         return f"{own}; or {beside}" if beside else own
-    known = rule.every("models")
-    others = ", ".join(p.name for p in known if p.name != model.ref.plugin.name and missing <= rule.could_give(p))
+    plugins = rule.every("models")
+    others = ", ".join(p.name for p in plugins if p.name != model.ref.plugin.name and missing <= rule.could_give(p))
     way = beside or "leave one of the two out"
     return f"{way}; models of {others} can" if others else way

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest
@@ -36,23 +36,23 @@ CROSS = "*"
 
 def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
     """And those without which one of them misleads, with its own values of the parameters that both have."""
-    found = {ref.label: ref for ref in metrics}
+    by_label = {ref.label: ref for ref in metrics}
     for ref in metrics:
         for name in ref.plugin.declares.get("COMPANIONS", ()):
             plugin = rule.get("metrics", name)
             defaults = {p.name: p.default for p in plugin.parameters}
             args = {parameter: ref.args.get(parameter, default) for parameter, default in defaults.items()}
             label = validate.label(name, {k: v for k, v in args.items() if v != defaults[k]})
-            if not any(other.plugin.name == name and other.args == args for other in found.values()):
-                found[label] = Ref(label, plugin, args)
-    return tuple(sorted(found.values(), key=lambda r: r.label))
+            if not any(other.plugin.name == name and other.args == args for other in by_label.values()):
+                by_label[label] = Ref(label, plugin, args)
+    return tuple(sorted(by_label.values(), key=lambda r: r.label))
 
 
-def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
+def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     """Every metric that reads what this spec does not make, and every field that no sample has."""
     spec, fields = resolved.spec, _fields(reader, resolved)
-    for i, given in enumerate(spec.metrics):
-        name = given if isinstance(given, str) else next(iter(given), "") if isinstance(given, dict) else ""
+    for i, item in enumerate(spec.metrics):
+        name = item if isinstance(item, str) else next(iter(item), "") if isinstance(item, dict) else ""
         for ref in (r for r in resolved.metrics if r.plugin.name == name):
             try:
                 reads = set(ref.reads)
@@ -70,7 +70,7 @@ def faults(reader: Reader, resolved: Resolved) -> Iterator[Fault]:
                 yield ("slices", i), message, hint
 
 
-def _sections(reader: Reader, name: str, reads: Collection[str]) -> Iterator[tuple[str, str]]:
+def _sections(reader: SpecReader, name: str, reads: Collection[str]) -> Iterator[tuple[str, str]]:
     if SET_COLUMNS & set(reads) and reader.lacks("conformal"):
         yield f"{name} reads conformal sets, and this spec has none", "add a `conformal:` section"
     if PAIRED_COLUMNS & set(reads) and reader.lacks("perturbations"):
@@ -79,7 +79,7 @@ def _sections(reader: Reader, name: str, reads: Collection[str]) -> Iterator[tup
         yield f"{name} reads an uncertainty, and this spec has no estimators", "add `estimators:`"
 
 
-def _judges(reader: Reader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
+def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
     """Is there every judge whose word the metric reads, and does it measure what is read? The first that fails is told."""
     if reader.failures.of("judges"):
         return
@@ -88,11 +88,11 @@ def _judges(reader: Reader, resolved: Resolved, metric: Ref) -> Iterator[tuple[s
         name, mark = judge_of(column), mark_of(column)
         if name is None:
             continue
-        asked = [j for j in resolved.judges if (j.label == name if name else j.label in scoring)]
-        if not asked and name:
+        judges = [j for j in resolved.judges if (j.label == name if name else j.label in scoring)]
+        if not judges and name:
             yield f"{metric.plugin.name} reads ratings by the judge '{name}', which this spec has not", f"`judges: [{name}]`"
             return
-        if mark and not any(mark in _marks(j.plugin) for j in asked):
+        if mark and not any(mark in _marks(j.plugin) for j in judges):
             able = [p.name for p in rule.every("judges") if mark in _marks(p)]
             who = f"the judge '{name}' does not give" if name else "no judge whose ratings are scored gives"
             message = f"{metric.plugin.name} reads the mark '{mark}', which {who}"
@@ -102,8 +102,8 @@ def _judges(reader: Reader, resolved: Resolved, metric: Ref) -> Iterator[tuple[s
 
 def _marks(judge: Plugin) -> Collection[str]:
     """What a judge measures beside its rating."""
-    found: Collection[str] = judge.declares.get("MARKS", ())
-    return found
+    marks: Collection[str] = judge.declares.get("MARKS", ())
+    return marks
 
 
 def _unknown(fields: _Fields, reads: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -129,9 +129,9 @@ SAME_WORD = 0.85
 """Likeness from which a name is another one misspelt (difflib's ratio)."""
 
 
-def _fields(reader: Reader, resolved: Resolved) -> _Fields:
+def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
     """What samples of the evaluated data sets have."""
-    found = {*FIELDS, *LISTS, UNCERTAIN, ASKED}
+    fields = {*FIELDS, *LISTS, UNCERTAIN, ASKED}
     failing = [name for name in reader.names("datasets") if reader.failures.of("datasets", name)]
     makers = [_adapter(reader, name) for name in failing]
     for use in resolved.evaluated:
@@ -140,10 +140,10 @@ def _fields(reader: Reader, resolved: Resolved) -> _Fields:
             makers += [(use.prepare.plugin, use.prepare.args)] if use.prepare else []
     keys = [meta_keys(*maker) if maker else None for maker in makers]
     complete = None not in keys and not reader.failures.incomplete and not any(isinstance(use, PairSetUse) for use in resolved.evaluated)
-    return _Fields(frozenset(found.union(*filter(None, keys))), complete)
+    return _Fields(frozenset(fields.union(*filter(None, keys))), complete)
 
 
-def _adapter(reader: Reader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
+def _adapter(reader: SpecReader, name: str) -> tuple[Plugin, dict[str, Any]] | None:
     """What reads a data set that has mistakes; None where these leave that open."""
     entry = reader.spec.datasets.get(name)
     if entry is None or entry.prepare is not None:

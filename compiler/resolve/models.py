@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import FinetuneUse, ModelUse
 from qualm.compiler.resolve.tuned import swept_bases, tuned_models
 from qualm.compiler.spec import validate
@@ -21,9 +21,9 @@ BESIDE = ("about", "leave_out")
 """What may stand beside the plugin of a model."""
 
 
-def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
+def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
     """Every model, those that `finetunes` make among them."""
-    found: list[ModelUse] = []
+    uses: list[ModelUse] = []
     for name, entry in reader.spec.models.items():
         path: Path_ = ("models", name)
         about = _about(reader, entry, path)
@@ -33,15 +33,15 @@ def resolve(reader: Reader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse,
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
             beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
-            found.append(ModelUse(ref, source, about, rule.gives(plugin, args), beneath, left_out))
-    found += tuned_models(reader.spec.name, finetunes, found, lambda tuned: _loader(reader, tuned))
-    for made, name in swept_bases(finetunes, found):
+            uses.append(ModelUse(ref, source, about, rule.gives(plugin, args), beneath, left_out))
+    uses += tuned_models(reader.spec.name, finetunes, uses, lambda tuned: _loader(reader, tuned))
+    for model, name in swept_bases(finetunes, uses):
         message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
-        reader.problem(("finetunes", made), message, "name each value of the sweep as a model of its own")
-    return tuple(sorted(found, key=lambda m: m.ref.label))
+        reader.problem(("finetunes", model), message, "name each value of the sweep as a model of its own")
+    return tuple(sorted(uses, key=lambda m: m.ref.label))
 
 
-def _loader(reader: Reader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
+def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]] | None:
     """What loads a tuned model, and its parameters where nothing else is known."""
     loader = reader.plugin("models", tuned.ref.plugin.declares.get("LOADS_WITH", "hf_vlm"), ("finetunes",))
     if loader is None:
@@ -50,19 +50,19 @@ def _loader(reader: Reader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, Any]]
     return loader, defaults | ({"dtype": reader.run_wide.dtype} if "dtype" in defaults else {})
 
 
-def _about(reader: Reader, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
+def _about(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
     if entry.get("about") is None:
         return {}
     at = (*path, "about")
     marks = {place: reader.document.mark((*at, *place)) for place in paths_in(entry["about"])}
     part = Document(entry["about"], marks, {}, {})
-    found = validate.model(About, part, reader.problems)
-    return found.model_dump(exclude_none=True) if found else {}
+    facts = validate.model(About, part, reader.problems)
+    return facts.model_dump(exclude_none=True) if facts else {}
 
 
-def _left_out(reader: Reader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
-    given = [] if entry.get("leave_out") is None else entry["leave_out"]
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(given)}")
+def _left_out(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
+    names = [] if entry.get("leave_out") is None else entry["leave_out"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {shown(names)}")
         return frozenset()
-    return frozenset(given)
+    return frozenset(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest, shown
@@ -27,23 +27,23 @@ def categories(spec: Spec) -> dict[str, dict[str, Any]]:
     return {f"{main}/{name}": c.model_dump() for main, inner in spec.taxonomy.items() for name, c in inner.items()}
 
 
-def resolve(reader: Reader) -> tuple[PairSetUse, ...]:
+def resolve(reader: SpecReader) -> tuple[PairSetUse, ...]:
     """Every set of pairs."""
     return _Resolver(reader).resolve()
 
 
 class _Resolver:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: SpecReader) -> None:
         self.reader, self.spec = reader, reader.spec
         self.categories = categories(reader.spec)
         self.complete = True
         """Whether every recipe could be read: only then is it known that a category lacks one."""
 
     def resolve(self) -> tuple[PairSetUse, ...]:
-        found = [self._set(name, entry) for name, entry in self.spec.pairs.items()]
-        self._check_circles(found)
-        self._check_taxonomy(found)
-        return tuple(sorted(found, key=lambda s: s.label))
+        sets = [self._set(name, entry) for name, entry in self.spec.pairs.items()]
+        self._check_circles(sets)
+        self._check_taxonomy(sets)
+        return tuple(sorted(sets, key=lambda s: s.label))
 
     def _problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
         self.complete = False
@@ -55,9 +55,9 @@ class _Resolver:
         if not entry.recipes:
             self._problem((*path, "recipes"), "expected at least one recipe, got an empty list")
         for i, item in enumerate(entry.recipes):
-            made = list(self._recipes(item, (*path, "recipes", i)))
-            self.complete &= bool(made)
-            for recipe in made:
+            uses = list(self._recipes(item, (*path, "recipes", i)))
+            self.complete &= bool(uses)
+            for recipe in uses:
                 label = recipe.ref.label
                 if label in recipes:
                     hint = f"give one of them a name of its own: `{NAME_KEY}: ...` beside the plugin"
@@ -85,17 +85,17 @@ class _Resolver:
         one = self.reader.single(plain, "pairs", path)
         if one is None:
             return
-        plugin, given, at = one
+        plugin, parameters, at = one
         if not any(p.name == CATEGORY for p in plugin.parameters):
             self._problem(
                 at, f"{plugin.name} has no parameter '{CATEGORY}', by which a recipe says what it makes; add one to {plugin.path}"
             )
             return
-        for swept, args in self.reader.combinations(plugin, given, at):
+        for swept, args in self.reader.combinations(plugin, parameters, at):
             datasets, category = names_in(plugin, args, DatasetName), str(args[CATEGORY])
             good = self._check_datasets(plugin, args, at)
             if category not in self.categories and not self.reader.failures.of("taxonomy"):
-                where = given.get(CATEGORY)
+                where = parameters.get(CATEGORY)
                 place = (*at, CATEGORY, where.index(category)) if isinstance(where, list) else (*at, CATEGORY)
                 self._problem(place, f"expected a category of this spec's taxonomy, got '{category}'", nearest(category, self.categories))
             elif good and category in self.categories:
@@ -103,33 +103,33 @@ class _Resolver:
                 yield RecipeUse(ref, tuple(datasets), category, self.categories[category])
 
     def _check_datasets(self, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> bool:
-        known = {**self.spec.datasets, **self.spec.pairs}
+        candidates = {**self.spec.datasets, **self.spec.pairs}
         read = [(p.name, name) for p in plugin.parameters for name in names_of(p.annotation, args.get(p.name), DatasetName)]
         for parameter, name in read:
-            if self.reader.unknown(name, known, "datasets", "pairs"):
-                self._problem((*at, parameter), f"expected a dataset or pair set of this spec, got '{name}'", nearest(name, known))
+            if self.reader.unknown(name, candidates, "datasets", "pairs"):
+                self._problem((*at, parameter), f"expected a dataset or pair set of this spec, got '{name}'", nearest(name, candidates))
         if not read:
             self._problem(at, f"{plugin.name} reads no dataset of this spec", "name one where its parameters take a dataset")
-        return bool(read) and all(name in known for _, name in read)
+        return bool(read) and all(name in candidates for _, name in read)
 
-    def _check_circles(self, found: list[PairSetUse]) -> None:
-        sources = {s.label: [n for n in s.sources if n in self.spec.pairs] for s in found}
+    def _check_circles(self, sets: list[PairSetUse]) -> None:
+        sources = {s.label: [n for n in s.sources if n in self.spec.pairs] for s in sets}
         for name in sources:
-            waiting, seen = list(sources[name]), set[str]()
+            waiting, visited = list(sources[name]), set[str]()
             while waiting:
                 other = waiting.pop()
                 if other == name:
                     self._problem(("pairs", name), f"the pair set '{name}' is made from itself", "name another dataset", key=True)
                     break
-                if other not in seen:
-                    seen.add(other)
+                if other not in visited:
+                    visited.add(other)
                     waiting += sources.get(other, [])
 
-    def _check_taxonomy(self, found: list[PairSetUse]) -> None:
+    def _check_taxonomy(self, sets: list[PairSetUse]) -> None:
         """Every category has its pairs: a benchmark that silently lacks one of its categories is not the one it says it is."""
-        made = {recipe.category for s in found for recipe in s.recipes}
-        for category in self.categories if made and self.complete and not self.reader.failures.of("pairs") else ():
-            if category not in made:
+        produced = {recipe.category for s in sets for recipe in s.recipes}
+        for category in self.categories if produced and self.complete and not self.reader.failures.of("pairs") else ():
+            if category not in produced:
                 main, name = category.split("/")
                 hint = f"add a recipe with `category: {category}` under `pairs:`, or take it out of the taxonomy"
                 self._problem(

@@ -22,7 +22,7 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin, PluginError
 
 
-class Reader:
+class SpecReader:
     """A checked spec, where each of its values stands, and what was found wrong so far."""
 
     def __init__(
@@ -39,9 +39,9 @@ class Reader:
         """Whether the spec has nothing in a section, and means to have nothing."""
         return not getattr(self.spec, section) and not self.failures.of(section)
 
-    def unknown(self, name: str, known: Collection[str], *sections: str) -> bool:
+    def unknown(self, name: str, candidates: Collection[str], *sections: str) -> bool:
         """Whether a name is none of those, and none that one of these sections gives to what has mistakes of its own."""
-        return name not in known and not any(self.failures.of(section, name) for section in sections)
+        return name not in candidates and not any(self.failures.of(section, name) for section in sections)
 
     def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
         """Puts down a mistake at a value; at its key if `key`."""
@@ -69,50 +69,50 @@ class Reader:
         plugin = self.plugin(kind, str(name), place)
         return (plugin, params or {}, place) if plugin else None
 
-    def combinations(self, plugin: Plugin, given: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    def combinations(self, plugin: Plugin, parameters: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Every combination of swept values, as `check.combinations` gives them; none where anything is wrong."""
         before = len(self.problems)
         fallbacks = {"dtype": self.run_wide.dtype}
-        found = validate.combinations(plugin.parameters, given, self.document, path, self.problems, plugin.name, fallbacks)
-        for name in dict.fromkeys(a for _, args in found for a in names_in(plugin, args, Artifact) if len(self.problems) == before):
+        combined = validate.combinations(plugin.parameters, parameters, self.document, path, self.problems, plugin.name, fallbacks)
+        for name in dict.fromkeys(a for _, args in combined for a in names_in(plugin, args, Artifact) if len(self.problems) == before):
             message, hint = self.elsewhere.fault(name)
             if message:
                 self.problem(path, message, hint)
-        return found if len(self.problems) == before else []
+        return combined if len(self.problems) == before else []
 
     def points(self, item: Any, kind: str, path: Path_) -> Iterator[tuple[Plugin, Path_, dict[str, Any], dict[str, Any]]]:
         """Every point of the sweep of `{plugin: {parameters}}`: the plugin, where its parameters stand, what is swept, all values."""
         one = self.single(item, kind, path)
         if one is not None:
-            plugin, given, at = one
-            for swept, args in self.combinations(plugin, given, at):
+            plugin, parameters, at = one
+            for swept, args in self.combinations(plugin, parameters, at):
                 yield plugin, at, swept, args
 
-    def refs(self, kind: str, given: Sequence[Any], at: Path_ = (), always_label: bool = False, in_order: bool = False) -> tuple[Ref, ...]:
+    def refs(self, kind: str, items: Sequence[Any], at: Path_ = (), always_label: bool = False, in_order: bool = False) -> tuple[Ref, ...]:
         """A list of plugins, sorted by label unless their order means something (`in_order`).
 
         Args:
             kind: of plugin.
-            given: the list.
+            items: the list.
             at: where it stands, if not in the section of the plugins' kind.
             always_label: whether labels tell every parameter that is given, not only those that are swept.
         """
         at = at or (kind,)
-        found: dict[str, Ref] = {}
-        for i, item in enumerate(given):
+        by_label: dict[str, Ref] = {}
+        for i, item in enumerate(items):
             one = self.single({item: None} if isinstance(item, str) else item, kind, (*at, i), named=not isinstance(item, str))
             if one is None:
                 continue
             plugin, params, path = one
-            known = replace(plugin, parameters=(*plugin.parameters, *OWN.get(kind, ())))
-            for swept, given_args in self.combinations(known, params, path):
+            extended = replace(plugin, parameters=(*plugin.parameters, *OWN.get(kind, ())))
+            for swept, given_args in self.combinations(extended, params, path):
                 own = {p.name: given_args[p.name] for p in OWN.get(kind, ())}
                 args = {k: v for k, v in given_args.items() if k not in own}
                 named_args = {k: v for k, v in params.items() if isinstance(v, Mapping)}  # nested plugins, as the spec names them
-                told = {**args, **named_args, **swept} if always_label else swept
-                shown_args = {k: v for k, v in told.items() if k in params and k not in own}
+                values = {**args, **named_args, **swept} if always_label else swept
+                shown_args = {k: v for k, v in values.items() if k in params and k not in own}
                 label = validate.label(plugin.name, shown_args)
-                if label in found:
+                if label in by_label:
                     self.problem((*at, i), f"'{label}' is named twice")
-                found[label] = Ref(label, plugin, located(plugin, args), **own)
-        return tuple(found.values() if in_order else sorted(found.values(), key=lambda r: r.label))
+                by_label[label] = Ref(label, plugin, located(plugin, args), **own)
+        return tuple(by_label.values() if in_order else sorted(by_label.values(), key=lambda r: r.label))

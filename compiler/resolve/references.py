@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from qualm.compiler.resolve import estimators, metrics
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.resolve.tuned import way_out
 from qualm.compiler.spec import validate
@@ -23,7 +23,7 @@ SECTIONS = (
 """Those that hold things by the number."""
 
 
-def check_names(reader: Reader) -> None:
+def check_names(reader: SpecReader) -> None:
     """No name is given twice among what can be named alike."""
     spec = reader.spec
     many = [(section, n) for section in SECTIONS if (n := len(getattr(spec, section))) > validate.MAX_POINTS]
@@ -31,14 +31,14 @@ def check_names(reader: Reader) -> None:
         reader.problem((section,), f"expected at most {validate.MAX_POINTS:,} of them in one spec, got {n:,}", "make several specs of it")
     if many:
         raise SpecError(reader.problems)
-    known = Counter(s for section in ("datasets", "pairs", "models", "finetunes") for s in getattr(spec, section))
+    counts = Counter(s for section in ("datasets", "pairs", "models", "finetunes") for s in getattr(spec, section))
     for section in ("pairs", "models", "finetunes"):
         for name in getattr(spec, section):
-            if known[name] > 1:
+            if counts[name] > 1:
                 reader.problem((section, name), f"the name '{name}' is given to two of datasets, pairs, models and finetunes", key=True)
 
 
-def check_references(reader: Reader, resolved: Resolved) -> None:
+def check_references(reader: SpecReader, resolved: Resolved) -> None:
     """Puts down everything that a section names or needs and no other has."""
     spec = resolved.spec
     _compared(reader, resolved.scored_models)
@@ -57,7 +57,7 @@ def check_references(reader: Reader, resolved: Resolved) -> None:
     _same_paths(reader, [*(("datasets", d.label) for d in resolved.data), *(("models", m.ref.label) for m in resolved.models)])
 
 
-def _kinds_of_stages(reader: Reader, resolved: Resolved) -> None:
+def _kinds_of_stages(reader: SpecReader, resolved: Resolved) -> None:
     """What a spec names under `stages:` declares a kind of stage that is none of those built in."""
     for plugin in {ref.plugin.name: ref.plugin for ref in resolved.stages}.values():
         try:
@@ -66,7 +66,7 @@ def _kinds_of_stages(reader: Reader, resolved: Resolved) -> None:
             reader.problem(("stages",), str(error))
 
 
-def _compared(reader: Reader, names: Sequence[str]) -> None:
+def _compared(reader: SpecReader, names: Sequence[str]) -> None:
     compare = reader.spec.compare
     places: list[tuple[Path_, str]] = [] if compare.baseline is None else [(("compare", "baseline"), compare.baseline)]
     places += [(("compare", "pairs", i, k), name) for i, pair in enumerate(compare.pairs) for k, name in enumerate(pair)]
@@ -82,7 +82,7 @@ def _compared(reader: Reader, names: Sequence[str]) -> None:
             reader.problem(("compare", "pairs", i), f"expected two different models, got '{pair[0]}' twice")
 
 
-def _given_by_models(reader: Reader, resolved: Resolved) -> None:
+def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
     """Numbers that confidence and conformal sets read of every model."""
     if resolved.spec.inference.confidence == "verify":
         for model in (m for m in resolved.models if "p_yes" not in m.gives):
@@ -94,18 +94,18 @@ def _given_by_models(reader: Reader, resolved: Resolved) -> None:
             reader.problem(("conformal", name), message, way_out(model, ["option_logits"]), key=True)
 
 
-def _judged_by(reader: Reader, resolved: Resolved) -> None:
+def _judged_by(reader: SpecReader, resolved: Resolved) -> None:
     labels = [judge.label for judge in resolved.judges]
-    known = sorted({*labels, *(label.split("@")[0] for label in labels)})
+    names = sorted({*labels, *(label.split("@")[0] for label in labels)})
     places = [("datasets", name, one.judges) for name, one in reader.spec.datasets.items()]
     places += [("pairs", name, one.judges) for name, one in reader.spec.pairs.items()]
     for section, name, judges in places:
         for i, judge in enumerate(judges or ()):
-            if reader.unknown(judge, known, "judges"):
-                reader.problem((section, name, "judges", i), f"expected a judge of this spec, got '{judge}'", nearest(judge, known))
+            if reader.unknown(judge, names, "judges"):
+                reader.problem((section, name, "judges", i), f"expected a judge of this spec, got '{judge}'", nearest(judge, names))
 
 
-def _recipes_read_one_dataset_each(reader: Reader, resolved: Resolved) -> None:
+def _recipes_read_one_dataset_each(reader: SpecReader, resolved: Resolved) -> None:
     labels = {d.label for d in resolved.data}
     for pairs in resolved.pairs:
         for name in (n for n in pairs.sources if n in reader.spec.datasets and n not in labels):
@@ -114,10 +114,10 @@ def _recipes_read_one_dataset_each(reader: Reader, resolved: Resolved) -> None:
                 reader.problem(("pairs", pairs.label), message, "give each of them a name of its own under `datasets:`", key=True)
 
 
-def _same_paths(reader: Reader, named: Iterable[tuple[str, str]]) -> None:
-    seen: dict[tuple[str, str], str] = {}
+def _same_paths(reader: SpecReader, named: Iterable[tuple[str, str]]) -> None:
+    name_of: dict[tuple[str, str], str] = {}
     for section, name in named:
         key = (section, slug(name).lower())
-        if key in seen and seen[key] != name:
-            reader.problem((section,), f"'{seen[key]}' and '{name}' would lie in the same folder", "rename one of them")
-        seen[key] = name
+        if key in name_of and name_of[key] != name:
+            reader.problem((section,), f"'{name_of[key]}' and '{name}' would lie in the same folder", "rename one of them")
+        name_of[key] = name

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from qualm.compiler.resolve import abstentions, conformal, datasets, finetunes, metrics, models, pairsets
 from qualm.compiler.resolve.failures import Failures
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.references import check_names, check_references
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.resolve.tuned import Elsewhere
@@ -48,34 +48,34 @@ def _sound(document: Document, problems: Problems, path: Path, root: Path, run_w
         problems.append(document.problem(("name",), f"expected the file's own name '{path.stem}', got '{spec.name}'"))
     inner = (*within, path.stem)
     elsewhere = Elsewhere(root / "specs", inner, lambda other: resolve_file(other, root, run_wide, inner))
-    return _resolve(Reader(sound, spec, run_wide, problems, elsewhere, Failures(document, problems)))
+    return _resolve(SpecReader(sound, spec, run_wide, problems, elsewhere, Failures(document, problems)))
 
 
 def read_run_wide(root: Path) -> RunWide:
     """params.yaml, checked."""
     document = load(root / "params.yaml", root)
     problems = Problems()
-    found = validate.model(RunWide, document, problems)
-    if found is None:
+    run_wide = validate.model(RunWide, document, problems)
+    if run_wide is None:
         raise SpecError(problems, document.sources)
-    return found
+    return run_wide
 
 
-def _resolve(reader: Reader) -> Resolved:
+def _resolve(reader: SpecReader) -> Resolved:
     spec = reader.spec
     check_names(reader)
-    made = finetunes.resolve(reader)
+    tuned = finetunes.resolve(reader)
     pairs = pairsets.resolve(reader)
-    asked = datasets.resolve(reader, {d for f in made for d in f.datasets} | {d for s in pairs for d in s.sources})
-    answering = models.resolve(reader, made)
+    data = datasets.resolve(reader, {d for f in tuned for d in f.datasets} | {d for s in pairs for d in s.sources})
+    answering = models.resolve(reader, tuned)
     resolved = Resolved(
         spec=spec,
         seed=spec.seed if spec.seed is not None else reader.run_wide.seed,
         files=tuple(reader.document.files),
-        datasets=asked,
+        datasets=data,
         pairs=pairs,
         models=answering,
-        finetunes=made,
+        finetunes=tuned,
         perturbations=reader.refs("perturbations", spec.perturbations, always_label=True),
         judges=reader.refs("judges", spec.judges, in_order=True),
         estimators=reader.refs("estimators", spec.estimators),

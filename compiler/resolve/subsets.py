@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from qualm.compiler.resolve.reader import Reader
+from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.spec.errors import Problem, nearest
 from qualm.compiler.spec.offsets import mark_within
 from qualm.compiler.spec.plugin_ref import prompt_path, prompts_folder
@@ -16,30 +16,30 @@ from qualm.registry.where.parse import WhereError, parse
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 
-def expressions(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
+def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
     """A data set's expressions in their fixed spelling, by key; those with mistakes are put down and left out."""
     declared = _meta(reader, name, card, adapter)
-    found: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for key in ("where", UNCERTAIN):
         text: str | None = getattr(reader.spec.datasets[name], key)
         if text is None:
             continue
         try:
-            found[key] = str(parse(text, declared, card.subsets))
+            by_key[key] = str(parse(text, declared, card.subsets))
         except WhereError as error:
             at: Path_ = ("datasets", name, key)
             mark = mark_within(reader.document, at, error.at)
             reader.problems.append(Problem(mark, dotted(at), error.message, error.hint))
-    return found
+    return by_key
 
 
-def _meta(reader: Reader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
+def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
     """Keys of its samples' meta, as its adapter has them with the arguments of card and spec; None where that is not known."""
-    given = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
-    return meta_keys(adapter, given) if adapter else None
+    arguments = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
+    return meta_keys(adapter, arguments) if adapter else None
 
 
-def named(reader: Reader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
+def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
     """The card's subsets in the fixed spelling, each without the names of others; those with mistakes are put down and left out."""
     declared = meta_keys(adapter, card.args) if adapter else None
     spelled: dict[str, str] = {}
@@ -51,7 +51,7 @@ def named(reader: Reader, path: Path_, card: Card, adapter: Plugin | None) -> di
     return spelled
 
 
-def asked(reader: Reader, name: str) -> dict[str, str]:
+def asked(reader: SpecReader, name: str) -> dict[str, str]:
     """Where the prompt lies by which the questions are asked about; nothing where they are asked themselves."""
     ask, path = reader.spec.datasets[name].ask, ("datasets", name, "ask")
     if ask is None:
@@ -70,12 +70,12 @@ def asked(reader: Reader, name: str) -> dict[str, str]:
     return {"ask": place}
 
 
-def disjoint(reader: Reader, name: str, known: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """What the data sets select that this one may share no sample with, by name.
 
     Only data sets of one source are compared: elsewhere equal ids say nothing.
     """
-    datasets, found = reader.spec.datasets, dict[str, str]()
+    datasets, apart = reader.spec.datasets, dict[str, str]()
     entry = datasets[name]
     for i, other in enumerate(entry.disjoint or ()):
         path: Path_ = ("datasets", name, "disjoint", i)
@@ -92,6 +92,6 @@ def disjoint(reader: Reader, name: str, known: Mapping[str, Mapping[str, str]]) 
             )
         elif theirs.where is None:
             reader.problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")
-        elif "where" in known.get(other, {}):
-            found[other] = known[other]["where"]
-    return found
+        elif "where" in selected.get(other, {}):
+            apart[other] = selected[other]["where"]
+    return apart

@@ -31,25 +31,25 @@ def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[M
         models: what they may begin from.
         loader: gives the plugin that loads a tuned model, and its parameters.
     """
-    known = {m.ref.label: m for m in models}
-    made: list[ModelUse] = []
+    by_label = {m.ref.label: m for m in models}
+    uses: list[ModelUse] = []
     waiting = list(finetunes)
     while waiting:
         unmade = {f.ref.label for f in waiting}
         ready = [f for f in waiting if not unmade & set(f.models)] or waiting  # a circle is met when stages are put in order
         for tuned in ready:
-            found = loader(tuned)
-            if found is not None:
-                known[tuned.ref.label] = _tuned(spec, tuned, known, *found)
-                made.append(known[tuned.ref.label])
+            loaded = loader(tuned)
+            if loaded is not None:
+                by_label[tuned.ref.label] = _tuned(spec, tuned, by_label, *loaded)
+                uses.append(by_label[tuned.ref.label])
         waiting = [f for f in waiting if f not in ready]
-    return made
+    return uses
 
 
-def _tuned(spec: str, tuned: FinetuneUse, known: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
+def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
     """A tuned model keeps its base's dtype; where it is an adapter, it needs what it was tuned from."""
     place = f"results/{spec}/models/{slug(tuned.ref.label)}"
-    bases = [known[name] for name in tuned.models if name in known]
+    bases = [by_label[name] for name in tuned.models if name in by_label]
     dtype = {name: base.ref.args[name] for base in bases if base.ref.plugin == plugin for name in ("dtype",) if name in args}
     adapter = any(p.declares.get("ADAPTER") for p in tuned.ref.plugins)
     beneath = dict.fromkeys(path for base in bases if adapter for path in (base.source, *base.beneath) if path)
@@ -59,8 +59,8 @@ def _tuned(spec: str, tuned: FinetuneUse, known: Mapping[str, ModelUse], plugin:
 
 def way_out(model: ModelUse, missing: Iterable[str]) -> str:
     """Which parameters of a model would bring what it does not give; empty where none would."""
-    wanted = rule.would_give(model.ref.plugin, model.ref.args, missing)
-    return f"set {' and '.join(f'`{name}`' for name in wanted)} of {model.ref.plugin.name}" if wanted else ""
+    parameters = rule.would_give(model.ref.plugin, model.ref.args, missing)
+    return f"set {' and '.join(f'`{name}`' for name in parameters)} of {model.ref.plugin.name}" if parameters else ""
 
 
 def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:

@@ -45,9 +45,9 @@ def commit_of(project: Project, revision: str) -> str:
     Raises:
         ProjectError: it stands for none, or for several experiments.
     """
-    found = output(project.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if found is not None:
-        return found.strip()
+    commit_line = output(project.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if commit_line is not None:
+        return commit_line.strip()
     experiments: dict[str, set[str]] = {}
     for line in (output(project.root, "for-each-ref", "--format=%(objectname) %(refname)", EXPERIMENTS) or "").splitlines():
         commit, _, ref = line.partition(" ")
@@ -101,19 +101,21 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False)
 
 
 def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]:
-    found = {}
+    stages = {}
     for name in (output(project.root, "ls-tree", "-z", "--name-only", commit, f"specs/{spec}/stages/") or "").split("\0"):
         if name.endswith(".json"):
             stage = Path(name).stem
             try:
                 raw = json.loads(output(project.root, "show", f"{commit}:{name}") or "{}")
-                found[stage] = PlannedStage(stage, raw["kind"], "", to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], ())
+                stages[stage] = PlannedStage(
+                    stage, raw["kind"], "", to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], ()
+                )
             except (ValueError, KeyError, TypeError) as error:
                 raise ProjectError(
                     f"{commit[:10]}:{name}: not a stage as this version compiles them ({type(error).__name__}: {error}); "
                     "`qualm compare` of a checkout of that commit reads it"
                 ) from None
-    return found
+    return stages
 
 
 def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
@@ -137,14 +139,14 @@ def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str
     )
 
 
-def _folder(project: Project, name: str, commit: str, spec: str, wanted: Mapping[str, tuple[str, str]], pull: bool) -> Path:
+def _folder(project: Project, name: str, commit: str, spec: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
     """A folder with links to the objects that stand at these paths."""
     cache = cache_folder(project.root)
     if pull:
-        _pull(project, {md5: path for path, md5 in wanted.values()})
+        _pull(project, {md5: path for path, md5 in objects.values()})
     links: dict[str, Path] = {}
     lacking = []
-    for path, md5 in sorted(set(wanted.values())):
+    for path, md5 in sorted(set(objects.values())):
         files = listing(cache, md5) if md5.endswith(".dir") else {"": md5}
         if files is None or not all(object_path(cache, h).is_file() for h in files.values()):
             lacking.append(f"{path} ({md5})")
@@ -165,7 +167,7 @@ def _folder(project: Project, name: str, commit: str, spec: str, wanted: Mapping
     return root
 
 
-def _pull(project: Project, wanted: Mapping[str, str]) -> None:
+def _pull(project: Project, objects: Mapping[str, str]) -> None:
     from qualm.registry.dvc.config import configuration
     from qualm.registry.dvc.remote import RemoteError, RemoteStore
 
@@ -174,8 +176,8 @@ def _pull(project: Project, wanted: Mapping[str, str]) -> None:
         raise ProjectError("no remote is the default; `dvc remote add -d lab URL` adds one (docs/how-to/sharing.md has recipes)")
     try:
         with RemoteStore(project.root, default) as store:
-            store.get(h for h in wanted if not object_path(cache, h).is_file())
-            inside = {h for md5 in wanted if md5.endswith(".dir") for h in (listing(cache, md5) or {}).values()}
+            store.get(h for h in objects if not object_path(cache, h).is_file())
+            inside = {h for md5 in objects if md5.endswith(".dir") for h in (listing(cache, md5) or {}).values()}
             store.get(h for h in inside if not object_path(cache, h).is_file())
     except RemoteError as error:
         raise ProjectError(str(error)) from error

@@ -40,11 +40,11 @@ def compare_results(
     metrics: Sequence[str] | None = None,
 ) -> None:
     """`qualm compare A B`: two models of a spec, two specs, or two score tables, each as it is or was."""
-    found = compare_scores(project, spec, a, b, revision, pull, metrics)
+    comparison = compare_scores(project, spec, a, b, revision, pull, metrics)
     if as_json:
-        print_json(found)
+        print_json(comparison)
         return
-    print_comparison(found, Console(highlight=False))
+    print_comparison(comparison, Console(highlight=False))
 
 
 def compare_scores(
@@ -91,7 +91,7 @@ def compare_scores(
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparisonSide:
     """What one of the two names stands for."""
 
     name: str
@@ -103,7 +103,7 @@ class Side:
     """The one that is meant; None where the spec is."""
 
 
-def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> Side:
+def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
     """One side, of this checkout or of a revision."""
     first, *others = text.split(":", 2)
     if len(others) == 2:
@@ -129,48 +129,48 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
     )
 
 
-def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> Side:
+def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> ComparisonSide:
     from qualm.compiler.results.at_revision import benchmark_at
 
-    found = benchmark_at(project, revision, spec or project.plan(None).spec, pull)
-    if model is not None and model not in found.models:
-        raise ProjectError(f"{name}: '{model}' is no model of that spec; {nearest(model, found.models)}")
-    return Side(name, found.stage, found.models, found.root, model)
+    benchmark = benchmark_at(project, revision, spec or project.plan(None).spec, pull)
+    if model is not None and model not in benchmark.models:
+        raise ProjectError(f"{name}: '{model}' is no model of that spec; {nearest(model, benchmark.models)}")
+    return ComparisonSide(name, benchmark.stage, benchmark.models, benchmark.root, model)
 
 
-def _here(project: Project, spec: str | None) -> Side:
+def _here(project: Project, spec: str | None) -> ComparisonSide:
     stage = score_stage(project, spec)
-    return Side(spec or "", stage, scored_models(project, stage, spec), project.root)
+    return ComparisonSide(spec or "", stage, scored_models(project, stage, spec), project.root)
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
     """Differences of two score tables: without the samples there is no pairing and so no interval of the difference."""
     keys = ("model", "dataset", "variant", "slice", "metric")
     others = {tuple(r[k] for k in keys): r for r in yours}
-    found = []
+    differences = []
     for row in mine:
         other = others.get(tuple(row[k] for k in keys))
         if other and (row["variant"], row["slice"]) == ("clean", "all"):
             delta = None if row["value"] is None or other["value"] is None else other["value"] - row["value"]
             named = {"dataset": row["dataset"], "model": row["model"], "metric": row["metric"], "n": min(row["n"], other["n"])}
-            found.append(named | {"a": row["value"], "b": other["value"], "delta": delta, "low": None, "high": None})
-    if not found:
+            differences.append(named | {"a": row["value"], "b": other["value"], "delta": delta, "low": None, "high": None})
+    if not differences:
         raise ProjectError(f"{a} and {b} share no model, dataset and metric")
     note = "score tables hold no samples, so nothing could be paired: differences stand without intervals; compare specs for those"
-    return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": [note], "differences": found, "mcnemar": []}
+    return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": [note], "differences": differences, "mcnemar": []}
 
 
-Chosen = tuple[Side, Mapping[str, str]]
+Chosen = tuple[ComparisonSide, Mapping[str, str]]
 """A side, and which of its models stands for which name."""
 
 
-def _paired(one: Chosen, other: Chosen, a: str, b: str, wanted: Sequence[str] | None = None) -> dict[str, Any]:
+def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | None = None) -> dict[str, Any]:
     from qualm.compiler.results.paired import align, differences, tests
     from qualm.runners.scoring.evaluate import read_metrics
 
     stage, theirs = one[0].stage, {json.dumps(m, sort_keys=True) for m in other[0].stage.params["metrics"]}
     shared = [m for m in stage.params["metrics"] if json.dumps(m, sort_keys=True) in theirs]
-    metrics = read_metrics(_chosen(shared, wanted))
+    metrics = read_metrics(_chosen(shared, names))
     interval, test = stage.params["interval"], _test_of(stage)
     result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "test": test, "notes": []}
     result |= {"differences": [], "mcnemar": []}
@@ -188,8 +188,8 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, wanted: Sequence[str] | 
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
             sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"], test["correction"]
-            found = differences(mine, yours, metrics, *sizes)
-            result["differences"] += [d.as_json() | model for d in found]
+            rows = differences(mine, yours, metrics, *sizes)
+            result["differences"] += [d.as_json() | model for d in rows]
         result["mcnemar"] += [t.as_json() | model for t in tests(pairs)]
     if one[0].root != other[0].root:
         result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
@@ -198,13 +198,13 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, wanted: Sequence[str] | 
     return result
 
 
-def _chosen(metrics: Sequence[dict[str, Any]], wanted: Sequence[str] | None) -> list[dict[str, Any]]:
+def _chosen(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | None) -> list[dict[str, Any]]:
     """The metrics that are wanted, by plugin or label; all where none is named."""
     names = {name for m in metrics for name in (m["label"], m["plugin"])}
-    for name in wanted or ():
+    for name in chosen or ():
         if name not in names:
             raise ProjectError(f"no metric '{name}' that both sides have; {nearest(name, names)}")
-    return [m for m in metrics if not wanted or {m["label"], m["plugin"]} & set(wanted)]
+    return [m for m in metrics if not chosen or {m["label"], m["plugin"]} & set(chosen)]
 
 
 def _test_of(stage: PlannedStage) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def _test_of(stage: PlannedStage) -> dict[str, Any]:
     return {"name": "paired permutation", "permutations": settings["permutations"], "correction": settings["correction"]}
 
 
-def _cells(side: Side, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
+def _cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
     """(name, dataset) -> the clean cell of the model that stands for the name."""
     from qualm.runners.data.splits import read_scored
     from qualm.runners.runtime.records import RecordError
@@ -221,7 +221,7 @@ def _cells(side: Side, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]
     from qualm.runners.scoring.cells import Tables, read_cells
 
     stage = _run_time(side, set(models.values()))
-    found = {}
+    cells = {}
     try:
         datasets = [read_scored(stage, name, folder) for name, folder in stage.inputs["datasets"].items()]
         tables = Tables(stage, datasets)
@@ -230,13 +230,13 @@ def _cells(side: Side, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]
                 if cell.variant == "clean":
                     main = main_setting(list(cell.settings))
                     cell.settings = {name: s for name, s in cell.settings.items() if name == main}
-                    found.update({(name, samples.name): cell for name, model in models.items() if model == cell.model})
+                    cells.update({(name, samples.name): cell for name, model in models.items() if model == cell.model})
     except (RecordError, StageError) as error:
         raise ProjectError(f"{error}; `qualm plan` shows what is missing, `dvc pull` fetches what others have computed") from error
-    return found
+    return cells
 
 
-def _run_time(side: Side, models: set[str]) -> Stage:
+def _run_time(side: ComparisonSide, models: set[str]) -> Stage:
     """The score stage as a runner sees it, with absolute paths and only the wanted models."""
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import Stage
@@ -250,35 +250,37 @@ def _run_time(side: Side, models: set[str]) -> Stage:
     return Stage(planned.name, "", planned.name, planned.kind, planned.params, inputs, {}, planned.seed, Settings())
 
 
-def print_comparison(found: Mapping[str, Any], console: Console) -> None:
+def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
     """Differences as a table; a row is bright where its interval leaves out 0, green where b is better and red where a is."""
-    console.print(Text.assemble(("a ", "dim"), (found["a"], "bold"), ("   b ", "dim"), (found["b"], "bold")))
-    for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in found["differences"]):
-        _differences([d for d in found["differences"] if (d.get("model", ""), d["dataset"]) == group], group, found).print(console)
+    console.print(Text.assemble(("a ", "dim"), (comparison["a"], "bold"), ("   b ", "dim"), (comparison["b"], "bold")))
+    for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in comparison["differences"]):
+        _differences([d for d in comparison["differences"] if (d.get("model", ""), d["dataset"]) == group], group, comparison).print(
+            console
+        )
         console.print()
-    if test := found["test"]:
+    if test := comparison["test"]:
         named = CORRECTIONS.get(test["correction"])
         how = f"{named}: corrected over the metrics of a table" if named else "uncorrected"
         console.print(Text(f"p: {test['name']} test, {test['permutations']:,} exchanges of whole groups; {how}", style="dim"))
-    for t in found["mcnemar"]:
+    for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
         counts = f"only a right {t['only_a']:,}, only b right {t['only_b']:,}"
         corrected = f", Holm {t['p_holm']:.3g}" if t["p_holm"] != t["p"] else ""
         console.print(Text(f"McNemar, exact, {where}: {counts}: p = {t['p']:.3g}{corrected}"))
-    for note in found["notes"]:
+    for note in comparison["notes"]:
         console.print(Text(note, style="dim"))
 
 
-def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], found: Mapping[str, Any]) -> Grid:
+def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
     """One table; `n` is a column only where rows differ in it."""
-    counts, correction = {d["n"] for d in rows}, found["test"]["correction"] if found["test"] else None
+    counts, correction = {d["n"] for d in rows}, comparison["test"]["correction"] if comparison["test"] else None
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "a": lambda d: measure(d["a"]),
         "b": lambda d: measure(d["b"]),
         "b − a": lambda d: _plain(d["delta"], "+.3f"),
     }
-    if found["level"]:
-        columns[f"{found['level']:.0%} interval"] = lambda d: "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
+    if comparison["level"]:
+        columns[f"{comparison['level']:.0%} interval"] = lambda d: "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
     if correction:
         columns["p"] = lambda d: _plain(d["p"], ".4f")
         columns |= {} if correction == "none" else {CORRECTIONS[correction]: lambda d: _plain(d["p_adjusted"], ".4f")}

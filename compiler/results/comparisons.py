@@ -37,8 +37,8 @@ def read_comparisons(path: Path) -> list[Row]:
 
 def matching(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
     """The tests about scores that are shown: both models, the dataset, the slice and the metric among them."""
-    shown = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
-    return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in shown for side in "ab")]
+    keys = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
+    return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in keys for side in "ab")]
 
 
 def show_tests(tests: Sequence[Row], correction: str, family: str, console: Console) -> None:

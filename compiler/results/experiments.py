@@ -23,6 +23,6 @@ def experiments(project: Project, spec: str | None, metrics: Sequence[str] | Non
     entries = []
     for name in names:
         parameters, results = diff_commits(project, plan.spec, head, commit_of(project, name))
-        kept = [r for r in results if not metrics or {r["metric"], r["metric"].partition("@")[0]} & set(metrics)]
-        entries.append({"name": name, "parameters": parameters, "results": kept})
+        rows = [r for r in results if not metrics or {r["metric"], r["metric"].partition("@")[0]} & set(metrics)]
+        entries.append({"name": name, "parameters": parameters, "results": rows})
     return entries

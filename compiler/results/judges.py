@@ -39,14 +39,14 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
         raise ProjectError(str(error)) from error
 
 
-def show(found: dict[str, Any]) -> None:
+def show(agreement: dict[str, Any]) -> None:
     """A table for a terminal."""
     from qualm.registry.terminal.console import Console
     from qualm.registry.terminal.grids import Grid
 
     columns = ("n", "unread", "right on refusals", "missed", "imagined", "rated", "tau-b", "p")
     grid = Grid([("judge", "left"), *((column, "right") for column in columns)])
-    for label, of in found.items():
+    for label, of in agreement.items():
         refusals, ratings = of["refusals"], of["ratings"]
         share = _percent(refusals["accuracy"])
         if refusals["accuracy"] is not None:

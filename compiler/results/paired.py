@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """One metric on one dataset: b minus a, with a percentile interval over paired, grouped resamples."""
 
     dataset: str
@@ -144,7 +144,7 @@ def _join_nan(a: dict[str, Any], b: dict[str, Any], name: str) -> None:
 
 def differences(
     a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: float, seed: int, permutations: int = 10_000, correction: str = "holm"
-) -> list[Difference]:
+) -> list[PairedDifference]:
     """Every metric that both cells allow, each tested by exchanging whole groups; p-values are corrected over these metrics.
 
     The cells must be aligned.
@@ -161,9 +161,9 @@ def differences(
     return [_difference(a.samples.name, t, p) for t, p in zip(tests, corrected, strict=True)]
 
 
-def _difference(dataset: str, t: Test, p_adjusted: float) -> Difference:
+def _difference(dataset: str, t: Test, p_adjusted: float) -> PairedDifference:
     a, b, delta, low, high, p, corrected = (_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p, p_adjusted))
-    return Difference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, corrected)
+    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, corrected)
 
 
 def _null(value: float) -> float | None:

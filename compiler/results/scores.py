@@ -26,8 +26,8 @@ def score_stage(project: Project, spec: str | None) -> PlannedStage:
 def scored_models(project: Project, score: PlannedStage, spec: str | None) -> list[str]:
     """Models of a score stage, and after them those that abstain."""
     methods = [m for stage in project.plan(spec).writers("abstentions") for m in stage.params["abstentions"]]
-    found = [abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"]]
-    return [*score.inputs["generations"], *found]
+    abstained = [abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"]]
+    return [*score.inputs["generations"], *abstained]
 
 
 def read_scores(path: Path) -> list[Row]:
@@ -62,23 +62,23 @@ def select(
         ProjectError: a filter names something that is not there, with the nearest name.
     """
     filters: dict[str, Sequence[str] | None] = {"model": models, "dataset": datasets, "variant": variants, "slice": slices}
-    kept = list(rows)
-    for column, wanted in filters.items():
-        if wanted is None and column in ("variant", "slice"):
-            wanted = ["clean" if column == "variant" else "all"]
-        if wanted:
-            _known(column, wanted, {r[column] for r in rows})
-            kept = [r for r in kept if r[column] in wanted]
+    chosen = list(rows)
+    for column, names in filters.items():
+        if names is None and column in ("variant", "slice"):
+            names = ["clean" if column == "variant" else "all"]
+        if names:
+            _known(column, names, {r[column] for r in rows})
+            chosen = [r for r in chosen if r[column] in names]
     if metrics:
         _known("metric", metrics, {name for r in rows for name in _names(r["metric"])})
-        return [r for r in kept if set(_names(r["metric"])) & set(metrics)]
+        return [r for r in chosen if set(_names(r["metric"])) & set(metrics)]
     settings = settings_of(r["metric"] for r in rows)
     others = {s for s in settings if s != main_setting(settings)}
-    return [r for r in kept if _where(r["metric"]) not in others and _where(r["metric"]).rpartition("/")[0] not in others]
+    return [r for r in chosen if _where(r["metric"]) not in others and _where(r["metric"]).rpartition("/")[0] not in others]
 
 
-def _known(column: str, wanted: Sequence[str], there: set[str]) -> None:
-    for name in wanted:
+def _known(column: str, names: Sequence[str], there: set[str]) -> None:
+    for name in names:
         if name not in there:
             raise ProjectError(f"no {column} '{name}' in these results; {nearest(name, there)}")
 
@@ -94,8 +94,8 @@ def _where(label: str) -> str:
 def conformal_setting(label: str, settings: Sequence[str]) -> str:
     """The setting whose test rows a metric is over; empty for a metric over all rows."""
     where = _where(label)
-    found = where if where in settings else where.rpartition("/")[0]
-    return found if found in settings and "rows=all" not in label.partition("[")[0] else ""
+    setting = where if where in settings else where.rpartition("/")[0]
+    return setting if setting in settings and "rows=all" not in label.partition("[")[0] else ""
 
 
 def settings_of(labels: Iterable[str]) -> list[str]:

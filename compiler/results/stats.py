@@ -33,8 +33,8 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
     """
     plan = project.plan(spec)
     folders = {s.params["dataset"]: s.outputs["dataset"] for s in plan.writers("dataset")}
-    found = {name: read_statistics(project.root / folder) for name, folder in folders.items()}
-    there = {name: counts for name, counts in found.items() if counts is not None}
+    statistics = {name: read_statistics(project.root / folder) for name, folder in folders.items()}
+    there = {name: counts for name, counts in statistics.items() if counts is not None}
     if not there:
         raise ProjectError(
             f"no data set of {plan.spec} is on disk; `dvc pull` fetches what others have made, `qualm run {plan.spec}` makes it"
@@ -45,7 +45,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
     console = Console(highlight=False)
     for name, counts in there.items():
         print_statistics(name, counts, console)
-    for name in found.keys() - there.keys():
+    for name in statistics.keys() - there.keys():
         console.print(Text(f"{name}: not on disk; `dvc pull {folders[name]}` or `qualm run {plan.spec}`", style="dim"))
 
 
@@ -56,8 +56,8 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
     try:
         if (folder / FILE).is_file():
-            found: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
-            return found
+            counts: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
+            return counts
         return statistics(read_samples_of(folder)) if (folder / "samples.parquet").is_file() else None
     except (RecordError, textfiles.TextFileError, ValueError) as error:
         raise ProjectError(f"{folder}: {error}; make it anew by `qualm run`") from error

@@ -22,7 +22,11 @@ def measure(value: float | None) -> str:
 
 
 def metrics_down(
-    title: Text, cells: Mapping[tuple[str, str], Row], models: Sequence[str], shown: Callable[[Row | None], Text], unscored: bool = False
+    title: Text,
+    cells: Mapping[tuple[str, str], Row],
+    models: Sequence[str],
+    cell_text: Callable[[Row | None], Text],
+    unscored: bool = False,
 ) -> Grid:
     """A row per metric, a column per model, and over how many questions.
 
@@ -30,7 +34,7 @@ def metrics_down(
         title: of the table.
         cells: by metric and model, metrics in the order of their rows.
         models: in the order of their columns.
-        shown: a cell, or the lack of one, in words.
+        cell_text: a cell, or the lack of one, in words.
         unscored: say how many questions could not be scored (`n_unscored`).
     """
     grid = Grid([("metric", "left"), *((model, "right") for model in models), ("n", "right")], title)
@@ -40,5 +44,5 @@ def metrics_down(
         counts = sorted({cell["n"] for cell in scored})
         n = "–".join(f"{c:,}" for c in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
         left = max((cell["n_unscored"] for cell in scored), default=0) if unscored else 0
-        grid.add(metric, *map(shown, row), Text(n + (f" (+{left:,} unscored)" if left else ""), style="dim"))
+        grid.add(metric, *map(cell_text, row), Text(n + (f" (+{left:,} unscored)" if left else ""), style="dim"))
     return grid

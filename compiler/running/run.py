@@ -22,7 +22,7 @@ from rich.markup import escape
 
 from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.forecast.needs import ACTIVE
-from qualm.compiler.forecast.rebuilds import foretell
+from qualm.compiler.forecast.rebuilds import forecast
 from qualm.compiler.plan.emit import pipeline_path, write
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
@@ -60,7 +60,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     default = project.run_wide.default
     before = project.before(plan)
     write(project.root, [*before, plan], default)
-    forecasts = foretell(plan, project.root, default, before)
+    forecasts = forecast(plan, project.root, default, before)
     counts = Counter(f.action for f in forecasts)
     out = console()
     out.print(
@@ -173,8 +173,8 @@ def only_run(root: Path) -> Iterator[str | None]:
 def _other_dvc(root: Path, events: Path) -> str:
     """Who keeps DVC from working here, as far as it knows."""
     lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
-    told = "".join(e["error"] for e in lines if e["event"] == "locked")
-    if match := re.search(r"\(PID (\d+)\): (.+)", told):  # it is at a stage
+    message = "".join(e["error"] for e in lines if e["event"] == "locked")
+    if match := re.search(r"\(PID (\d+)\): (.+)", message):  # it is at a stage
         return _busy(f"another DVC command is at work in this project (process {match[1]}: {match[2]})")
     lock = root / ".dvc" / "tmp" / "lock"
     holder = lock.read_text(encoding="utf-8").strip() if lock.is_file() else ""

@@ -88,38 +88,38 @@ def _named(plugin: Plugin) -> dict[str, Any]:
 def _recipe() -> dict[str, Any]:
     """A pair recipe: its name, or the plugin with parameters and perhaps a name of its own beside it."""
     own = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
-    found: list[dict[str, Any]] = []
+    forms: list[dict[str, Any]] = []
     for plugin in rule.every("pairs"):
         one = _named(plugin)
         one["properties"][NAME_KEY] = own
-        found += [{"const": plugin.name, "description": plugin.summary}, one]
-    return {"oneOf": found} if found else {}
+        forms += [{"const": plugin.name, "description": plugin.summary}, one]
+    return {"oneOf": forms} if forms else {}
 
 
 def _entry(section: str) -> dict[str, Any]:
     """A model or finetune: exactly one plugin; a model may have `about` and `leave_out` beside it."""
-    found = []
+    forms = []
     for plugin in rule.every(section):
         one = _named(plugin)
         if section == "models":
             one["properties"]["about"] = {"$ref": "#/$defs/About"}
             one["properties"]["leave_out"] = _LEAVE_OUT
-        found.append(one)
-    return {"oneOf": found} if found else {}
+        forms.append(one)
+    return {"oneOf": forms} if forms else {}
 
 
 def _abstention(base: dict[str, Any]) -> dict[str, Any]:
     """Exactly one plugin, beside it the keys of every abstention."""
-    found = []
+    forms = []
     for plugin in rule.every("abstentions"):
         one = _named(plugin)
-        found.append({**one, "properties": {**base["properties"], **one["properties"]}})
-    return {"oneOf": found} if found else {}
+        forms.append({**one, "properties": {**base["properties"], **one["properties"]}})
+    return {"oneOf": forms} if forms else {}
 
 
 def _datasets(base: dict[str, Any]) -> dict[str, Any]:
     """A card's name chooses the parameters beside it."""
-    found = []
+    forms = []
     one = _value(PREPARE.annotation)
     prepare = {**base["properties"][PREPARE.name], "anyOf": [*one["anyOf"], {"type": "array", "items": one, "minItems": 1}]}
     adapters = {plugin.name: plugin.parameters for plugin in rule.every("datasets")}
@@ -130,8 +130,8 @@ def _datasets(base: dict[str, Any]) -> dict[str, Any]:
         own = {**base["properties"], "card": {"const": card.name, "description": card.title}, PREPARE.name: prepare}
         required = [r for r in parameters.get("required", []) if r not in card.args]
         one = {**parameters, "properties": {**own, **parameters["properties"]}, "required": ["card", *required]}
-        found.append(one)
-    return {"oneOf": found} if found else {}
+        forms.append(one)
+    return {"oneOf": forms} if forms else {}
 
 
 def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, Any]:
@@ -154,5 +154,5 @@ def _value(annotation: Any) -> dict[str, Any]:
     if kind is None:
         return TypeAdapter(field_type(annotation)).json_schema()
     names = [{"const": p.name, "description": p.summary} for p in rule.every(kind)]
-    found: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
-    return {"anyOf": [*found, {"type": "null"}] if takes_none(annotation) else found}
+    forms: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
+    return {"anyOf": [*forms, {"type": "null"}] if takes_none(annotation) else forms}

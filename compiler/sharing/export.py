@@ -37,7 +37,7 @@ RECORDED = "recorded"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ExportRequest:
     """What was asked for on the command line."""
 
     spec: str
@@ -50,7 +50,7 @@ class Wanted:
     force: bool = False
 
 
-def export_results(project: Project, wanted: Wanted) -> None:
+def export_results(project: Project, request: ExportRequest) -> None:
     """Write the files, and say what they are, how to open them, and what they do not hold.
 
     Raises:
@@ -62,27 +62,27 @@ def export_results(project: Project, wanted: Wanted) -> None:
     from qualm.runners.runtime.settings import SettingsError, read_settings
     from qualm.runners.runtime.stage import StageError
 
-    plugin = _plugin(wanted.to)
+    plugin = _plugin(request.to)
     try:
-        args = options(plugin, wanted.options)
+        args = options(plugin, request.options)
     except PluginError as error:
         raise ProjectError(str(error)) from None
     of_datasets = plugin.declares.get("OF") == "datasets"
-    resolved, plan = project.resolve(wanted.spec), project.plan(wanted.spec)
-    out = wanted.out.absolute()
+    resolved, plan = project.resolve(request.spec), project.plan(request.spec)
+    out = request.out.absolute()
     if out.exists() and not out.is_dir():
-        raise ProjectError(f"{wanted.out}: is a file; expected a folder to write into")
+        raise ProjectError(f"{request.out}: is a file; expected a folder to write into")
     try:
         with chdir(project.root), _staging(out) as folder:
             context = ExportContext(
                 folder=folder,
                 spec=plan.spec,
-                parts=() if of_datasets else _parts(plan, wanted),
-                datasets=_datasets(resolved, plan, wanted) if of_datasets else {},
+                parts=() if of_datasets else _parts(plan, request),
+                datasets=_datasets(resolved, plan, request) if of_datasets else {},
                 time=_now(),
                 settings=read_settings(),
                 title=plan.title,
-                recipe=textfiles.read_text(project.spec_path(wanted.spec)),
+                recipe=textfiles.read_text(project.spec_path(request.spec)),
                 revision=_revision(project.root),
                 decoding=_decoding(resolved, plan),
                 models={m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in resolved.models},
@@ -91,70 +91,70 @@ def export_results(project: Project, wanted: Wanted) -> None:
                 higher_is_better={m.label: m.plugin.declares.get("HIGHER_IS_BETTER") for m in resolved.metrics},
             )
             rule.load("exports", plugin.name)(context, **args)
-            files = _place(folder, out, wanted.force)
+            files = _place(folder, out, request.force)
     except (ExportError, RecordError, StageError, BrokenSample, SettingsError) as error:
         raise ProjectError(str(error)) from error
     except OSError as error:
         raise ProjectError(f"{error.filename or out}: {error.strerror or error}; nothing was replaced") from error
-    _tell(context, wanted, files)
+    _tell(context, request, files)
 
 
 def _plugin(to: str) -> Plugin:
     try:
         return rule.get("exports", to.replace("-", "_"))
     except PluginError:
-        known = [name.replace("_", "-") for name in rule.names("exports")]
-        hint = nearest(to, known)
-        raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(known)}") from None
+        names = [name.replace("_", "-") for name in rule.names("exports")]
+        hint = nearest(to, names)
+        raise ProjectError(f"no export '{to}'; {hint or 'there are: ' + ', '.join(names)}") from None
 
 
-def _parts(plan: Plan, wanted: Wanted) -> tuple[ExportPart, ...]:
+def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
     """Every model, dataset and variant that is asked for; their answers must have been made."""
     from qualm.runners.data.dataset import read_variants
     from qualm.runners.plugins.exports import ExportPart
 
-    found: list[ExportPart] = []
-    seen: dict[str, dict[str, None]] = {"model": {}, "dataset": {}, "variant": {}}
+    parts: list[ExportPart] = []
+    names_of: dict[str, dict[str, None]] = {"model": {}, "dataset": {}, "variant": {}}
     missing: list[str] = []
     for stage in plan.writers("generations"):
         model = stage.params["model"]["label"]
         for variant in read_variants(stage.params["variants"], stage.inputs.get("perturbed")):
             for dataset, path in stage.outputs["generations"].items():
                 for kind, name in (("model", model), ("dataset", dataset), ("variant", variant.name)):
-                    seen[kind][name] = None
-                chosen = (wanted.models, model), (wanted.datasets, dataset), (wanted.variants or [CLEAN], variant.name)
+                    names_of[kind][name] = None
+                chosen = (request.models, model), (request.datasets, dataset), (request.variants or [CLEAN], variant.name)
                 if all(names is None or name in names for names, name in chosen):
                     samples, recorded = Path(stage.inputs["datasets"][dataset]), stage.params["model"]
                     elsewhere = recorded["args"] if recorded["plugin"] == RECORDED else None
                     source = Path(stage.inputs["model"]) if elsewhere is not None and "model" in stage.inputs else None
-                    found.append(ExportPart(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
-                    missing += [] if Path(path).is_file() and found[-1].samples.is_dir() else [stage.name]
-    for kind, names in (("model", wanted.models), ("dataset", wanted.datasets), ("variant", wanted.variants)):
+                    parts.append(ExportPart(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
+                    missing += [] if Path(path).is_file() and parts[-1].samples.is_dir() else [stage.name]
+    for kind, names in (("model", request.models), ("dataset", request.datasets), ("variant", request.variants)):
         for name in names or ():
-            if name not in seen[kind]:
-                there = nearest(name, seen[kind]) or f"there are: {', '.join(seen[kind]) or 'none'}"
+            if name not in names_of[kind]:
+                there = nearest(name, names_of[kind]) or f"there are: {', '.join(names_of[kind]) or 'none'}"
                 raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {there}")
     if missing:
         command = " ".join(f"specs/{plan.spec}/dvc.yaml:{name}" for name in dict.fromkeys(missing))
         raise ProjectError(f"answers that are not here; make or fetch them: dvc repro --pull {command}")
-    if not found:
+    if not parts:
         raise ProjectError(f"{plan.spec}: has no models that answer anything; add `models:`")
-    return tuple(sorted(found, key=lambda p: (p.model, p.dataset)))
+    return tuple(sorted(parts, key=lambda p: (p.model, p.dataset)))
 
 
-def _datasets(resolved: Resolved, plan: Plan, wanted: Wanted) -> dict[str, Path]:
+def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
     """The data sets that are asked for, else the pair sets; they must have been made."""
-    if wanted.models or wanted.variants:
-        raise ProjectError(f"--to {wanted.to} writes data sets, of which no model or variant is a part; say which data set with -d")
-    made = plan.makers
-    names = list(wanted.datasets or (s.label for s in resolved.pairs))
+    if request.models or request.variants:
+        raise ProjectError(f"--to {request.to} writes data sets, of which no model or variant is a part; say which data set with -d")
+    stage_of = plan.makers
+    names = list(request.datasets or (s.label for s in resolved.pairs))
     if not names:
-        raise ProjectError(f"{plan.spec}: has no pair set; say which data set with -d: {', '.join(made) or 'it has none'}")
+        raise ProjectError(f"{plan.spec}: has no pair set; say which data set with -d: {', '.join(stage_of) or 'it has none'}")
     for name in names:
-        if name not in made:
-            raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, made) or 'there are: ' + ', '.join(made)}")
-    folders = {name: Path(made[name].outputs["dataset"]) for name in names}
-    if missing := [made[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
+        if name not in stage_of:
+            raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of) or 'there are: ' + ', '.join(stage_of)}")
+    folders = {name: Path(stage_of[name].outputs["dataset"]) for name in names}
+    if missing := [stage_of[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
         command = " ".join(f"specs/{plan.spec}/dvc.yaml:{stage}" for stage in missing)
         raise ProjectError(f"data sets that are not here; make or fetch them: dvc repro --pull {command}")
     return folders
@@ -162,29 +162,29 @@ def _datasets(resolved: Resolved, plan: Plan, wanted: Wanted) -> dict[str, Path]
 
 def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
     """What the infer stages were told about decoding."""
-    asked = resolved.spec.inference.model_dump()
-    return {k: asked[k] for k in sorted(asked) if any(k in s.params for s in plan.writers("generations"))}
+    settings = resolved.spec.inference.model_dump()
+    return {k: settings[k] for k in sorted(settings) if any(k in s.params for s in plan.writers("generations"))}
 
 
 def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
     """Where each dataset is from; a pair set is from all that it was made of."""
     from qualm.runners.plugins.exports import DatasetCredits
 
-    found: dict[str, DatasetCredits] = {}
+    about_of: dict[str, DatasetCredits] = {}
     for d in resolved.datasets:
         card = cards.load_card(d.card)
-        found[d.label] = DatasetCredits(card.title, card.licence, card.citation, card.source)
+        about_of[d.label] = DatasetCredits(card.title, card.licence, card.citation, card.source)
     for s in resolved.pairs:
-        of = [about for name, about in found.items() if name.split("@")[0] in s.sources]
+        of = [about for name, about in about_of.items() if name.split("@")[0] in s.sources]
         joined = ("; ".join(dict.fromkeys(getattr(a, field) for a in of if getattr(a, field))) for field in ("title", "licence", "source"))
         title, licence, source = joined
-        found[s.label] = DatasetCredits(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
-    return found
+        about_of[s.label] = DatasetCredits(title, licence, "\n".join(dict.fromkeys(a.citation for a in of if a.citation)), source)
+    return about_of
 
 
 def _tables(plan: Plan) -> dict[str, Path]:
-    made = {name: Path(path) for stage in plan.stages for name, path in _outputs(stage) if name in TABLES}
-    return {name: made[name] for name in TABLES if name in made and made[name].is_file()}
+    paths = {name: Path(path) for stage in plan.stages for name, path in _outputs(stage) if name in TABLES}
+    return {name: paths[name] for name in TABLES if name in paths and paths[name].is_file()}
 
 
 def _outputs(stage: PlannedStage) -> Iterator[tuple[str, str]]:
@@ -218,19 +218,19 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
     files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
     there = [f for f in files if (out / f).exists() or (out / f).is_symlink()]
     if there and not force:
-        shown = ", ".join(map(str, there[:3])) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
-        raise ProjectError(f"{out}: would replace {shown}; choose another folder, or --force")
+        some = ", ".join(map(str, there[:3])) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+        raise ProjectError(f"{out}: would replace {some}; choose another folder, or --force")
     for file in files:
         atomic.publish(folder / file, out / file)
     return files
 
 
-def _tell(context: ExportContext, wanted: Wanted, files: Sequence[Path]) -> None:
+def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
     what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
     if context.datasets:
         what = f"{samples:,} questions of {', '.join(context.datasets)}"
-    print(f"{wanted.out}: {len(files)} files, {what}")
+    print(f"{request.out}: {len(files)} files, {what}")
     for file in files[:6]:
         print(f"  {file}")
     if len(files) > 6:
@@ -238,4 +238,4 @@ def _tell(context: ExportContext, wanted: Wanted, files: Sequence[Path]) -> None
     if n := context.counts["samples without an answer"]:
         print(f"qualm: {n:,} samples have no answer and no row", file=sys.stderr)
     for what, n in context.lost.items():
-        print(f"qualm: not in the {wanted.to} files: {what} ({n:,})", file=sys.stderr)
+        print(f"qualm: not in the {request.to} files: {what} ({n:,})", file=sys.stderr)

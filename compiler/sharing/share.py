@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.shareable import Finding, Target, findings, shared_specs, target
+from qualm.compiler.sharing.shareable import Obstacle, ShareTarget, obstacles, shared_specs, target
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
 from qualm.registry.dvc import objects
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ShareRequest:
     """What `qualm share` was asked for."""
 
     remote: str | None = None
@@ -53,8 +53,8 @@ class Wanted:
 class Outcome:
     """What became of it."""
 
-    to: Target
-    found: list[Finding] = field(default_factory=list)
+    to: ShareTarget
+    obstacles: list[Obstacle] = field(default_factory=list)
     sent: int | None = None
     """Objects that the remote lacked and has now; None where nothing was sent."""
     runs: int | None = None
@@ -67,17 +67,17 @@ class Outcome:
     @property
     def good(self) -> bool:
         """A clone can rebuild everything by pulling alone."""
-        return not any(f.blocks for f in self.found)
+        return not any(f.blocks for f in self.obstacles)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "remote": self.to.name, "url": self.to.url, "good": self.good, "sent": self.sent, "runs": self.runs, "needed": self.needed,
             "checked": "clone" if self.checked else "names", "damaged": self.damaged, "repaired": self.repaired,
-            "findings": [f.as_json() for f in self.found],
+            "findings": [f.as_json() for f in self.obstacles],
         }  # fmt: skip
 
 
-def share(project: Project, wanted: Wanted, as_json: bool) -> bool:
+def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
     """`qualm share`. True where a clone of this commit would find everything and run nothing.
 
     Raises:
@@ -85,22 +85,22 @@ def share(project: Project, wanted: Wanted, as_json: bool) -> bool:
     """
     from qualm.registry.dvc.remote import RemoteError, RemoteStore
 
-    outcome = Outcome(target(project, wanted.remote))
-    specs = shared_specs(project, wanted.spec)
-    outcome.found += findings(project, outcome.to, specs)
+    outcome = Outcome(target(project, request.remote))
+    specs = shared_specs(project, request.spec)
+    outcome.obstacles += obstacles(project, outcome.to, specs)
     try:
-        if not wanted.dry and (wanted.anyway or outcome.good):
+        if not request.dry and (request.anyway or outcome.good):
             with RemoteStore(project.root, outcome.to.name) as store:
                 _send(project.root, store, outcome)
-                if wanted.check or wanted.repair:
+                if request.check or request.repair:
                     with Console(stderr=True).status("cloning this commit, pulling and hashing all that it needs..."):
-                        _rehearse(project, store, outcome, wanted.repair, specs)
+                        _rehearse(project, store, outcome, request.repair, specs)
     except RemoteError as error:
         raise ProjectError(f"{error}. `dvc push -r {outcome.to.name} -v` says more; docs/how-to/sharing.md has recipes") from error
     if as_json:
         print_json(outcome.as_json())
     else:
-        _show(outcome, wanted)
+        _show(outcome, request)
     return outcome.good
 
 
@@ -116,34 +116,34 @@ def _send(root: Path, store: RemoteStore, outcome: Outcome) -> None:
     if damaged:
         what = f"damaged in DVC's cache and not sent: {_objects(len(damaged))}: {_named(damaged, {**before, **needed})}"
         todo = "`qualm data verify --set-aside`, `qualm run`, which makes them anew, and `qualm share` again"
-        outcome.found.append(Finding("damaged", what, todo, blocks=bool(damaged & needed.keys())))
+        outcome.obstacles.append(Obstacle("damaged", what, todo, blocks=bool(damaged & needed.keys())))
     failed = store.put(here - there)
     outcome.sent, outcome.needed, outcome.runs = len(here - there - failed), len(needed), store.put_runs()
     if lacking := needed.keys() - there - (here - failed):
         what = f"neither here nor at the remote: {_objects(len(lacking))} that a clone needs: {_named(lacking, needed)}"
-        outcome.found.append(Finding("missing", what, "`dvc pull` where they still are and `qualm share` from there, or `qualm run`"))
+        outcome.obstacles.append(Obstacle("missing", what, "`dvc pull` where they still are and `qualm share` from there, or `qualm run`"))
     if unsent := failed - needed.keys():
         what = f"could not be sent: {_objects(len(unsent))} of earlier commits or runs: {_named(unsent, before)}"
-        outcome.found.append(Finding("missing", what, f"`qualm share` again; `dvc push -A -r {outcome.to.name} -v` says more"))
-    outcome.found += _history(root, store, then, then.paths.keys() - here - needed.keys() - there)
+        outcome.obstacles.append(Obstacle("missing", what, f"`qualm share` again; `dvc push -A -r {outcome.to.name} -v` says more"))
+    outcome.obstacles += _history(root, store, then, then.paths.keys() - here - needed.keys() - there)
     if outcome.runs is None:
         what = "this kind of remote keeps no run cache: clones can pull this commit, but run again what was run before it"
-        outcome.found.append(Finding("run cache", what, "use a folder, ssh://, s3:// or webdavs://", blocks=False))
+        outcome.obstacles.append(Obstacle("run cache", what, "use a folder, ssh://, s3:// or webdavs://", blocks=False))
     if now.legacy:
         what = f"{len(now.legacy):,} outputs were recorded by DVC 2 and not sent: {', '.join(sorted(now.legacy)[:5])}"
-        outcome.found.append(Finding("legacy", what, f"`dvc push -r {outcome.to.name}` sends them", blocks=True))
+        outcome.obstacles.append(Obstacle("legacy", what, f"`dvc push -r {outcome.to.name}` sends them", blocks=True))
 
 
-def _history(root: Path, store: RemoteStore, then: objects.Objects, gone: set[str]) -> Iterator[Finding]:
+def _history(root: Path, store: RemoteStore, then: objects.Objects, gone: set[str]) -> Iterator[Obstacle]:
     """What of earlier commits is lost; `gone` is what is neither needed nor here."""
     tracked = objects.ever_tracked(root) if gone else set()
     if lost := {h for h in gone - store.has(gone) if then.paths[h] not in tracked}:
         what = f"neither here nor at the remote: {_objects(len(lost))} of earlier commits: {_named(lost, then.paths)}"
-        yield Finding("history", what, "those commits cannot be checked out in full; nothing, if you do not miss them", blocks=False)
+        yield Obstacle("history", what, "those commits cannot be checked out in full; nothing, if you do not miss them", blocks=False)
     if then.unreadable:
         names = ", ".join(sorted(then.unreadable))
         what = f"in earlier commits some of these cannot be read, and what they name was not looked for: {names}"
-        yield Finding("history", what, "nothing, if you do not miss those commits", blocks=False)
+        yield Obstacle("history", what, "nothing, if you do not miss those commits", blocks=False)
 
 
 def _objects(n: int) -> str:
@@ -162,7 +162,7 @@ def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bo
     folder = Path(tempfile.mkdtemp(prefix="clone-", dir=place))
     try:
         clone = _clone(project.root, folder / "clone", outcome.to)
-        said = _dvc(clone, "pull", "--run-cache", "--remote", outcome.to.name)
+        failure = _dvc(clone, "pull", "--run-cache", "--remote", outcome.to.name)
         cache = clone / ".dvc" / "cache"
         needed = objects.present(clone).with_files(cache, cache_folder(project.root))
         lost = sorted(needed.keys() - held(cache, needed))
@@ -172,16 +172,18 @@ def _rehearse(project: Project, store: RemoteStore, outcome: Outcome, repair: bo
         if outcome.damaged:
             what = f"damaged or gone at the remote: {_objects(len(outcome.damaged))}: {_named(outcome.damaged, needed)}"
             todo = "`qualm share --repair` where they still are whole puts them there anew"
-            outcome.found.append(Finding("damaged", what, todo))
-        elif said and not lost:
-            outcome.found.append(Finding("clone", f"`dvc pull` in a clone failed: {said}", f"`git clone {project.root} ELSEWHERE` and try"))
+            outcome.obstacles.append(Obstacle("damaged", what, todo))
+        elif failure and not lost:
+            outcome.obstacles.append(
+                Obstacle("clone", f"`dvc pull` in a clone failed: {failure}", f"`git clone {project.root} ELSEWHERE` and try")
+            )
         if not lost:
-            outcome.found += _runs(clone, specs)
+            outcome.obstacles += _runs(clone, specs)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _clone(root: Path, to: Path, remote: Target) -> Path:
+def _clone(root: Path, to: Path, remote: ShareTarget) -> Path:
     """A clone of the commit with a cache of its own that hashes what it pulls, and this checkout's credentials."""
     objects.git(root, "clone", "--quiet", str(root), str(to))
     secrets = root / ".dvc" / "config.local"
@@ -193,8 +195,8 @@ def _clone(root: Path, to: Path, remote: Target) -> Path:
         (f"remote.{remote.name}.url", remote.url),
         (f"remote.{remote.name}.verify", "true"),
     ):
-        if said := _dvc(to, "config", "--local", option, value):
-            raise ProjectError(f"{option} could not be set in a clone: {said}")
+        if failure := _dvc(to, "config", "--local", option, value):
+            raise ProjectError(f"{option} could not be set in a clone: {failure}")
     return to
 
 
@@ -207,21 +209,21 @@ def _replace(root: Path, store: RemoteStore, lost: list[str]) -> list[str]:
     return sorted(whole - store.put(whole))
 
 
-def _runs(clone: Path, specs: list[str]) -> list[Finding]:
+def _runs(clone: Path, specs: list[str]) -> list[Obstacle]:
     """What the clone, by its own code, says that it would run."""
-    found = []
+    active_stages = []
     for spec in specs:
         done = subprocess.run(
             [sys.executable, "-m", "qualm", "plan", spec, "--json"], cwd=clone, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            found.append(Finding("clone", f"{spec} cannot be planned in a clone: {done.stderr.strip()}", f"`qualm plan {spec}`"))
+            active_stages.append(Obstacle("clone", f"{spec} cannot be planned in a clone: {done.stderr.strip()}", f"`qualm plan {spec}`"))
             continue
         active = [f["stage"] for f in json.loads(done.stdout) if f["action"] != "unchanged"]
         if active:
             what = f"{spec}: a clone that pulled everything would still run or restore {', '.join(active)}"
-            found.append(Finding("clone", what, f"`qualm run {spec}`, commit, share again"))
-    return found
+            active_stages.append(Obstacle("clone", what, f"`qualm run {spec}`, commit, share again"))
+    return active_stages
 
 
 def _dvc(folder: Path, *arguments: str) -> str:
@@ -230,16 +232,16 @@ def _dvc(folder: Path, *arguments: str) -> str:
     return "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
 
 
-def _show(outcome: Outcome, wanted: Wanted) -> None:
+def _show(outcome: Outcome, request: ShareRequest) -> None:
     out = console()
-    for found in outcome.found:
-        sign = "[bold red]![/]" if found.blocks else "[yellow]·[/]"
-        out.print(f"{sign} {escape(found.what)}\n    {escape(found.todo)}")
+    for finding in outcome.obstacles:
+        sign = "[bold red]![/]" if finding.blocks else "[yellow]·[/]"
+        out.print(f"{sign} {escape(finding.what)}\n    {escape(finding.todo)}")
     name = f"[bold]{escape(outcome.to.name)}[/] ({escape(outcome.to.url)})"
     if outcome.repaired:
         out.print(f"replaced at {name}: {_objects(len(outcome.repaired))}")
     if outcome.sent is None:
-        if wanted.dry:
+        if request.dry:
             out.print(f"{name}: {'nothing speaks against sharing' if outcome.good else 'not ready'}; nothing was sent")
         else:
             out.print(f"nothing was sent to {name}; `--anyway` sends it as it is")

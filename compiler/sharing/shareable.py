@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.rebuilds import Forecast, foretell_clone
+from qualm.compiler.forecast.rebuilds import Forecast, forecast_clone
 from qualm.compiler.plan.emit import pipeline_path
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
@@ -28,7 +28,7 @@ SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Finding:
+class Obstacle:
     """One thing that is not as it should be."""
 
     kind: str
@@ -44,7 +44,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Target:
+class ShareTarget:
     """The remote that is shared to."""
 
     name: str
@@ -57,7 +57,7 @@ class Target:
         return Path(self.url) if "://" not in self.url else None
 
 
-def target(project: Project, remote: str | None) -> Target:
+def target(project: Project, remote: str | None) -> ShareTarget:
     """The remote that is meant.
 
     Raises:
@@ -67,19 +67,19 @@ def target(project: Project, remote: str | None) -> Target:
     remotes = {section.removeprefix("remote "): values for section, values in settings.items() if section.startswith("remote ")}
     name = remote or settings.get("core", {}).get("remote", "")
     if name not in remotes:
-        known = ", ".join(sorted(remotes)) or "none"
-        what = f"there is no remote '{name}'; there are: {known}" if name else f"no remote is the default; there are: {known}"
+        names = ", ".join(sorted(remotes)) or "none"
+        what = f"there is no remote '{name}'; there are: {names}" if name else f"no remote is the default; there are: {names}"
         raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)")
-    found = Target(name, remotes[name].get("url", ""), remotes[name])
-    if found.folder is not None and _in_git(project.root, found.folder):
+    chosen = ShareTarget(name, remotes[name].get("url", ""), remotes[name])
+    if chosen.folder is not None and _in_git(project.root, chosen.folder):
         raise ProjectError(
-            f"remote '{name}' is a folder of this repository ({found.folder}): what is pushed there would go into git. "
+            f"remote '{name}' is a folder of this repository ({chosen.folder}): what is pushed there would go into git. "
             "Add a remote of your lab by `dvc remote add -d lab URL`, or name one: `qualm share REMOTE` (recipes: docs/how-to/sharing.md)"
         )
-    return found
+    return chosen
 
 
-def findings(project: Project, to: Target, specs: list[str]) -> list[Finding]:
+def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obstacle]:
     """Everything that speaks against pushing these specs, and what to know."""
     return [*_uncommitted(project.root), *_settings(project.root, to), *_pipelines(project, specs)]
 
@@ -104,61 +104,63 @@ def shared_specs(project: Project, spec: str | None = None) -> list[str]:
     return [plan.spec, *(before.spec for before in project.before(plan))]
 
 
-def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Finding]:
+def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
     """A finding for every spec of which something would run in a fresh clone."""
     for spec, stages in forecasts.items():
         if stages:
             first = "; ".join(f"{f.stage}: {f.reasons[0]}" for f in stages[:3])
             more = f" and {len(stages) - 3} more" if len(stages) > 3 else ""
             what = f"{spec}: a colleague's `dvc repro` would run {len(stages)} stages, and what follows from them ({first}{more})"
-            yield Finding("out of date", what, f"`qualm run {spec}`, then commit its dvc.lock and results")
+            yield Obstacle("out of date", what, f"`qualm run {spec}`, then commit its dvc.lock and results")
 
 
-def _uncommitted(root: Path) -> Iterator[Finding]:
+def _uncommitted(root: Path) -> Iterator[Obstacle]:
     changed = []
     for line in git(root, "status", "--porcelain", "--no-renames", "-z").split("\0"):
         state, path = line[:2], line[3:]
         if path and (state != "??" or path.split("/")[0] in WATCHED or is_pointer(path)):
             changed.append(path)
     if changed:
-        yield Finding("uncommitted", f"not committed: {_some(changed)}", "commit them (`git add`, `git commit`), or put them aside")
+        yield Obstacle("uncommitted", f"not committed: {_some(changed)}", "commit them (`git add`, `git commit`), or put them aside")
 
 
-def _settings(root: Path, to: Target) -> Iterator[Finding]:
+def _settings(root: Path, to: ShareTarget) -> Iterator[Obstacle]:
     shared = shared_configuration(root)
     for section, values in shared.items():
         if section.startswith("remote ") and (leaked := [k for k in SECRETS if k in values]):
             name = section.removeprefix("remote ")
             todo = f"`dvc remote modify --unset {name} {leaked[0]}`, set it with --local; if it was ever committed, change it"
-            yield Finding("secret", f"remote '{name}': {', '.join(leaked)} stands in .dvc/config, which git shares", todo)
+            yield Obstacle("secret", f"remote '{name}': {', '.join(leaked)} stands in .dvc/config, which git shares", todo)
     if f"remote {to.name}" not in shared:
         todo = f"`dvc remote add {to.name} {to.url}` without --local, and commit .dvc/config"
-        yield Finding("hidden remote", f"remote '{to.name}' is known on this machine only: clones will not find it", todo, blocks=False)
+        yield Obstacle("hidden remote", f"remote '{to.name}' is known on this machine only: clones will not find it", todo, blocks=False)
     if to.folder is not None:
         what = f"remote '{to.name}' is the folder {to.folder}: only who sees it under that path can pull"
-        yield Finding("local remote", what, "share a disk, or use ssh://, s3:// or webdavs://", blocks=False)
+        yield Obstacle("local remote", what, "share a disk, or use ssh://, s3:// or webdavs://", blocks=False)
     elif to.settings.get("verify", "").lower() != "true":
         what = f"remote '{to.name}' is trusted: DVC takes a damaged object for what it should be"
-        yield Finding("unverified", what, f"`dvc remote modify {to.name} verify true`, and commit .dvc/config", blocks=False)
+        yield Obstacle("unverified", what, f"`dvc remote modify {to.name} verify true`, and commit .dvc/config", blocks=False)
 
 
-def _pipelines(project: Project, specs: list[str]) -> Iterator[Finding]:
+def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
     plans = [project.plan(spec) for spec in specs]
     default = project.run_wide.default
-    yield from out_of_date(foretell_clone(plans, project.root, default))
+    yield from out_of_date(forecast_clone(plans, project.root, default))
     tracked = tracked_files(project.root)
     folders = {str(parent) for name in tracked for parent in Path(name).parents}
-    made = {out for plan in plans for stage in plan.stages for out in stage.outs}
-    kept = {name.removesuffix(".dvc") for name in tracked if name.endswith(".dvc")}
+    outputs = {out for plan in plans for stage in plan.stages for out in stage.outs}
+    tracked_data = {name.removesuffix(".dvc") for name in tracked if name.endswith(".dvc")}
     kept_in_git = {stage.outputs[key] for plan in plans for stage in plan.stages for key in stage.kept_in_git}
     read = {path for plan in plans for stage in plan.stages for path in stage.deps}
     lost = sorted(
         path
-        for path in (read - made) | kept_in_git
-        if path not in tracked | folders and not kept & {path, *(str(p) for p in Path(path).parents)} and (project.root / path).exists()
+        for path in (read - outputs) | kept_in_git
+        if path not in tracked | folders
+        and not tracked_data & {path, *(str(p) for p in Path(path).parents)}
+        and (project.root / path).exists()
     )
     if lost:
-        yield Finding(
+        yield Obstacle(
             "not in git", f"a clone will lack, since neither git nor DVC keeps it: {_some(lost)}", "`git add -f` it, or `dvc add` it"
         )
 

@@ -11,7 +11,7 @@ from qualm.registry.text import masked, one_line
 
 
 @dataclass(frozen=True, order=True)
-class Mark:
+class Position:
     """A place in a file; line and column count from 1."""
 
     file: str
@@ -23,7 +23,7 @@ class Mark:
 class Problem:
     """One mistake: `file:line:col: path: expected X, got Y`."""
 
-    mark: Mark
+    mark: Position
     path: str
     message: str
     hint: str = ""
@@ -78,8 +78,8 @@ class SpecError(Exception):
             return ""
         line = lines[problem.mark.line - 1].replace("\t", " ")
         start = max(0, problem.mark.col - 1 - 60)
-        shown = masked(line[start : start + 120])
-        return f"    {shown}\n    {' ' * (problem.mark.col - 1 - start)}^"
+        excerpt = masked(line[start : start + 120])
+        return f"    {excerpt}\n    {' ' * (problem.mark.col - 1 - start)}^"
 
     def _lines(self, file: str) -> list[str]:
         if file not in self._split:
@@ -97,14 +97,14 @@ LISTED = 60
 """Names that are listed where none is near."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, choices: Iterable[str]) -> str:
     """`did you mean 'x'?`, or what there is to choose from."""
-    known = sorted(known)
-    near = difflib.get_close_matches(word[:LISTED], known[:COMPARED], 1, 0.6)
+    choices = sorted(choices)
+    near = difflib.get_close_matches(word[:LISTED], choices[:COMPARED], 1, 0.6)
     if near:
         return f"did you mean '{near[0]}'?"
-    more = f" and {len(known) - LISTED:,} more" if len(known) > LISTED else ""
-    return f"there are: {', '.join(known[:LISTED])}{more}" if known else "there are none"
+    more = f" and {len(choices) - LISTED:,} more" if len(choices) > LISTED else ""
+    return f"there are: {', '.join(choices[:LISTED])}{more}" if choices else "there are none"
 
 
 def shown(value: Any) -> str:

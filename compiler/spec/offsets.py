@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from qualm.compiler.spec.errors import Mark
+from qualm.compiler.spec.errors import Position
 from qualm.compiler.spec.yaml_positions import Document, Path_
 
 _BEFORE = re.compile(r"(?:[&!]\S*\s+)*")
@@ -13,7 +13,7 @@ _BLOCK = re.compile(r"[|>][-+0-9]*[^\n]*\n")
 _ESCAPE = re.compile(r"\\(?:x..|u....|U........|.)", re.DOTALL)
 
 
-def mark_within(document: Document, path: Path_, offset: int) -> Mark:
+def mark_within(document: Document, path: Path_, offset: int) -> Position:
     """The place of the character number `offset` (from 0) of the text at `path`.
 
     The text's characters other than white space stand in the file in their order, whatever YAML does with lines, so they are
@@ -39,14 +39,14 @@ def mark_within(document: Document, path: Path_, offset: int) -> Mark:
     if value[offset : offset + 1].strip():
         at = _past_space(source, at, quote)
     before = source[:at]
-    return Mark(start.file, before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1)
+    return Position(start.file, before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1)
 
 
 def _at(document: Document, path: Path_) -> object:
-    found = document.data
+    value = document.data
     for part in path:
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _past_space(source: str, at: int, quote: str) -> int:

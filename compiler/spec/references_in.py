@@ -46,8 +46,8 @@ def names_of(annotation: Any, value: Any, kind: type) -> Iterator[str]:
 
 def names_in(plugin: Plugin, args: Mapping[str, Any], kind: type) -> list[str]:
     """The same over all parameters of a plugin, each name once, in order."""
-    found = (name for p in plugin.parameters for name in names_of(p.annotation, args.get(p.name), kind))
-    return list(dict.fromkeys(found))
+    names = (name for p in plugin.parameters for name in names_of(p.annotation, args.get(p.name), kind))
+    return list(dict.fromkeys(names))
 
 
 def replaced(annotation: Any, value: Any, kind: type, change: Callable[[str], str]) -> Any:
@@ -73,14 +73,14 @@ def replaced(annotation: Any, value: Any, kind: type, change: Callable[[str], st
 
 def replaced_in(plugin: Plugin, args: Mapping[str, Any], kind: type, change: Callable[[str], str]) -> dict[str, Any]:
     """A plugin's arguments with every name of one of our types changed."""
-    known = {p.name: p.annotation for p in plugin.parameters}
-    return {name: replaced(known[name], value, kind, change) if name in known else value for name, value in args.items()}
+    annotation_of = {p.name: p.annotation for p in plugin.parameters}
+    return {name: replaced(annotation_of[name], value, kind, change) if name in annotation_of else value for name, value in args.items()}
 
 
 def nested_plugins(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[Plugin]:
     """The plugins that a plugin's arguments name, and those that theirs name."""
-    for found, _ in nested_uses(plugin, args):
-        yield found
+    for nested, _ in nested_uses(plugin, args):
+        yield nested
 
 
 def nested_uses(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
@@ -92,9 +92,9 @@ def nested_uses(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[tuple[Plugi
 def _nested(annotation: Any, value: Any) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
     kind = chosen_kind(annotation)
     if kind is not None and value is not None:
-        found = rule.get(kind, value["plugin"])
-        yield found, value["args"]
-        yield from nested_uses(found, value["args"])
+        plugin = rule.get(kind, value["plugin"])
+        yield plugin, value["args"]
+        yield from nested_uses(plugin, value["args"])
     elif get_origin(annotation) is list and isinstance(value, list):
         for item in value:
             yield from _nested(get_args(annotation)[0], item)

@@ -44,12 +44,12 @@ def model(kind: type[M], document: Document, problems: list[Problem]) -> M | Non
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
-        seen: set[Path_] = set()
+        places: set[Path_] = set()
         for detail in error.errors(include_url=False):
             loc = _real(detail["loc"], document.data)
-            if loc in seen and detail["type"] != "missing":
+            if loc in places and detail["type"] != "missing":
                 continue  # another branch of the same union
-            seen.add(loc)
+            places.add(loc)
             problems.append(_problem(detail, loc, document, kind))
         return None
 
@@ -113,8 +113,8 @@ def _real(loc: tuple[int | str, ...], data: Any) -> Path_:
 def _problem(detail: Any, loc: Path_, document: Document, root: type[BaseModel]) -> Problem:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        known = _fields(root, loc[:-1])
-        return document.problem(loc, f"unknown key '{loc[-1]}'", nearest(str(loc[-1]), known), key=True)
+        keys = _fields(root, loc[:-1])
+        return document.problem(loc, f"unknown key '{loc[-1]}'", nearest(str(loc[-1]), keys), key=True)
     if kind == "missing":
         return document.problem(loc, f"expected the key '{loc[-1]}', found none", "add it")
     return document.problem(loc, f"expected {_expected(detail)}, got {shown(value)}")
@@ -191,23 +191,23 @@ def _adapter(annotation: Any) -> TypeAdapter[Any]:
 
 
 def value(
-    annotation: Any, given: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
+    annotation: Any, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
 ) -> Any:
     """One parameter's value, strictly checked and in canonical form (whole floats as int, ints as float where declared).
 
     That of a nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
     """
     kind = chosen_kind(annotation)
-    if kind is not None and not (given is None and takes_none(annotation)):
-        return _chosen(kind, given, document, path, problems, fallbacks or {})
-    if get_origin(annotation) is list and isinstance(given, list) and chosen_kind(get_args(annotation)[0]):
-        return [value(get_args(annotation)[0], item, document, (*path, i), problems, fallbacks) for i, item in enumerate(given)]
+    if kind is not None and not (raw is None and takes_none(annotation)):
+        return _chosen(kind, raw, document, path, problems, fallbacks or {})
+    if get_origin(annotation) is list and isinstance(raw, list) and chosen_kind(get_args(annotation)[0]):
+        return [value(get_args(annotation)[0], item, document, (*path, i), problems, fallbacks) for i, item in enumerate(raw)]
     try:
-        return _adapter(annotation).validate_python(_whole_numbers(annotation, given))
+        return _adapter(annotation).validate_python(_whole_numbers(annotation, raw))
     except ValidationError as error:
         by_place: dict[Path_, list[Any]] = {}
         for detail in error.errors(include_url=False):
-            by_place.setdefault(_real(detail["loc"], given), []).append(detail)
+            by_place.setdefault(_real(detail["loc"], raw), []).append(detail)
         for place, details in by_place.items():
             expected = list(dict.fromkeys(_expected(d) for d in details))
             problems.append(document.problem((*path, *place), f"expected {' or '.join(expected)}, got {shown(details[0]['input'])}"))
@@ -215,13 +215,13 @@ def value(
 
 
 def _chosen(
-    kind: str, given: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
+    kind: str, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """A nested plugin, `name` or `{name: {parameters}}`, with every parameter spelled out."""
-    named = isinstance(given, Mapping) and len(given) == 1
-    name, params = next(iter(given.items())) if named else (given, None)
+    named = isinstance(raw, Mapping) and len(raw) == 1
+    name, params = next(iter(raw.items())) if named else (raw, None)
     if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
-        got = f"the parameters {shown(params)}" if named else shown(given)
+        got = f"the parameters {shown(params)}" if named else shown(raw)
         problems.append(document.problem(path, f"expected one plugin of {kind}, as `name` or `{{name: {{parameters}}}}`, got {got}"))
         return None
     place = (*path, name) if named else path
@@ -238,17 +238,17 @@ def _chosen(
             problems.append(document.problem((*place, each), message, f"a sweep goes over whole values of {kind}, not within one"))
             swept.add(each)
     own = {each: inner for each, inner in (params or {}).items() if each not in swept}
-    found = combinations([p for p in plugin.parameters if p.name not in swept], own, document, place, problems, plugin.name, fallbacks)
-    return {"plugin": name, "args": found[0][1]} if found and len(problems) == before else None
+    points = combinations([p for p in plugin.parameters if p.name not in swept], own, document, place, problems, plugin.name, fallbacks)
+    return {"plugin": name, "args": points[0][1]} if points and len(problems) == before else None
 
 
-def _whole_numbers(annotation: Any, given: Any) -> Any:
+def _whole_numbers(annotation: Any, raw: Any) -> Any:
     kinds = _leaf_types(annotation)
     if int in kinds and float not in kinds:
-        if isinstance(given, list):
-            return [whole(v) for v in given]
-        return whole(given)
-    return given
+        if isinstance(raw, list):
+            return [whole(v) for v in raw]
+        return whole(raw)
+    return raw
 
 
 def _leaf_types(annotation: Any) -> set[Any]:
@@ -260,7 +260,7 @@ def _leaf_types(annotation: Any) -> set[Any]:
 
 def combinations(
     parameters: Sequence[Parameter],
-    given: Mapping[str, Any],
+    raw: Mapping[str, Any],
     document: Document,
     path: Path_,
     problems: list[Problem],
@@ -271,43 +271,43 @@ def combinations(
 
     `fallbacks` holds what params.yaml says in place of a parameter's own default.
     """
-    given = {**{name: fallback for name, fallback in (fallbacks or {}).items() if name in {p.name for p in parameters}}, **given}
-    known = {p.name: p for p in parameters}
-    for name in given:
-        if name not in known:
-            problems.append(document.problem((*path, name), f"{owner} has no parameter '{name}'", nearest(name, known), key=True))
+    raw = {**{name: fallback for name, fallback in (fallbacks or {}).items() if name in {p.name for p in parameters}}, **raw}
+    by_name = {p.name: p for p in parameters}
+    for name in raw:
+        if name not in by_name:
+            problems.append(document.problem((*path, name), f"{owner} has no parameter '{name}'", nearest(name, by_name), key=True))
     axes: dict[str, list[Any]] = {}
     fixed: dict[str, Any] = {}
-    for name, parameter in known.items():
-        if name not in given:
+    for name, parameter in by_name.items():
+        if name not in raw:
             if parameter.default is REQUIRED:
                 problems.append(document.problem(path, f"{owner} needs the parameter '{name}' ({parameter.text})", f"`{name}: ...`"))
             else:
                 fixed[name] = _default(parameter, document, path, problems, fallbacks)
-        elif isinstance(given[name], list) and not takes_list(parameter.annotation):
-            if not given[name]:
+        elif isinstance(raw[name], list) and not takes_list(parameter.annotation):
+            if not raw[name]:
                 problems.append(document.problem((*path, name), "expected at least one value in a sweep, got an empty list"))
-            places = [(*path, name, i) for i in range(len(given[name]))]
+            places = [(*path, name, i) for i in range(len(raw[name]))]
             axes[name] = [
-                value(parameter.annotation, v, document, at, problems, fallbacks) for v, at in zip(given[name], places, strict=True)
+                value(parameter.annotation, v, document, at, problems, fallbacks) for v, at in zip(raw[name], places, strict=True)
             ]
             if len({repr(v) for v in axes[name]}) < len(axes[name]):
                 problems.append(document.problem((*path, name), "expected different values in a sweep, got one of them twice"))
         else:
-            fixed[name] = value(parameter.annotation, given[name], document, (*path, name), problems, fallbacks)
+            fixed[name] = value(parameter.annotation, raw[name], document, (*path, name), problems, fallbacks)
     points = math.prod(map(len, axes.values()))
     if points > MAX_POINTS:
         problems.append(document.problem(path, f"expected a sweep of at most {MAX_POINTS:,} points, got {points:,}", "name fewer values"))
         return []
     order = [p.name for p in parameters]
-    found = []
-    nested = {name for name in axes if chosen_kind(known[name].annotation)}
+    pairs = []
+    nested = {name for name in axes if chosen_kind(by_name[name].annotation)}
     for chosen in itertools.product(*(range(len(values)) for values in axes.values())):
         point = dict(zip(axes, chosen, strict=True))
         everything = {**fixed, **{name: axes[name][i] for name, i in point.items()}}
-        swept = {name: given[name][i] if name in nested else axes[name][i] for name, i in point.items()}
-        found.append((swept, {n: everything[n] for n in order if n in everything}))
-    return found
+        swept = {name: raw[name][i] if name in nested else axes[name][i] for name, i in point.items()}
+        pairs.append((swept, {n: everything[n] for n in order if n in everything}))
+    return pairs
 
 
 def _default(

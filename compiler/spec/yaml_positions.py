@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from qualm.compiler.spec.errors import Mark, Problem, Problems, SpecError, shown
+from qualm.compiler.spec.errors import Position, Problem, Problems, SpecError, shown
 from qualm.registry.formats.textfiles import TextFileError, is_file, read_text
 
 MAX_BYTES = 1 << 20
@@ -38,9 +38,9 @@ class Document:
     """A loaded spec: its values, and where each of them stands."""
 
     data: Any
-    marks: dict[Path_, Mark]
+    marks: dict[Path_, Position]
     """Where the value at a path begins."""
-    key_marks: dict[Path_, Mark]
+    key_marks: dict[Path_, Position]
     """Where the key that leads to a path stands."""
     sources: dict[str, str]
     files: list[Path] = field(default_factory=list)
@@ -54,11 +54,11 @@ class Document:
     original: dict[Path_, Path_] = field(default_factory=dict)
     """Where values stood that moved up because another was left out of a list."""
 
-    def mark(self, path: Path_, key: bool = False) -> Mark:
+    def mark(self, path: Path_, key: bool = False) -> Position:
         """The place of a path, or of the nearest parent that stands in a file."""
         return self._mark(self.original.get(path, path), key)
 
-    def _mark(self, path: Path_, key: bool) -> Mark:
+    def _mark(self, path: Path_, key: bool) -> Position:
         if key and path in self.key_marks:
             return self.key_marks[path]
         while path not in self.marks:
@@ -71,19 +71,19 @@ class Document:
 
     def without(self, paths: set[Path_]) -> Document:
         """The same without some of its values. Problems are told where things stood."""
-        kept = replace(self, marks=dict(self.marks), original={})
-        kept.data = self._copy((), (), self.data, paths, kept)
-        return kept
+        copy_of = replace(self, marks=dict(self.marks), original={})
+        copy_of.data = self._copy((), (), self.data, paths, copy_of)
+        return copy_of
 
-    def _copy(self, old: Path_, new: Path_, value: Any, paths: set[Path_], kept: Document) -> Any:
+    def _copy(self, old: Path_, new: Path_, value: Any, paths: set[Path_], target: Document) -> Any:
         if (origin := self.original.get(old, old)) != new:
-            kept.original[new] = origin
+            target.original[new] = origin
         if isinstance(value, dict):
             inner = ((k, v) for k, v in value.items() if (*old, k) not in paths)
-            return {k: self._copy((*old, k), (*new, k), v, paths, kept) for k, v in inner}
+            return {k: self._copy((*old, k), (*new, k), v, paths, target) for k, v in inner}
         if isinstance(value, list):
             left = [(i, v) for i, v in enumerate(value) if (*old, i) not in paths]
-            return [self._copy((*old, i), (*new, n), v, paths, kept) for n, (i, v) in enumerate(left)]
+            return [self._copy((*old, i), (*new, n), v, paths, target) for n, (i, v) in enumerate(left)]
         return value
 
 
@@ -201,7 +201,7 @@ def _read(path: Path, root: Path) -> str:
     try:
         return read_text(path, MAX_BYTES, "a spec")
     except TextFileError as error:
-        mark = Mark(_shown(path, root), max(1, error.line), max(1, error.col))
+        mark = Position(_shown(path, root), max(1, error.line), max(1, error.col))
         raise SpecError([Problem(mark, "", error.reason, error.hint)]) from None
 
 
@@ -226,9 +226,9 @@ def _parse(text: str, name: str) -> Document:
     except yaml.MarkedYAMLError as error:
         raise SpecError([_syntax(error, name, text)], sources) from None
     except yaml.YAMLError as error:
-        raise SpecError([Problem(Mark(name), "", f"not YAML: {' '.join(str(error).split())}")], sources) from None
+        raise SpecError([Problem(Position(name), "", f"not YAML: {' '.join(str(error).split())}")], sources) from None
     if node is None:
-        raise SpecError([Problem(Mark(name), "", "expected a spec, got an empty file", "`qualm new NAME` writes one to start from")])
+        raise SpecError([Problem(Position(name), "", "expected a spec, got an empty file", "`qualm new NAME` writes one to start from")])
     builder = _Builder(name)
     try:
         data = builder.build(node, (), 0)
@@ -239,7 +239,7 @@ def _parse(text: str, name: str) -> Document:
 
 def _syntax(error: yaml.MarkedYAMLError, name: str, text: str) -> Problem:
     place = error.problem_mark or error.context_mark
-    mark = Mark(name, place.line + 1, place.column + 1) if place else Mark(name)
+    mark = Position(name, place.line + 1, place.column + 1) if place else Position(name)
     problem = error.problem or "not YAML"
     lines = text.splitlines()
     line = lines[mark.line - 1] if mark.line <= len(lines) else ""
@@ -258,7 +258,7 @@ def _limit_depth(text: str, name: str) -> None:
             depth += 1
             if depth > MAX_DEPTH:
                 place = event.start_mark
-                mark = Mark(name, place.line + 1, place.column + 1) if place else Mark(name)
+                mark = Position(name, place.line + 1, place.column + 1) if place else Position(name)
                 raise SpecError([Problem(mark, "", f"nested more than {MAX_DEPTH} deep")], {name: text})
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
@@ -269,8 +269,8 @@ class _Builder:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.marks: dict[Path_, Mark] = {}
-        self.key_marks: dict[Path_, Mark] = {}
+        self.marks: dict[Path_, Position] = {}
+        self.key_marks: dict[Path_, Position] = {}
         self.problems: list[Problem] = Problems()
         self.unknown: set[Path_] = set()
         self.values = 0
@@ -292,7 +292,7 @@ class _Builder:
 
     def _mapping(self, node: yaml.MappingNode, path: Path_, depth: int) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
-        first: dict[Any, Mark] = {}
+        first: dict[Any, Position] = {}
         for key_node, value_node in self._pairs(node, path):
             mark = self._mark(key_node)
             if not isinstance(key_node, yaml.ScalarNode):
@@ -374,5 +374,5 @@ class _Builder:
         self.unknown.add(path)
         return value
 
-    def _mark(self, node: yaml.Node) -> Mark:
-        return Mark(self.name, node.start_mark.line + 1, node.start_mark.column + 1)
+    def _mark(self, node: yaml.Node) -> Position:
+        return Position(self.name, node.start_mark.line + 1, node.start_mark.column + 1)

@@ -14,18 +14,18 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
     """`qualm ls models --published`, all of them or those whose name holds `name`."""
     if kind != "models":
         raise ProjectError("--published is for models: `qualm ls models --published`")
-    found = [m for m in published().values() if name is None or name.lower() in m.name.lower()]
-    if not found:
+    models = [m for m in published().values() if name is None or name.lower() in m.name.lower()]
+    if not models:
         raise ProjectError(f"no published model whose name holds '{name}'; `qualm ls models --published` lists those that are known")
     if as_json:
-        print_json([{**m.model_dump(by_alias=True), "memory": _memories(m)} for m in found])
+        print_json([{**m.model_dump(by_alias=True), "memory": _memories(m)} for m in models])
         return
     numbers = ("billion", "bf16", "int8", "4 bit", "cache", "picture")
     grid = Grid([("name", "left"), *((column, "right") for column in numbers), ("gives", "left")])
-    for m in found:
+    for m in models:
         sizes = _memories(m)
-        shown = [f"{sizes[k]:.3g}" if k in sizes else "" for k in ("bfloat16", "int8", "nf4", "cache_kib")]
-        grid.add(m.name, f"{m.parameters.total:.3g}", *shown, str(m.image_tokens or ""), _gives(m))
+        cells = [f"{sizes[k]:.3g}" if k in sizes else "" for k in ("bfloat16", "int8", "nf4", "cache_kib")]
+        grid.add(m.name, f"{m.parameters.total:.3g}", *cells, str(m.image_tokens or ""), _gives(m))
     out = Console(highlight=False)
     grid.print(out)
     out.print(
@@ -39,9 +39,9 @@ def _memories(m: Published) -> dict[str, float]:
     size = of_published(m)
     if size is None:
         return {}
-    made = {"float32": size.weight_bytes("float32"), "bfloat16": size.weight_bytes("bfloat16")}
-    made |= {form: size.weight_bytes("bfloat16", form) for form in ("int8", "nf4")}
-    return {**{form: count / 2**30 for form, count in made.items()}, "cache_kib": size.cache_bytes("bfloat16") / 1024}
+    sizes = {"float32": size.weight_bytes("float32"), "bfloat16": size.weight_bytes("bfloat16")}
+    sizes |= {form: size.weight_bytes("bfloat16", form) for form in ("int8", "nf4")}
+    return {**{form: count / 2**30 for form, count in sizes.items()}, "cache_kib": size.cache_bytes("bfloat16") / 1024}
 
 
 def _gives(m: Published) -> str:

@@ -13,7 +13,7 @@ from qualm.compiler.forecast.inference import Estimate
 from qualm.compiler.forecast.needs import Need, lines
 from qualm.compiler.forecast.prices import Cost
 from qualm.compiler.forecast.rebuilds import Forecast
-from qualm.compiler.plan.emit import Changes
+from qualm.compiler.plan.emit import FileChanges
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
 
@@ -38,35 +38,35 @@ def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = Fa
             continue
         sign, meaning = _SIGNS[forecast.action]
         out.print(f"{sign} [bold]{forecast.stage}[/] {meaning}")
-        shown = forecast.reasons if verbose else forecast.reasons[:5]
-        for reason in shown:
+        reasons = forecast.reasons if verbose else forecast.reasons[:5]
+        for reason in reasons:
             out.print(f"    {escape(str(reason))}")
-        if len(forecast.reasons) > len(shown):
-            out.print(f"    and {len(forecast.reasons) - len(shown)} more (-v)")
+        if len(forecast.reasons) > len(reasons):
+            out.print(f"    and {len(forecast.reasons) - len(reasons)} more (-v)")
     counts: Counter[str] = Counter(f.action for f in forecasts)
     words = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
     summary = ", ".join(f"{counts[a]} {words[a]}" for a in words if counts[a])
     out.print(f"[bold]{spec}[/]: {summary or 'no stages'}")
 
 
-def print_needs(found: Sequence[Need]) -> None:
+def print_needs(missing: Sequence[Need]) -> None:
     """The end of `qualm plan`: what no stage can make."""
-    if found:
+    if missing:
         out = console()
         out.print("[bold]What this needs from you[/]")
-        for line in lines(found):
+        for line in lines(missing):
             out.print(escape(line))
 
 
-def print_estimates(found: Sequence[Estimate], verbose: bool = False) -> None:
+def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> None:
     """What inference takes, of `qualm plan`."""
-    if not found:
+    if not estimates:
         return
     out = console()
     note = "estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time"
     out.print(f"[bold]What inference takes at most[/] ({note})")
-    unknown = Counter(e.why for e in found if e.memory is None)
-    for e in found:
+    unknown = Counter(e.why for e in estimates if e.memory is None)
+    for e in estimates:
         if e.memory is None and unknown[e.why] > 1 and not verbose:
             continue
         many = "" if e.samples is None else f", {e.samples:,} questions"
@@ -80,13 +80,13 @@ def print_estimates(found: Sequence[Estimate], verbose: bool = False) -> None:
             out.print(f"    {stages} stages: {escape(why)}")
 
 
-def print_costs(found: Sequence[Cost], verbose: bool = False) -> None:
+def print_costs(priced: Sequence[Cost], verbose: bool = False) -> None:
     """What servers are asked, of `qualm plan`."""
-    if not found:
+    if not priced:
         return
     out = console()
     out.print("[bold]What servers are asked at most[/] (estimates; what is stored is not asked again; -v shows the arithmetic)")
-    for c in found:
+    for c in priced:
         each = "a question" if c.questions is None else f"{c.questions:,} questions"
         money = "no price known (`price` of this server in qualm.toml)" if c.dollars is None else _dollars(c.dollars)
         if c.reads:
@@ -96,9 +96,9 @@ def print_costs(found: Sequence[Cost], verbose: bool = False) -> None:
         out.print(f"    {c.stage} ({escape(c.server)}), {each}: {load}: {escape(money)}")
         for line in c.arithmetic if verbose else ():
             out.print(f"        {escape(line)}")
-    known = [c.dollars for c in found if c.dollars is not None and c.questions is not None and not c.reads]
-    if len(known) > 1:
-        out.print(f"    together {_dollars(sum(known))}")
+    amounts = [c.dollars for c in priced if c.dollars is not None and c.questions is not None and not c.reads]
+    if len(amounts) > 1:
+        out.print(f"    together {_dollars(sum(amounts))}")
 
 
 def _dollars(amount: float) -> str:
@@ -116,7 +116,7 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
 
-def print_changes(changes: Changes, check: bool) -> None:
+def print_changes(changes: FileChanges, check: bool) -> None:
     """`qualm compile`: what was written, moved and removed, or what is out of step."""
     out = console()
     verb = "out of step" if check else "wrote"
@@ -133,20 +133,20 @@ def print_changes(changes: Changes, check: bool) -> None:
     if check and changes:
         out.print("run `qualm compile`, and commit what it writes")
     elif not changes:
-        out.print(f"{changes.kept} files in step, nothing to write")
+        out.print(f"{changes.unchanged} files in step, nothing to write")
 
 
-def print_diff(found: Mapping[str, Any]) -> None:
+def print_diff(changes: Mapping[str, Any]) -> None:
     """`qualm diff REV`."""
     out = console()
-    out.print(f"[bold]{found['spec']}[/]: {found['revision']} -> working tree")
-    for line in found["spec_diff"]:
+    out.print(f"[bold]{changes['spec']}[/]: {changes['revision']} -> working tree")
+    for line in changes["spec_diff"]:
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
         out.print(f"[{style}]{escape(line)}[/]" if style else escape(line))
-    for change in found["parameters"]:
+    for change in changes["parameters"]:
         out.print(f"  {change['stage']}: {escape(change['change'])}")
-    _print_results(found["results"])
-    if not (found["spec_diff"] or found["parameters"] or found["results"]):
+    _print_results(changes["results"])
+    if not (changes["spec_diff"] or changes["parameters"] or changes["results"]):
         out.print("no difference")
 
 

@@ -110,9 +110,9 @@ class AdapterContext:
         return self.source
 
 
-def cores(asked: int) -> int:
+def cores(workers: int) -> int:
     """How many processes to use: what the settings ask for, or one per core when they say 0."""
-    return asked if asked > 0 else len(os.sched_getaffinity(0))
+    return workers if workers > 0 else len(os.sched_getaffinity(0))
 
 
 def problem_of(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:

@@ -68,21 +68,21 @@ class Columns:
             AdapterError: a column is missing, or holds what cannot be such a thing.
         """
         need_columns(where, row, self.needed)
-        asked = [self.prompt] if self.prompt else []
-        asked += [_text(row[self.question], self.question, where)] if self.question else []
-        if not asked:
+        lines = [self.prompt] if self.prompt else []
+        lines += [_text(row[self.question], self.question, where)] if self.question else []
+        if not lines:
             raise AdapterError(f"{where}: nothing is asked; name the column `question`, or a `prompt` for every row, on the card")
         choices = self._choices(row, where)
-        given = self._answers(row, where)
+        answers = self._answers(row, where)
         answerable = _truth(row[self.answerable], self.answerable, where) if self.answerable else True
-        name = _short(row[self.id], self.id, where) if self.id else _digest(image_id, *asked, *choices)
+        name = _short(row[self.id], self.id, where) if self.id else _digest(image_id, *lines, *choices)
         return Sample(
             sample_id=f"{prefix}{name}",
-            question="\n".join(asked),
+            question="\n".join(lines),
             image_id=image_id,
-            references=tuple(given) if not choices else (),
+            references=tuple(answers) if not choices else (),
             choices=choices,
-            answer_index=self._right(given, choices, where) if choices and given else None,
+            answer_index=self._right(answers, choices, where) if choices and answers else None,
             category=_short(row[self.category], self.category, where) if self.category and not _empty(row[self.category]) else "",
             answerable=answerable,
             split=split,
@@ -115,28 +115,28 @@ class Columns:
             return [_text(v, self.answer, where) for v in _list(value, self.answer, where)]
         return [_text(value, self.answer, where)]
 
-    def _right(self, given: list[str], choices: tuple[str, ...], where: str) -> int:
+    def _right(self, answers: list[str], choices: tuple[str, ...], where: str) -> int:
         """The place of the right option."""
-        if len(given) != 1:
-            raise AdapterError(f"{where}: {self.answer}: expected one right option, got {len(given)}")
-        said = given[0].strip()
+        if len(answers) != 1:
+            raise AdapterError(f"{where}: {self.answer}: expected one right option, got {len(answers)}")
+        answer = answers[0].strip()
         letters = LETTERS[: len(choices)]
         if self.answer_is == "letter":
-            if len(said) == 1 and said.upper() in letters:
-                return letters.index(said.upper())
+            if len(answer) == 1 and answer.upper() in letters:
+                return letters.index(answer.upper())
         elif self.answer_is == "text":
-            same = [i for i, choice in enumerate(choices) if choice.strip() == said]
+            same = [i for i, choice in enumerate(choices) if choice.strip() == answer]
             if len(same) == 1:
                 return same[0]
             letters = " | ".join(choices)
         else:
             first = int(self.answer_is == "index_from_1")
             places = [str(i + first) for i in range(len(choices))]
-            if said in places:
-                return places.index(said)
+            if answer in places:
+                return places.index(answer)
             letters = f"{first} to {len(choices) - 1 + first}"
-        wanted = f"expected one of {letters:.200} (answer_is: {self.answer_is})"
-        raise AdapterError(f"{where}: {self.answer}: {wanted}, got {said!r:.60}")
+        expected = f"expected one of {letters:.200} (answer_is: {self.answer_is})"
+        raise AdapterError(f"{where}: {self.answer}: {expected}, got {answer!r:.60}")
 
 
 def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
@@ -149,23 +149,23 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
         if PurePosixPath(pattern).is_absolute() or ".." in PurePosixPath(pattern).parts or not pattern:
             raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}")
         try:
-            found = [p for p in sorted(source.glob(pattern)) if p.is_file() and lies_in(source, p)]
+            paths = [p for p in sorted(source.glob(pattern)) if p.is_file() and lies_in(source, p)]
         except ValueError as error:
             raise AdapterError(f"files: {split}: expected a path or pattern inside the source, got {pattern!r}: {error}") from error
-        if not found:
+        if not paths:
             there = sorted(p.relative_to(source).as_posix() for p in source.glob("*"))[:20]
             raise AdapterError(f"{source}: files: {split}: nothing fits '{pattern}'; there are: {', '.join(there) or 'none'}")
-        for path in found:
+        for path in paths:
             yield split, f"{split}_" if len(files) > 1 else "", path
 
 
-def need_columns(where: str, there: Collection[str], wanted: Collection[str]) -> None:
+def need_columns(where: str, there: Collection[str], columns: Collection[str]) -> None:
     """Raises:
     AdapterError: a column that the card names is not in a table.
     """
-    if missing := [c for c in wanted if c not in there]:
-        known = ", ".join(map(str, there)) or "none"
-        raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {known}; mend the card's args")
+    if missing := [c for c in columns if c not in there]:
+        existing = ", ".join(map(str, there)) or "none"
+        raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; mend the card's args")
 
 
 def placed(images: str, split: str, name: str) -> str:
@@ -223,10 +223,10 @@ def _list(value: Any, column: str | None, where: str) -> list[Any]:
 
 
 def _truth(value: Any, column: str | None, where: str) -> bool:
-    said = TRUTH.get(_plain(value).strip().lower())
-    if said is None:
+    truth = TRUTH.get(_plain(value).strip().lower())
+    if truth is None:
         raise AdapterError(f"{where}: {column}: expected true or false, 1 or 0, yes or no, got {value!r:.60}")
-    return said
+    return truth
 
 
 def _digest(*what: str | None) -> str:

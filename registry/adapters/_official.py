@@ -70,11 +70,11 @@ def read_rows(
     """
     if not path.is_file():
         raise AdapterError(f"{path}: expected {what}, found none")
-    found = rows(path)
+    lines = rows(path)
     try:
-        _, head = next(found, (1, []))
+        _, head = next(lines, (1, []))
         _header(path, what, head, columns)
-        for line, row in found:
+        for line, row in lines:
             where = f"{path}: line {line}"
             if context is not None:
                 context.place[:] = [where]

@@ -26,7 +26,7 @@ class Annotation(NamedTuple):
     answers: tuple[str, ...]
 
 
-class Asked(NamedTuple):
+class QuestionRow(NamedTuple):
     """One question with its annotation, if there are any."""
 
     where: str
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
 
 def read_questions(
     context: AdapterContext, questions: Path, annotations: Path | None, what: str, people: int | None = None
-) -> Iterator[Asked]:
+) -> Iterator[QuestionRow]:
     """Questions in official order, each with its annotation.
 
     Both files are read side by side: no more of the annotations is in memory than what their order differs by.
@@ -54,21 +54,23 @@ def read_questions(
         AdapterError: a file or key is missing or unknown, a question has no annotation or the other way round, or they differ in
             picture.
     """
-    said = _annotations(context, annotations, what, people) if annotations is not None else None
+    annotated = _annotations(context, annotations, what, people) if annotations is not None else None
     waiting: dict[int, Annotation] = {}
     for where, record in read_records(questions, f"the questions of {what}", "questions", context):
         with context.record():
             need(record, ("image_id", "question", "question_id"), where, others=())
             question_id, image_id = whole(record, "question_id", where), whole(record, "image_id", where)
-            found = None
-            if said is not None:
-                found = waiting.pop(question_id, None) or _ahead(said, question_id, waiting)
-                if found is None:
+            annotation = None
+            if annotated is not None:
+                annotation = waiting.pop(question_id, None) or _ahead(annotated, question_id, waiting)
+                if annotation is None:
                     raise AdapterError(f"{where}: question_id {question_id}: has no annotation in {annotations}")
-                if found.image_id != image_id:
-                    raise AdapterError(f"{where}: question_id {question_id}: image_id {image_id} here, {found.image_id} in {annotations}")
-            yield Asked(where, question_id, image_id, text_of(record, "question", where), found)
-    for question_id, annotation in said or ():
+                if annotation.image_id != image_id:
+                    raise AdapterError(
+                        f"{where}: question_id {question_id}: image_id {image_id} here, {annotation.image_id} in {annotations}"
+                    )
+            yield QuestionRow(where, question_id, image_id, text_of(record, "question", where), annotation)
+    for question_id, annotation in annotated or ():
         waiting[question_id] = annotation
     if waiting:
         context.bad(
@@ -76,10 +78,10 @@ def read_questions(
         )
 
 
-def _ahead(said: Iterator[tuple[int, Annotation]], wanted: int, waiting: dict[int, Annotation]) -> Annotation | None:
+def _ahead(annotated: Iterator[tuple[int, Annotation]], sought: int, waiting: dict[int, Annotation]) -> Annotation | None:
     """Read on until the one that is wanted; what comes before it waits."""
-    for question_id, annotation in said:
-        if question_id == wanted:
+    for question_id, annotation in annotated:
+        if question_id == sought:
             return annotation
         waiting[question_id] = annotation
     return None
@@ -103,14 +105,14 @@ def _annotations(context: AdapterContext, path: Path, what: str, people: int | N
             yield whole(record, "question_id", where), annotation
 
 
-def _answers(given: Any, people: int | None, where: str) -> list[str]:
-    if not isinstance(given, list) or not given or (people is not None and len(given) != people):
-        got = f"{len(given)} of them" if isinstance(given, list) else repr(given)[:60]
+def _answers(answers: Any, people: int | None, where: str) -> list[str]:
+    if not isinstance(answers, list) or not answers or (people is not None and len(answers) != people):
+        got = f"{len(answers)} of them" if isinstance(answers, list) else repr(answers)[:60]
         raise AdapterError(f"{where}: answers: expected a list of {people or 'at least one'}, got {got}")
-    found = []
-    for i, answer in enumerate(given):
+    texts = []
+    for i, answer in enumerate(answers):
         need(answer, ("answer",), f"{where}: answers[{i}]", others=("answer_confidence", "answer_id", "raw_answer"))
         if not isinstance(answer["answer"], str):
             raise AdapterError(f"{where}: answers[{i}]: answer: expected text, got {answer['answer']!r:.60}")
-        found.append(answer["answer"])
-    return found
+        texts.append(answer["answer"])
+    return texts

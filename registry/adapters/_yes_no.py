@@ -19,7 +19,7 @@ def yes_or_no(record: dict[str, Any], key: str, where: str) -> str:
         AdapterError: it is something else.
     """
     value = record[key]
-    found = value.strip().lower() if isinstance(value, str) else ""
-    if found not in ("yes", "no"):
+    answer = value.strip().lower() if isinstance(value, str) else ""
+    if answer not in ("yes", "no"):
         raise AdapterError(f"{where}: {key}: expected yes or no, got {value!r:.60}")
-    return found
+    return answer

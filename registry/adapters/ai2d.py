@@ -57,10 +57,12 @@ def _diagram(
 
 def _files(source: Path) -> list[Path]:
     """The question files by number of their diagram."""
-    found = {int(m[1]): path for path in (source / "questions").glob("*.png.json") if (m := re.fullmatch(r"(\d+)\.png\.json", path.name))}
-    if not found:
+    by_number = {
+        int(m[1]): path for path in (source / "questions").glob("*.png.json") if (m := re.fullmatch(r"(\d+)\.png\.json", path.name))
+    }
+    if not by_number:
         raise AdapterError(f"{source / 'questions'}: expected AI2D's N.png.json, found none; look at `qualm data show ai2d`")
-    return [found[n] for n in sorted(found)]
+    return [by_number[n] for n in sorted(by_number)]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -93,11 +95,11 @@ def _sample(question: str, record: dict[str, Any], diagram: str, category: str, 
 def _categories(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
-    found = _read(path)
-    wrong = next((k for k, v in found.items() if not isinstance(v, str)), None)
+    categories = _read(path)
+    wrong = next((k for k, v in categories.items() if not isinstance(v, str)), None)
     if wrong is not None:
-        raise AdapterError(f"{path}: {wrong}: expected a category as text, got {found[wrong]!r:.60}")
-    return found
+        raise AdapterError(f"{path}: {wrong}: expected a category as text, got {categories[wrong]!r:.60}")
+    return categories
 
 
 def _test_ids(path: Path) -> frozenset[str]:

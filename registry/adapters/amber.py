@@ -47,13 +47,13 @@ def amber(
         AdapterError: a file, key, type, answer or picture is not as in the release. Nothing is guessed.
     """
     source = context.need_source("amber")
-    known = _annotations(source / "data" / "annotations.json", context)
+    annotation_of = _annotations(source / "data" / "annotations.json", context)
     for where, record in read_records(source / "data/query/query_all.json", "AMBER's queries", context=context):
         with context.record():
             number = whole(need(record, ("id", "image", "query"), where, others=()), "id", where)
-            if number not in known:
+            if number not in annotation_of:
                 raise AdapterError(f"{where}: id {number}: data/annotations.json has no annotation of this id")
-            sample = _sample(record, known[number], instruction, where)
+            sample = _sample(record, annotation_of[number], instruction, where)
             if task not in ("all", GENERATIVE if sample.category == GENERATIVE else "discriminative"):
                 continue
             name = record["image"]
@@ -62,7 +62,7 @@ def amber(
 
 def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any]]:
     """Annotations by id. The official script looks them up by place, which for the whole file is the same."""
-    found: dict[int, dict[str, Any]] = {}
+    by_id: dict[int, dict[str, Any]] = {}
     for where, record in read_records(path, "AMBER's annotations", context=context):
         with context.record():
             kind = need(record, ("id", "type", "truth"), where, others=("hallu",))["type"]
@@ -74,26 +74,26 @@ def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any
             else:
                 yes_or_no(record, "truth", where)
             number = whole(record, "id", where)
-            if number in found:
+            if number in by_id:
                 raise AdapterError(f"{where}: id {number} comes twice")
-            found[number] = record
-    return found
+            by_id[number] = record
+    return by_id
 
 
-def _words(given: Any, where: str) -> None:
-    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
-        raise AdapterError(f"{where}: expected a list of words, got {given!r:.60}")
+def _words(words: Any, where: str) -> None:
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise AdapterError(f"{where}: expected a list of words, got {words!r:.60}")
 
 
-def _sample(record: dict[str, Any], known: dict[str, Any], instruction: str, where: str) -> Sample:
-    question, image_id, kind = text_of(record, "query", where), text_of(record, "image", where), known["type"]
+def _sample(record: dict[str, Any], annotation: dict[str, Any], instruction: str, where: str) -> Sample:
+    question, image_id, kind = text_of(record, "query", where), text_of(record, "image", where), annotation["type"]
     described = kind == GENERATIVE
-    words = {key: ", ".join(known[key]) for key in ("truth", "hallu")} if described else {}
+    words = {key: ", ".join(annotation[key]) for key in ("truth", "hallu")} if described else {}
     return Sample(
         sample_id=str(record["id"]),
         question=question if described else instructed(question, instruction),
         image_id=image_id,
-        references=() if described else (yes_or_no(known, "truth", where),),
+        references=() if described else (yes_or_no(annotation, "truth", where),),
         category=TYPES[kind],
         source="amber",
         group=image_id,

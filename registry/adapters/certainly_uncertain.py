@@ -71,12 +71,12 @@ def contrast_of(members: list[Sample]) -> str:
 
 def _parts(source: Path) -> dict[str, list[Path]]:
     """Split -> its files: one of JSON Lines, or some of Parquet."""
-    found = {path.stem: [path] for path in source.glob("*.jsonl")}
+    files = {path.stem: [path] for path in source.glob("*.jsonl")}
     for path in sorted((source / "data").glob("*.parquet")):
-        found.setdefault(path.name.rpartition("-of-")[0].rpartition("-")[0] or path.stem, []).append(path)
-    if not found:
+        files.setdefault(path.name.rpartition("-of-")[0].rpartition("-")[0] or path.stem, []).append(path)
+    if not files:
         raise AdapterError(f"{source}: expected SPLIT.jsonl or data/SPLIT-*.parquet, found neither")
-    return found
+    return files
 
 
 def _records(paths: list[Path], context: AdapterContext) -> Iterator[tuple[str, Any]]:
@@ -132,6 +132,6 @@ def _check(members: list[Sample], where: str) -> None:
         raise AdapterError(f"{where}: pair '{pair}': expected one answerable and one unanswerable member, got {len(members)} in all")
     if members[0].category != members[1].category:
         raise AdapterError(f"{where}: pair '{pair}': its members are of two categories, {members[0].category} and {members[1].category}")
-    said, found = {m.meta[CONTRAST] for m in members}, contrast_of(members)
-    if said != {found}:
-        raise AdapterError(f"{where}: pair '{pair}': contrast says {' and '.join(sorted(said))}, its members differ in {found}")
+    declared, actual = {m.meta[CONTRAST] for m in members}, contrast_of(members)
+    if declared != {actual}:
+        raise AdapterError(f"{where}: pair '{pair}': contrast says {' and '.join(sorted(declared))}, its members differ in {actual}")

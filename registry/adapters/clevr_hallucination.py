@@ -15,7 +15,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_image
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.files import ScenesFile, ScenesFileError, read_scenes_file
-from qualm.registry.scenes.questions import Question, ask
+from qualm.registry.scenes.questions import SceneQuestion, ask
 from qualm.registry.scenes.render import png
 from qualm.registry.scenes.validity import InvalidQuestionError, check
 from qualm.registry.scenes.world import VALUES, Scene, make_scene, stream
@@ -26,7 +26,7 @@ COUNTS = ("0", "1", "2", "3", "4")
 """Counts that are asked for in turn."""
 TRIES = 24
 """Questions drawn of a scene until one has the answer that is wanted."""
-PATIENCE = 60
+SCENES_PER_QUESTION = 60
 """Drawn scenes per question of a type, at most, before giving up."""
 
 
@@ -59,27 +59,29 @@ def clevr_hallucination(
     chosen = tuple(types or TYPES)
     if len(set(chosen)) < len(chosen):
         raise AdapterError(f"clevr_hallucination: types: expected different ones, got {list(chosen)}")
-    scenes = _official(context, split or "val") if context.source else _drawn(context, level, split or "test", PATIENCE * per_type)
-    asked = dict.fromkeys(chosen, 0)
+    scenes = (
+        _official(context, split or "val") if context.source else _drawn(context, level, split or "test", SCENES_PER_QUESTION * per_type)
+    )
+    counts = dict.fromkeys(chosen, 0)
     with ScenesFile(context.folder / "scenes", split or ("val" if context.source else "test")) as file:
-        seen = 0
+        n_scenes = 0
         for one in scenes:
-            seen += 1
+            n_scenes += 1
             questions = [
-                (kind, found)
+                (kind, question)
                 for kind in chosen
-                if asked[kind] < per_type and (found := _question(context.seed, one, kind, asked[kind], margin)) is not None
+                if counts[kind] < per_type and (question := _question(context.seed, one, kind, counts[kind], margin)) is not None
             ]
             if questions:
                 file.write(one.scene)
                 yield one.image()
             for kind, question in questions:
-                asked[kind] += 1
+                counts[kind] += 1
                 yield _sample(one, kind, question)
-            if min(asked.values()) >= per_type:
+            if min(counts.values()) >= per_type:
                 return
-    short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_wanted(kind, n))})" for kind, n in asked.items() if n < per_type)
-    raise AdapterError(f"clevr_hallucination: {seen:,} scenes gave only {short}; expected {per_type} of each type, lower `per_type`")
+    short = ", ".join(f"{n} of {kind} (next wanted: {'='.join(_wanted(kind, n))})" for kind, n in counts.items() if n < per_type)
+    raise AdapterError(f"clevr_hallucination: {n_scenes:,} scenes gave only {short}; expected {per_type} of each type, lower `per_type`")
 
 
 class _One(NamedTuple):
@@ -94,8 +96,8 @@ class _One(NamedTuple):
         name = self.scene["image_filename"]
         if self.context.source is None:
             return Image(self.image_id, png(self.scene), name)
-        made = read_image(self.context.source, (f"images/{self.where}/{name}",), self.image_id, f"scene of {name}")
-        return Image(made.image_id, made.data, name)
+        picture = read_image(self.context.source, (f"images/{self.where}/{name}",), self.image_id, f"scene of {name}")
+        return Image(picture.image_id, picture.data, name)
 
 
 def _official(context: AdapterContext, split: str) -> Iterator[_One]:
@@ -122,7 +124,7 @@ def _wanted(kind: str, number: int) -> tuple[str, str]:
     return kind, answers[number % len(answers)]
 
 
-def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> Question | None:
+def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> SceneQuestion | None:
     """A question of this type with the answer whose turn it is; None where the scene offers none."""
     asks, answer = _wanted(kind, number)
     scene = one.scene
@@ -141,7 +143,7 @@ def _question(seed: int, one: _One, kind: str, number: int, margin: float) -> Qu
     return None
 
 
-def _sample(one: _One, kind: str, question: Question) -> Sample:
+def _sample(one: _One, kind: str, question: SceneQuestion) -> Sample:
     meta = {"kind": question.kind, "objects": str(len(one.scene["objects"]))}
     return Sample(
         sample_id=f"{one.image_id}-{kind}",

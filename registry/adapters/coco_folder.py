@@ -63,8 +63,8 @@ def coco_folder(
     for split, prefix, path in parts(source, files):
         names, classes = pictures(path, context), _classes(path)
         before = picture_prefix(images, prefix)
-        made = _annotations(path, columns, names, classes, split, prefix, before, context)
-        for where, sample in _merged(made, prefix, before) if per == "image" else made:
+        samples = _annotations(path, columns, names, classes, split, prefix, before, context)
+        for where, sample in _merged(samples, prefix, before) if per == "image" else samples:
             with context.record():
                 image_id = str(sample.image_id)
                 yield from context.selected(
@@ -74,24 +74,24 @@ def coco_folder(
 
 def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
     """The file name of every picture of an annotation file, by its id as text."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for where, record in read_records(path, "a COCO-style annotation file", "images", context):
         need(record, ("id", "file_name"), where)
-        if str(record["id"]) in found:
+        if str(record["id"]) in names:
             raise AdapterError(f"{where}: the picture id {record['id']!r:.60} comes twice")
-        found[str(record["id"])] = text_of(record, "file_name", where)
-    return found
+        names[str(record["id"])] = text_of(record, "file_name", where)
+    return names
 
 
 def _classes(path: Path) -> dict[str, str]:
     """Names of categories by their id; empty where the file has none."""
     from qualm.registry.formats.json_stream import members
 
-    found = {}
+    names = {}
     for key, item in members(path, {"images", "annotations", "categories"}, lambda error: None):  # whoever reads the records is told
         if key == "categories" and isinstance(item, dict) and "id" in item and "name" in item:
-            found[str(item["id"])] = str(item["name"])
-    return found
+            names[str(item["id"])] = str(item["name"])
+    return names
 
 
 def _annotations(
@@ -117,14 +117,14 @@ def _annotations(
             yield where, columns.sample(row, before + name, split, prefix, where)
 
 
-def _merged(made: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
+def _merged(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
     """One sample for every picture, in the order of first annotations. `before` stands before its id, `prefix` before the sample's."""
-    found: dict[str, tuple[str, Sample]] = {}
-    for where, sample in made:
+    by_picture: dict[str, tuple[str, Sample]] = {}
+    for where, sample in samples:
         name = str(sample.image_id)
-        first = found.get(name)
+        first = by_picture.get(name)
         if first is None:
-            found[name] = where, replace(sample, sample_id=prefix + name.removeprefix(before))
+            by_picture[name] = where, replace(sample, sample_id=prefix + name.removeprefix(before))
         else:
-            found[name] = first[0], replace(first[1], references=(*first[1].references, *sample.references))
-    yield from found.values()
+            by_picture[name] = first[0], replace(first[1], references=(*first[1].references, *sample.references))
+    yield from by_picture.values()

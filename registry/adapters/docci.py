@@ -33,13 +33,13 @@ def docci(
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.
     """
     source = context.need_source("docci")
-    wanted = parts or ["train", "test"]
+    splits = parts or ["train", "test"]
     for where, record in read_records(source / "docci_descriptions.jsonlines", "DOCCI's descriptions", context=context):
         with context.record():
             need(record, ("example_id", "split", "image_file", "description"), where, others=())
             if record["split"] not in SPLITS:
                 raise AdapterError(f"{where}: split: expected one of {', '.join(SPLITS)}, got {record['split']!r:.60}")
-            if record["split"] not in wanted:
+            if record["split"] not in splits:
                 continue
             sample = _sample(record, question, where)
             name = text_of(record, "image_file", where)

@@ -50,7 +50,7 @@ def gqa(
     source = context.need_source("gqa")
     for split in parts or ["train", "val"]:
         keeps = graphs and split in GRAPHS
-        asked: set[str] = set()
+        pictures: set[str] = set()
         with ObjectFile(context.folder / "scenes" / f"{split}_questions.json" if keeps else None) as annotations:
             for path in _files(source, split, balanced):
                 for where, (key, record) in read_records(path, "GQA's questions", "*", context):
@@ -60,20 +60,20 @@ def gqa(
                             continue
                         place = f"images/{sample.image_id}.jpg"
                         yield from context.selected(sample, read_image, source, (place,), str(sample.image_id), where)
-                        asked.add(str(sample.image_id))
+                        pictures.add(str(sample.image_id))
                         annotations.add(key, _attached(record))
         if keeps:
-            _keep_graphs(source / f"{split}_sceneGraphs.json", context, split, asked)
+            _keep_graphs(source / f"{split}_sceneGraphs.json", context, split, pictures)
 
 
 def _files(source: Path, split: str, balanced: bool) -> list[Path]:
     folder = source / f"{split}_all_questions"
     if balanced or not folder.is_dir():
         return [source / f"{split}_{'balanced' if balanced else 'all'}_questions.json"]
-    found = sorted(folder.glob(f"{split}_all_questions_*.json"), key=lambda p: (len(p.name), p.name))
-    if not found:
+    files = sorted(folder.glob(f"{split}_all_questions_*.json"), key=lambda p: (len(p.name), p.name))
+    if not files:
         raise AdapterError(f"{folder}: expected {split}_all_questions_0.json and so on, found none")
-    return found
+    return files
 
 
 def _sample(key: str, record: Any, split: str, where: str) -> Sample:
@@ -107,17 +107,17 @@ def _attached(record: Mapping[str, Any]) -> dict[str, Any]:
     return {"semantic": record.get("semantic"), "annotations": record.get("annotations")}
 
 
-def _keep_graphs(path: Path, context: AdapterContext, split: str, wanted: Collection[str]) -> None:
+def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Collection[str]) -> None:
     """The scene graphs of these pictures, and no others."""
-    found: set[str] = set()
+    present: set[str] = set()
     with ObjectFile(context.folder / "scenes" / f"{split}_sceneGraphs.json") as graphs:
         for where, (image_id, graph) in read_records(path, "GQA's scene graphs (or say `graphs: false`)", "*", context):
-            if image_id in wanted:
+            if image_id in pictures:
                 with context.record():
                     need(graph, ("width", "height", "objects"), f"{where} ({image_id})", others=("location", "weather"))
                     graphs.add(image_id, graph)
-                    found.add(image_id)
-    if lacking := sorted(set(wanted) - found):
+                    present.add(image_id)
+    if lacking := sorted(set(pictures) - present):
         more = f" and {len(lacking) - 1:,} more" if len(lacking) > 1 else ""
         raise AdapterError(f"{path}: has no scene graph of picture '{lacking[0]}'{more}, which questions are about; or say `graphs: false`")
 

@@ -51,10 +51,10 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
         if record[key] not in tuple(allowed):
             raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)} as text, got {record[key]!r:.60}")
     kind, part, of_set, figure, question = (text_of(record, key, where) for key in PLACE)
-    group, seen = f"{kind}_{part}_{of_set}", record["visual_input"]
+    group, visual = f"{kind}_{part}_{of_set}", record["visual_input"]
     not_shown = kind == "VS" and figure == "0"
     references = (ANSWERS[record["gt_answer"]], text_of(record, "gt_answer_details", where))
-    shown = {} if not_shown else {"figure": f"{group}_{figure}"}
+    figure_of = {} if not_shown else {"figure": f"{group}_{figure}"}
     note = {"note": text_of(record, "sample_note", where)} if record["sample_note"] else {}
     return Sample(
         sample_id=f"{group}_{figure}_{question}",
@@ -64,7 +64,13 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
         category=f"{kind}/{part}",
         source="hallusionbench",
         group=group,
-        meta={"visual_input": seen, "difficulty": "hard" if seen == "2" else "easy", "pair": f"{group}_{question}", **shown, **note},
+        meta={
+            "visual_input": visual,
+            "difficulty": "hard" if visual == "2" else "easy",
+            "pair": f"{group}_{question}",
+            **figure_of,
+            **note,
+        },
     )
 
 

@@ -62,9 +62,9 @@ def hf_parquet(
     """
     source = context.need_source("hf_parquet")
     columns = Columns("hf_parquet", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
-    wanted = [*columns.names, *([image] if image else [])]
+    names = [*columns.names, *([image] if image else [])]
     for split, prefix, path in parts(source, files):
-        for where, row in rows(path, wanted, context):
+        for where, row in rows(path, names, context):
             with context.record():
                 data, name = picture_of(source, row[image], f"{where}: {image}") if image else (None, "")
                 image_id = hashlib.sha256(data).hexdigest()[:24] if data is not None else None
@@ -76,12 +76,12 @@ def _image(image_id: str, data: bytes, name: str, where: str) -> Image:
     return Image(image_id, whole_picture(data, where), name)
 
 
-def rows(path: Path, wanted: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows(path: Path, columns: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of a Parquet file, each with the place it stands at ("FILE: row 3"), some in memory at once.
 
     Args:
         path: the file.
-        wanted: columns to read; None = all.
+        columns: columns to read; None = all.
         context: told of rows with the number of no class, and of every row's place; None = such rows end the run.
 
     Raises:
@@ -94,14 +94,14 @@ def rows(path: Path, wanted: list[str] | None = None, context: AdapterContext | 
     try:
         with pq.ParquetFile(path) as file:
             there = file.schema_arrow.names
-            need_columns(str(path), there, wanted or ())
+            need_columns(str(path), there, columns or ())
             if twice := sorted({name for name in there if there.count(name) > 1}):
                 raise AdapterError(f"{path}: columns twice: {', '.join(twice)}")
             largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
             if largest > SPAN:
                 raise AdapterError(f"{path}: a row group of {largest:,} bytes; write it anew with smaller ones (`row_group_size`)")
             names = _labels(file.schema_arrow)
-            for batch in file.iter_batches(BATCH, columns=wanted):
+            for batch in file.iter_batches(BATCH, columns=columns):
                 for row in batch.to_pylist():
                     where = f"{path}: row {number}"
                     number += 1

@@ -64,22 +64,22 @@ def coco_questions(entry: Path, file: str = FILE) -> frozenset[tuple[int, str]]:
     Raises:
         AdapterError: the file is not there or is not LLaVA's.
     """
-    found: set[tuple[int, str]] = set()
+    questions: set[tuple[int, str]] = set()
     for where, record in read_records(entry / file, "LLaVA's conversations"):
         name = PurePosixPath(str(need(record, ("id", "conversations"), where).get("image", "")))
         number = name.stem.rpartition("_")[2]
         if name.parts[:1] != ("coco",) or not number.isdecimal():
             continue
         for question, _ in _turns(record["conversations"], True, where):
-            found.add((int(number), question.splitlines()[0].strip().casefold()))
-    return frozenset(found)
+            questions.add((int(number), question.splitlines()[0].strip().casefold()))
+    return frozenset(questions)
 
 
 def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: str) -> list[Sample]:
     image = text_of(record, "image", where) if "image" in record else None
     digest = hashlib.sha256(json.dumps([image, record["conversations"]], ensure_ascii=False).encode()).hexdigest()[:10]
     name = numbered(f"{record['id']}-{digest}", repeated)
-    asked = _turns(record["conversations"], image is not None, where)
+    pairs = _turns(record["conversations"], image is not None, where)
     return [
         Sample(
             sample_id=f"{name}/{turn}",
@@ -92,32 +92,32 @@ def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: 
             meta={
                 "turn": str(turn),
                 "origin": image.partition("/")[0] if image is not None else "text",
-                **({HISTORY: json.dumps(asked[:turn], ensure_ascii=False)} if turns == "dialogue" and turn else {}),
+                **({HISTORY: json.dumps(pairs[:turn], ensure_ascii=False)} if turns == "dialogue" and turn else {}),
             },
         )
-        for turn, (question, answer) in enumerate(asked[:1] if turns == "first" else asked)
+        for turn, (question, answer) in enumerate(pairs[:1] if turns == "first" else pairs)
     ]
 
 
-def _turns(conversation: Any, shown: bool, where: str) -> list[tuple[str, str]]:
+def _turns(conversation: Any, has_image: bool, where: str) -> list[tuple[str, str]]:
     """Questions and answers, which take turns; what opens a conversation without a question is no question's answer."""
     where = f"{where}: conversations"
     if not isinstance(conversation, list) or not conversation:
         raise AdapterError(f"{where}: expected a list of turns, got {conversation!r:.60}")
-    said: list[tuple[str, str]] = []
+    turns: list[tuple[str, str]] = []
     for i, turn in enumerate(conversation):
         need(turn, ("from", "value"), f"{where}[{i}]", others=())
         if turn["from"] not in ("human", "gpt") or not isinstance(turn["value"], str):
             raise AdapterError(f"{where}[{i}]: expected words from human or gpt, got {turn!r:.80}")
-        said.append((turn["from"], turn["value"]))
-    marks = sum(text.count(IMAGE) for speaker, text in said if speaker == "human")
-    if shown and marks != 1:
+        turns.append((turn["from"], turn["value"]))
+    marks = sum(text.count(IMAGE) for speaker, text in turns if speaker == "human")
+    if has_image and marks != 1:
         raise AdapterError(f"{where}: expected one {IMAGE} in what the human says, found {marks}")
-    found = [
-        ((asked.replace(IMAGE, "") if shown else asked).strip(), answer.strip())
-        for (who, asked), (then, answer) in pairwise(said)
+    pairs = [
+        ((question.replace(IMAGE, "") if has_image else question).strip(), answer.strip())
+        for (who, question), (then, answer) in pairwise(turns)
         if (who, then) == ("human", "gpt")
     ]
-    if not found or not all(question and answer for question, answer in found):
+    if not pairs or not all(question and answer for question, answer in pairs):
         raise AdapterError(f"{where}: expected questions of human, each with an answer of gpt, got {conversation!r:.100}")
-    return found
+    return pairs

@@ -39,11 +39,11 @@ def mme(context: AdapterContext, *, part: Literal["all", "perception", "cognitio
         AdapterError: a subtask, file, line or picture is not as in the release. Nothing is guessed.
     """
     source = context.need_source("mme")
-    wanted = {kind: names for kind, names in SUBTASKS.items() if part in ("all", kind)}
+    subtasks = {kind: names for kind, names in SUBTASKS.items() if part in ("all", kind)}
     root = source / RELEASE if (source / RELEASE).is_dir() else source
-    if missing := [name for names in wanted.values() for name in names if not (root / name).is_dir()]:
+    if missing := [name for names in subtasks.values() for name in names if not (root / name).is_dir()]:
         raise AdapterError(f"{root}: expected a folder for every subtask; missing {', '.join(missing)}")
-    for kind, names in wanted.items():
+    for kind, names in subtasks.items():
         for name in names:
             yield from _subtask(context, source, root / name, f"{kind}/{name}")
 

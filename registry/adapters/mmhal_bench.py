@@ -57,7 +57,7 @@ def _sample(record: dict[str, Any], place: int, named: dict[int, Any], where: st
         expected = f"{named[at]!r:.40} as in record {at}"
         raise AdapterError(f"{where}: question_type: expected {expected}, got {kind!r:.40}: the records are not in the official order")
     image_id = PurePosixPath(text_of(record, "image_src", where)).name
-    said = {"type": kind, "topic": record.get("question_topic")}
+    facts = {"type": kind, "topic": record.get("question_topic")}
     return Sample(
         sample_id=f"mmhal_{place:02d}",
         question=text_of(record, "question", where),
@@ -66,5 +66,5 @@ def _sample(record: dict[str, Any], place: int, named: dict[int, Any], where: st
         category=TYPES[at],
         source="mmhal_bench",
         group=image_id,
-        meta={EVIDENCE: ", ".join(contents), **{key: str(value) for key, value in said.items() if value}},
+        meta={EVIDENCE: ", ".join(contents), **{key: str(value) for key, value in facts.items() if value}},
     )

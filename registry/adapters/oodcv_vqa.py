@@ -89,14 +89,14 @@ def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) ->
     )
 
 
-def _words(options: list[str], told: str, kind: str, where: str) -> tuple[tuple[str, ...], str]:
+def _words(options: list[str], answer: str, kind: str, where: str) -> tuple[tuple[str, ...], str]:
     """Options and the answer as single words, which stand at their ends ("A. 2" is Two)."""
-    known = dict(zip(map(str, range(len(COUNTS))), COUNTS, strict=True)) if kind == NUMBER else {"Yes": "Yes", "No": "No"}
-    ends = [(text.split() or [""])[-1] for text in (*options, told)]
-    wrong = next((end for end in ends if end not in known), None)
+    word_of = dict(zip(map(str, range(len(COUNTS))), COUNTS, strict=True)) if kind == NUMBER else {"Yes": "Yes", "No": "No"}
+    ends = [(text.split() or [""])[-1] for text in (*options, answer)]
+    wrong = next((end for end in ends if end not in word_of), None)
     if wrong is not None:
-        raise AdapterError(f"{where}: expected options and answer of {kind} that end with {', '.join(known)}, got {wrong!r:.60}")
-    *words, right = (known[end] for end in ends)
+        raise AdapterError(f"{where}: expected options and answer of {kind} that end with {', '.join(word_of)}, got {wrong!r:.60}")
+    *words, right = (word_of[end] for end in ends)
     if words.count(right) != 1:
-        raise AdapterError(f"{where}: text_answer: expected one of the options {', '.join(words)}, once, got {told!r:.60}")
+        raise AdapterError(f"{where}: text_answer: expected one of the options {', '.join(words)}, once, got {answer!r:.60}")
     return tuple(words), right

@@ -16,7 +16,7 @@ from typing import Literal
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings import vlmevalkit as vek
-from qualm.registry.recordings.parts import Part, choose, find_parts, task_of
+from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
 from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
 from qualm.registry.sample import Image, Sample
 
@@ -61,23 +61,23 @@ def recorded_samples(
         part, table, name = _chosen(source, format, run, task, pictures)
         if part.format == "seedbench":
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
-        found = _Pictures(table if pictures == "auto" else None)
-        yield from found.all()
-        yield from _samples(context, part, How(fields), name, options, faults, found)
+        recorded_pictures = _Pictures(table if pictures == "auto" else None)
+        yield from recorded_pictures.all()
+        yield from _samples(context, part, How(fields), name, options, faults, recorded_pictures)
     except RecordingError as error:
         raise AdapterError(str(error)) from error
 
 
-def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str) -> tuple[Part, Path | None, str]:
+def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str) -> tuple[RecordingFile, Path | None, str]:
     """Where the questions are read from, the table with their pictures if there is one, and the task's name."""
     tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
     if task in tables:
-        return Part(tables[task], "vlmevalkit", frozenset()), tables[task], task
+        return RecordingFile(tables[task], "vlmevalkit", frozenset()), tables[task], task
     parts = find_parts(source, form)
     if task is None:
         fitting = [name for name in tables if any(part.has(run, name) for part in parts)]
         if len(fitting) == 1:
-            return Part(tables[fitting[0]], "vlmevalkit", frozenset()), tables[fitting[0]], fitting[0]
+            return RecordingFile(tables[fitting[0]], "vlmevalkit", frozenset()), tables[fitting[0]], fitting[0]
     part = choose(source, parts, run, task, first=True)
     if tables and part.format == "vlmevalkit" and pictures == "auto":
         there = ", ".join(sorted(tables)[:8])
@@ -88,25 +88,25 @@ def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures
 
 
 def _samples(
-    context: AdapterContext, part: Part, how: How, task: str, options: str, faults: str, pictures: _Pictures
+    context: AdapterContext, part: RecordingFile, how: How, task: str, options: str, faults: str, pictures: _Pictures
 ) -> Iterator[Image | Sample]:
-    seen: set[str] = set()
+    ids: set[str] = set()
     notes = Counter[str]()
     unclear = _contradicted(part, how) if faults == "leave_out" else set()
-    found = [*pictures.faults]
+    bad_rows = [*pictures.faults]
     for item in part.read(how):
         if isinstance(item, Fault):
             if not item.harmless:
-                found.append(item)
+                bad_rows.append(item)
             continue
         if item.draw > 0:
             continue  # another answer to a question that has been met
-        if item.id in seen or item.id in unclear:
-            found.append(Fault(item.where, "an id that occurs twice" + ", with other questions" * (item.id in unclear), item.id))
+        if item.id in ids or item.id in unclear:
+            bad_rows.append(Fault(item.where, "an id that occurs twice" + ", with other questions" * (item.id in unclear), item.id))
             continue
-        seen.add(item.id)
+        ids.add(item.id)
         if item.doubt:
-            found.append(Fault(item.where, "unclear which option is right", item.doubt))
+            bad_rows.append(Fault(item.where, "unclear which option is right", item.doubt))
             continue
         if item.image is not None:
             yield Image(item.id, item.image)
@@ -114,17 +114,17 @@ def _samples(
         notes.update(_notes(sample, item, part))
         yield sample
     for note, n in notes.items():
-        context.note(f"{part.path}: {n:,} of {len(seen):,} questions {note}")
-    if found:
-        _tell(found, part.path, faults)
+        context.note(f"{part.path}: {n:,} of {len(ids):,} questions {note}")
+    if bad_rows:
+        _tell(bad_rows, part.path, faults)
 
 
-def _contradicted(part: Part, how: How) -> set[str]:
+def _contradicted(part: RecordingFile, how: How) -> set[str]:
     """Ids of several rows that do not ask the same: which of them is right cannot be known, so that none is taken."""
     first: dict[str, int] = {}
     records = (item for item in part.read(how) if isinstance(item, Record) and item.draw == 0)
-    asked = ((r.id, hash((r.question, r.choices, r.answer_index, r.references))) for r in records)
-    return {name for name, question in asked if first.setdefault(name, question) != question}
+    contents = ((r.id, hash((r.question, r.choices, r.answer_index, r.references))) for r in records)
+    return {name for name, question in contents if first.setdefault(name, question) != question}
 
 
 def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sample:
@@ -149,7 +149,7 @@ def _sample(record: Record, task: str, options: str, image_id: str | None) -> Sa
     )
 
 
-def _notes(sample: Sample, record: Record, part: Part) -> Iterator[str]:
+def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]:
     """What stands in the way of scoring or seeing a question, and what to add."""
     if record.choices and record.answer_index is None:
         yield "have options of which none is known to be right, so that they cannot be scored; `fields: {target: NAME}` names the field"
@@ -159,15 +159,15 @@ def _notes(sample: Sample, record: Record, part: Part) -> Iterator[str]:
         yield "have no picture; put the input table `TASK.tsv` beside the predictions"
 
 
-def _tell(found: list[Fault], path: Path, faults: str) -> None:
-    counts = Counter(f.reason for f in found)
-    lines = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in found[:SHOWN]]
-    lines += [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+def _tell(bad_rows: list[Fault], path: Path, faults: str) -> None:
+    counts = Counter(f.reason for f in bad_rows)
+    lines = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in bad_rows[:SHOWN]]
+    lines += [f"and {len(bad_rows) - SHOWN} more"] if len(bad_rows) > SHOWN else []
     summary = ", ".join(f"{n} x {reason}" for reason, n in counts.most_common())
     if faults == "stop":
         lines.append("look at the file, name its fields by `fields:`, or say `faults: leave_out` to go on without these rows")
-        raise AdapterError(f"{path}: {len(found)} rows that cannot be read ({summary})\n" + "\n".join(lines))
-    print(f"{path}: left out {len(found)} rows ({summary})", *lines, sep="\n  ", file=sys.stderr)
+        raise AdapterError(f"{path}: {len(bad_rows)} rows that cannot be read ({summary})\n" + "\n".join(lines))
+    print(f"{path}: left out {len(bad_rows)} rows ({summary})", *lines, sep="\n  ", file=sys.stderr)
 
 
 @dataclass

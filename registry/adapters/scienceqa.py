@@ -69,10 +69,10 @@ def _place(source: Path, name: str) -> Path:
 
 
 def _ids(path: Path, split: str) -> list[str]:
-    found = dict(pair for _, pair in read_records(path, "which problem is of which split", "*"))
+    by_split = dict(pair for _, pair in read_records(path, "which problem is of which split", "*"))
     ids: list[str] = []
     for name in ("val", "test") if split == VAL_TEST else (split,):
-        listed = need(found, (name,), str(path))[name]
+        listed = need(by_split, (name,), str(path))[name]
         if not isinstance(listed, list) or not all(isinstance(i, str | int) for i in listed):
             raise AdapterError(f"{path}: {name}: expected a list of ids, got {listed!r:.60}")
         ids += map(str, listed)
@@ -80,9 +80,9 @@ def _ids(path: Path, split: str) -> list[str]:
 
 
 def _sample(number: str, record: dict[str, Any], where: str) -> Sample:
-    for key, known in (("subject", SUBJECTS), ("task", TASKS), ("split", SPLITS)):
-        if record[key] not in known:
-            raise AdapterError(f"{where}: {key}: expected one of {', '.join(known)}, got {record[key]!r:.60}")
+    for key, allowed in (("subject", SUBJECTS), ("task", TASKS), ("split", SPLITS)):
+        if record[key] not in allowed:
+            raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)}, got {record[key]!r:.60}")
     choices, right, hint = record["choices"], record["answer"], record["hint"]
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(c, str) for c in choices):
         raise AdapterError(f"{where}: choices: expected a list of at least two texts, got {choices!r:.120}")

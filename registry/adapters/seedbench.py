@@ -61,10 +61,10 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
 def _check_names(path: Path) -> None:
     """The file's own names of dimensions, held to those that are known."""
     try:
-        given = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
+        numbers = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
     except JsonStreamError as error:
         raise AdapterError(f"{error} (expected {WHAT})") from error
-    ids = {number: name for name, number in given.items() if isinstance(number, int)} if isinstance(given, dict) else {}
+    ids = {number: name for name, number in numbers.items() if isinstance(number, int)} if isinstance(numbers, dict) else {}
     for number, name in enumerate(DIMENSIONS, 1):
         if ids.get(number) != name:
             raise AdapterError(f"{path}: question_type: expected {number} to be '{name}', got {ids.get(number)!r:.60}")

@@ -31,19 +31,19 @@ def shr(context: AdapterContext) -> Iterator[Image | Sample]:
         AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
     """
     source = context.need_source("shr")
-    wanted: dict[str, str] = {}
+    places: dict[str, str] = {}
     for where, record in read_records(source / "val_images_final.json", "SHR's pictures", context=context):
         with context.record():
-            wanted[_id(need(record, ("image_id",), where)["image_id"], where)] = where
+            places[_id(need(record, ("image_id",), where)["image_id"], where)] = where
     facts = _facts(source, context)
-    known = _pictures(source / "image_data.json", wanted)
-    regions = _regions(source / "region_descriptions.json", known)
-    for image_id, where in wanted.items():
+    pictures = _pictures(source / "image_data.json", places)
+    regions = _regions(source / "region_descriptions.json", pictures)
+    for image_id, where in places.items():
         with context.record():
-            if image_id not in known:
+            if image_id not in pictures:
                 raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this picture")
             sample = _sample(image_id, facts.get(image_id, ()), regions.get(image_id, ()), where)
-            yield from context.selected(sample, read_image, source, (known[image_id].path,), image_id, where)
+            yield from context.selected(sample, read_image, source, (pictures[image_id].path,), image_id, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def _id(value: Any, where: str) -> str:
 
 def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
     """What is certain of each picture. A line is an object of one picture."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_picture: dict[str, tuple[str, ...]] = {}
     for name in FACTS:
         for where, record in read_records(source / name, "SHR's facts", context=context):
             with context.record():
@@ -70,35 +70,35 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
                 ((image_id, facts),) = record.items()
                 if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
                     raise AdapterError(f"{where}: {image_id}: expected a list of facts, got {facts!r:.60}")
-                found[_id(image_id, where)] = tuple(fact for fact in facts if fact.strip())
-    return found
+                by_picture[_id(image_id, where)] = tuple(fact for fact in facts if fact.strip())
+    return by_picture
 
 
-def _pictures(path: Path, wanted: Collection[str]) -> dict[str, _Picture]:
+def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
     """Size of each wanted picture, and its path: the last two parts of its address."""
-    found = {}
+    pictures = {}
     for where, record in read_records(path, "Visual Genome's list of pictures"):
         image_id = _id(need(record, ("image_id", "url", "width", "height"), where)["image_id"], where)
-        if image_id not in wanted:
+        if image_id not in ids:
             continue
         width, height = record["width"], record["height"]
         if not (type(width) is int and type(height) is int and width > 0 and height > 0):
             raise AdapterError(f"{where}: width, height: expected whole numbers above 0, got {(width, height)!r:.60}")
-        found[image_id] = _Picture("/".join(PurePosixPath(text_of(record, "url", where)).parts[-2:]), width, height)
-    return found
+        pictures[image_id] = _Picture("/".join(PurePosixPath(text_of(record, "url", where)).parts[-2:]), width, height)
+    return pictures
 
 
-def _regions(path: Path, wanted: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
+def _regions(path: Path, pictures: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
     """(box, phrase) of every region of the wanted pictures. The file has a gigabyte: one record at a time."""
-    found = {}
+    by_picture = {}
     for where, record in read_records(path, "Visual Genome's regions"):
-        given = need(record, ("regions",), where)["regions"]
-        if not isinstance(given, list):
-            raise AdapterError(f"{where}: regions: expected a list, got {given!r:.60}")
-        if given and (image_id := _id(need(given[0], ("image_id",), f"{where}: regions[0]")["image_id"], where)) in wanted:
-            made = (_region(region, wanted[image_id], f"{where}: regions[{i}]") for i, region in enumerate(given))
-            found[image_id] = tuple(one for one in made if one[1])
-    return found
+        records = need(record, ("regions",), where)["regions"]
+        if not isinstance(records, list):
+            raise AdapterError(f"{where}: regions: expected a list, got {records!r:.60}")
+        if records and (image_id := _id(need(records[0], ("image_id",), f"{where}: regions[0]")["image_id"], where)) in pictures:
+            regions = (_region(region, pictures[image_id], f"{where}: regions[{i}]") for i, region in enumerate(records))
+            by_picture[image_id] = tuple(one for one in regions if one[1])
+    return by_picture
 
 
 def _region(region: Any, picture: _Picture, where: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from annotated_types import Ge
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.files import ScenesFile
-from qualm.registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, Question, ask_any
+from qualm.registry.scenes.questions import CATEGORIES, KINDS, OPTION_KINDS, SceneQuestion, ask_any
 from qualm.registry.scenes.render import png
 from qualm.registry.scenes.world import Scene, make_scene, stream
 
@@ -61,10 +61,10 @@ def synthetic_scenes(
     wrong = [k for k in chosen if k not in allowed]
     if wrong or not chosen or len(set(chosen)) < len(chosen):
         raise AdapterError(f"synthetic_scenes: kinds: expected different ones of {', '.join(allowed)} for {format}, got {list(chosen)}")
-    for split, wanted in (("train", train), ("val", val), ("test", test)):
-        if wanted:
+    for split, n_samples in (("train", train), ("val", val), ("test", test)):
+        if n_samples:
             task = _Task(context.seed, level, split, chosen, questions, format == "multiple_choice")
-            yield from _split(context, task, wanted)
+            yield from _split(context, task, n_samples)
 
 
 class _Task(NamedTuple):
@@ -76,17 +76,17 @@ class _Task(NamedTuple):
     multiple_choice: bool
 
 
-Made = tuple[Scene, bytes, list[Question]]
+Made = tuple[Scene, bytes, list[SceneQuestion]]
 
 
-def _split(context: AdapterContext, task: _Task, wanted: int) -> Iterator[Image | Sample]:
+def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Image | Sample]:
     mark = "-mc" if task.multiple_choice else ""
     with ScenesFile(context.folder / "scenes", task.split) as file:
-        for scene, picture, asked in _scenes(task, wanted, context.workers):
+        for scene, picture, questions in _scenes(task, n_samples, context.workers):
             file.write(scene)
             image_id = f"{task.level}{task.seed}-{task.split}-{scene['image_index']:06d}"
             yield Image(image_id, picture, scene["image_filename"])
-            for k, question in enumerate(asked[:wanted]):
+            for k, question in enumerate(questions[:n_samples]):
                 yield Sample(
                     sample_id=f"{image_id}{mark}-{k}",
                     question=question.text,
@@ -100,15 +100,15 @@ def _split(context: AdapterContext, task: _Task, wanted: int) -> Iterator[Image 
                     group=image_id,
                     meta={"kind": question.kind, "objects": str(len(scene["objects"])), "level": task.level},
                 )
-            wanted -= len(asked)
-            if wanted <= 0:
+            n_samples -= len(questions)
+            if n_samples <= 0:
                 return
 
 
-def _scenes(task: _Task, wanted: int, workers: int) -> Iterator[Made]:
+def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[Made]:
     """Scenes in order, without end; a few chunks ahead of their reader and no more."""
     starts = itertools.count(0, CHUNK)
-    if workers <= 1 or wanted <= CHUNK * task.questions:
+    if workers <= 1 or n_samples <= CHUNK * task.questions:
         for start in starts:
             yield from _usable(_chunk(task, start, CHUNK), task, start)
     from concurrent.futures import ProcessPoolExecutor
@@ -126,40 +126,40 @@ def _scenes(task: _Task, wanted: int, workers: int) -> Iterator[Made]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _usable(made: list[Made], task: _Task, start: int) -> list[Made]:
-    if not made and start >= 20 * CHUNK:
+def _usable(scenes: list[Made], task: _Task, start: int) -> list[Made]:
+    if not scenes and start >= 20 * CHUNK:
         raise AdapterError(f"synthetic_scenes: no scene of level {task.level} offers {task.questions} questions of the kinds {task.kinds}")
-    return made
+    return scenes
 
 
 def _chunk(task: _Task, start: int, count: int) -> list[Made]:
     """The scenes `start` to `start + count` that can be asked about, drawn, with their questions."""
-    made = []
+    scenes = []
     for index in range(start, start + count):
         scene = make_scene(task.seed, task.level, task.split, index)
-        asked = _ask(task, scene)
-        if asked:
-            made.append((scene, png(scene), asked))
-    return made
+        questions = _ask(task, scene)
+        if questions:
+            scenes.append((scene, png(scene), questions))
+    return scenes
 
 
-def _ask(task: _Task, scene: Scene) -> list[Question]:
+def _ask(task: _Task, scene: Scene) -> list[SceneQuestion]:
     index = scene["image_index"]
     rng = stream(task.seed, task.level, task.split, index, "options" if task.multiple_choice else "open", *task.kinds)
-    asked: list[Question] = []
+    questions: list[SceneQuestion] = []
     for k in range(task.questions):
         turn = (index * task.questions + k) % len(task.kinds)
         order = task.kinds[turn:] + task.kinds[:turn]
-        question = _fresh(asked, (ask_any(rng, scene, order, task.multiple_choice) for _ in range(4)))
+        question = _fresh(questions, (ask_any(rng, scene, order, task.multiple_choice) for _ in range(4)))
         if question is None:
             return []
-        asked.append(question)
-    return asked
+        questions.append(question)
+    return questions
 
 
-def _fresh(asked: Sequence[Question], drawn: Iterator[Question | None]) -> Question | None:
+def _fresh(earlier: Sequence[SceneQuestion], drawn: Iterator[SceneQuestion | None]) -> SceneQuestion | None:
     """The first question drawn that was not asked of this scene before; failing that the last."""
-    texts = {q.text for q in asked}
+    texts = {q.text for q in earlier}
     question = None
     for question in drawn:
         if question is not None and question.text not in texts:

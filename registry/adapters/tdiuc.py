@@ -11,7 +11,7 @@ from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_image
-from qualm.registry.adapters._vqa import Annotation, Asked, read_questions
+from qualm.registry.adapters._vqa import Annotation, QuestionRow, read_questions
 from qualm.registry.sample import Image, Sample
 
 META = ["question_type"]
@@ -76,24 +76,24 @@ def tdiuc(
     part = f"mscoco_{split}2014"
     questions = source / "Questions" / f"OpenEnded_{part}_questions.json"
     patterns = pictures or ["Images/{split}2014/COCO_{split}2014_{id:012}.jpg", "Images/VG/{id}.jpg"]
-    for asked in read_questions(context, questions, source / "Annotations" / f"{part}_annotations.json", "TDIUC"):
+    for row in read_questions(context, questions, source / "Annotations" / f"{part}_annotations.json", "TDIUC"):
         with context.record():
-            assert asked.annotation is not None
-            sample = _sample(asked, asked.annotation, split)
+            assert row.annotation is not None
+            sample = _sample(row, row.annotation, split)
             if types is not None and sample.category not in types:
                 continue
-            yield from context.selected(sample, _image, source, [_place(pattern, split, asked.image_id) for pattern in patterns], asked)
+            yield from context.selected(sample, _image, source, [_place(pattern, split, row.image_id) for pattern in patterns], row)
 
 
-def _image(source: Path, places: list[str], asked: Asked) -> Image:
+def _image(source: Path, places: list[str], row: QuestionRow) -> Image:
     """The picture at one of these places. COCO and Visual Genome both number theirs, so that one number may be two pictures."""
-    found = read_image(source, places, str(asked.image_id), asked.where)
-    for place in places[places.index(found.path) + 1 :]:
-        if (source / place).is_file() and read_image(source, (place,), found.image_id, asked.where).data != found.data:
+    image = read_image(source, places, str(row.image_id), row.where)
+    for place in places[places.index(image.path) + 1 :]:
+        if (source / place).is_file() and read_image(source, (place,), image.image_id, row.where).data != image.data:
             raise AdapterError(
-                f"{asked.where}: picture {asked.image_id} may be {found.path} or {place}, which differ; say by `pictures` where they lie"
+                f"{row.where}: picture {row.image_id} may be {image.path} or {place}, which differ; say by `pictures` where they lie"
             )
-    return found
+    return image
 
 
 def _place(pattern: str, split: str, image_id: int) -> str:
@@ -103,24 +103,24 @@ def _place(pattern: str, split: str, image_id: int) -> str:
         raise AdapterError(f"pictures: expected a path with {{split}} and {{id}}, got '{pattern}': {error}") from error
 
 
-def _sample(asked: Asked, said: Annotation, split: str) -> Sample:
-    kind, answers = said.question_type, tuple(dict.fromkeys(said.answers))
+def _sample(row: QuestionRow, annotation: Annotation, split: str) -> Sample:
+    kind, answers = annotation.question_type, tuple(dict.fromkeys(annotation.answers))
     if kind not in TYPES:
-        raise AdapterError(f"{asked.where}: question_type of its annotation: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
+        raise AdapterError(f"{row.where}: question_type of its annotation: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
     absurd = answers == (DOES_NOT_APPLY,)
     if absurd != (kind == ABSURD):
         raise AdapterError(
-            f"{asked.where}: expected '{DOES_NOT_APPLY}' as answer to questions of type '{ABSURD}' and no others, got {answers}, {kind!r}"
+            f"{row.where}: expected '{DOES_NOT_APPLY}' as answer to questions of type '{ABSURD}' and no others, got {answers}, {kind!r}"
         )
     return Sample(
-        sample_id=str(asked.question_id),
-        question=asked.question,
-        image_id=str(asked.image_id),
+        sample_id=str(row.question_id),
+        question=row.question,
+        image_id=str(row.image_id),
         references=answers,
         category=kind,
         answerable=not absurd,
         split=split,
         source="tdiuc",
-        group=str(asked.image_id),
+        group=str(row.image_id),
         meta={"question_type": kind},
     )

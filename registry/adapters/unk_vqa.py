@@ -49,17 +49,17 @@ def unk_vqa(
     source = context.need_source("unk_vqa")
     for split in parts or ["test"]:
         path = source / f"annt_{split}.json"
-        found = _read(path)
-        left_out = {code for code, text in found["reason_map"].items() if AMBIGUOUS in text}
+        content = _read(path)
+        left_out = {code for code, text in content["reason_map"].items() if AMBIGUOUS in text}
         if not left_out and not ambiguous:
             raise AdapterError(
-                f"{path}: reason_map: expected a reason with '{AMBIGUOUS}', got {found['reason_map']}; or say `ambiguous: true`"
+                f"{path}: reason_map: expected a reason with '{AMBIGUOUS}', got {content['reason_map']}; or say `ambiguous: true`"
             )
         folder = images or FOLDERS[split]
-        for number, record in enumerate(found["annotation"]):
+        for number, record in enumerate(content["annotation"]):
             where = f"{path}: annotation {number}"
             with context.record():
-                sample, codes = _sample(record, found, split, folder, reason, where)
+                sample, codes = _sample(record, content, split, folder, reason, where)
                 if not ambiguous and left_out & set(codes):
                     continue
                 yield from context.selected(sample, read_image, source, (f"{folder}/{record['image_name']}",), str(sample.image_id), where)
@@ -69,44 +69,44 @@ def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise AdapterError(f"{path}: expected the annotations of UNK-VQA, found none")
     try:
-        given = dict(pair for _, pair in read_records(path, "the annotations of UNK-VQA", "*"))
+        members = dict(pair for _, pair in read_records(path, "the annotations of UNK-VQA", "*"))
     except AdapterError as error:
         raise AdapterError(
             f"{error}. The sample in UNK-VQA's README is not JSON either: it lacks the comma after alter_type_map and has one too many at "
             "its end; a file made of it needs both mended"
         ) from error
-    found = need(given, TOP, str(path), others=())
+    content = need(members, TOP, str(path), others=())
     for name in TOP[:-1]:
-        if not isinstance(found[name], dict) or not all(isinstance(text, str) for text in found[name].values()):
-            raise AdapterError(f"{path}: {name}: expected an object of code -> text, got {found[name]!r:.60}")
-    if not isinstance(found["annotation"], list) or not found["annotation"]:
-        raise AdapterError(f"{path}: annotation: expected a list of records, got {found['annotation']!r:.60}")
-    return dict(found)
+        if not isinstance(content[name], dict) or not all(isinstance(text, str) for text in content[name].values()):
+            raise AdapterError(f"{path}: {name}: expected an object of code -> text, got {content[name]!r:.60}")
+    if not isinstance(content["annotation"], list) or not content["annotation"]:
+        raise AdapterError(f"{path}: annotation: expected a list of records, got {content['annotation']!r:.60}")
+    return dict(content)
 
 
 def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: str, where: str) -> tuple[Sample, list[str]]:
     need(record, KEYS, where, others=())
     origin = need(record["misc"], ORIGIN, f"{where}: misc", others=())
-    said = need(record["answerability"], ("binary", "other"), f"{where}: answerability", others=())
-    if not isinstance(said["binary"], bool):
-        raise AdapterError(f"{where}: answerability.binary: expected true or false, got {said['binary']!r:.60}")
+    answerability = need(record["answerability"], ("binary", "other"), f"{where}: answerability", others=())
+    if not isinstance(answerability["binary"], bool):
+        raise AdapterError(f"{where}: answerability.binary: expected true or false, got {answerability['binary']!r:.60}")
     if record["alter_type"] not in tuple(maps["alter_type_map"]):
         raise AdapterError(f"{where}: alter_type: expected one of {', '.join(maps['alter_type_map'])}, got {record['alter_type']!r:.60}")
     references: tuple[str, ...] = ()
     codes: list[str] = []
-    if said["binary"]:
-        other = need(said["other"], ("answer",), f"{where}: answerability.other", others=("options",))
+    if answerability["binary"]:
+        other = need(answerability["other"], ("answer",), f"{where}: answerability.other", others=("options",))
         references = (text_of(other, "answer", f"{where}: answerability.other"),)
     else:
-        codes = _reasons(said["other"], key, maps["reason_map"], f"{where}: answerability.other")
+        codes = _reasons(answerability["other"], key, maps["reason_map"], f"{where}: answerability.other")
     name = text_of(record, "image_name", where)
-    made = Sample(
+    sample = Sample(
         sample_id=f"{split}/{whole(record, 'question_id', where)}",
         question=text_of(record, "question", where),
         image_id=f"{folder}/{Path(name).stem}",
         references=references,
-        category="answerable" if said["binary"] else "unanswerable",
-        answerable=said["binary"],
+        category="answerable" if answerability["binary"] else "unanswerable",
+        answerable=answerability["binary"],
         split=split,
         source="unk_vqa",
         group=str(origin["image_name_origin"]),
@@ -117,16 +117,16 @@ def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: 
             **({"reason": " ".join(codes)} if codes else {}),
         },
     )
-    return made, codes
+    return sample, codes
 
 
-def _reasons(other: Any, key: str, known: Mapping[str, str], where: str) -> list[str]:
+def _reasons(other: Any, key: str, reasons: Mapping[str, str], where: str) -> list[str]:
     if not isinstance(other, dict) or key not in other:
         there = ", ".join(map(str, other)) if isinstance(other, dict) else repr(other)[:60]
         raise AdapterError(
             f"{where}: missing '{key}', the codes of why it cannot be answered; it has: {there or 'no keys'}; name it by `reason: KEY`"
         )
     codes = [str(code) for code in (other[key] if isinstance(other[key], list) else [other[key]])]
-    if not codes or not set(codes) <= set(known):
-        raise AdapterError(f"{where}: {key}: expected codes of reason_map ({', '.join(known)}), got {other[key]!r:.60}")
+    if not codes or not set(codes) <= set(reasons):
+        raise AdapterError(f"{where}: {key}: expected codes of reason_map ({', '.join(reasons)}), got {other[key]!r:.60}")
     return codes

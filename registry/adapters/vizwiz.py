@@ -72,14 +72,14 @@ def said_unanswerable(answers: tuple[str, ...]) -> int:
     return sum(answer.strip().lower() in UNANSWERABLE for answer in answers)
 
 
-def _answers(given: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(given, list) or len(given) != ANSWERS:
-        got = f"{len(given)} of them" if isinstance(given, list) else repr(given)[:60]
+def _answers(answers: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(answers, list) or len(answers) != ANSWERS:
+        got = f"{len(answers)} of them" if isinstance(answers, list) else repr(answers)[:60]
         raise AdapterError(f"{where}: answers: expected a list of {ANSWERS}, got {got}")
-    found = []
-    for i, answer in enumerate(given):
+    texts = []
+    for i, answer in enumerate(answers):
         need(answer, ("answer", "answer_confidence"), f"{where}: answers[{i}]", others=())
         if not isinstance(answer["answer"], str) or answer["answer_confidence"] not in ("yes", "maybe", "no"):
             raise AdapterError(f"{where}: answers[{i}]: expected a text and a confidence of yes, maybe or no, got {answer!r:.100}")
-        found.append(answer["answer"])
-    return tuple(found)
+        texts.append(answer["answer"])
+    return tuple(texts)

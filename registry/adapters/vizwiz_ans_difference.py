@@ -63,17 +63,17 @@ def vizwiz_ans_difference(
 def _annotations(source: Path, dataset: str, split: str) -> Path:
     places = [source / "Annotations" / f"{dataset}_ans_difference_{split}.json"]
     places += [source / "vizwiz" / "data" / f"vizwiz_{split}.json"] if dataset == "vizwiz" else []
-    found = next((path for path in places if path.is_file()), None)
-    if found is None:
+    file = next((path for path in places if path.is_file()), None)
+    if file is None:
         raise AdapterError(f"expected the annotations at {' or '.join(map(str, places))}, found none")
-    return found
+    return file
 
 
 def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, where: str) -> Sample:
     counts, answers = record["ans_dis_labels"], record["answers"]
     if not isinstance(counts, list) or len(counts) != len(REASONS) or not all(type(c) is int and 0 <= c <= PEOPLE for c in counts):
-        wanted = f"{len(REASONS)} whole numbers from 0 to {PEOPLE}, for {', '.join(REASONS)}"
-        raise AdapterError(f"{where}: ans_dis_labels: expected {wanted}; got {counts!r:.80}")
+        expected = f"{len(REASONS)} whole numbers from 0 to {PEOPLE}, for {', '.join(REASONS)}"
+        raise AdapterError(f"{where}: ans_dis_labels: expected {expected}; got {counts!r:.80}")
     if not isinstance(answers, list) or len(answers) != ANSWERS or not all(isinstance(a, str) for a in answers):
         raise AdapterError(f"{where}: answers: expected {ANSWERS} texts, got {answers!r:.80}")
     kind, name = text_of(record, "ans_type", where), text_of(record, "image", where)
@@ -98,15 +98,15 @@ def _names(path: Path) -> Mapping[str, str]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        names = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise AdapterError(f"{path}: expected an object of picture names: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+    if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise AdapterError(f"{path}: expected an object {{name in the annotations: path in the entry}}")
-    if len(set(found.values())) < len(found):
-        twice = next(v for v in found.values() if list(found.values()).count(v) > 1)
+    if len(set(names.values())) < len(names):
+        twice = next(v for v in names.values() if list(names.values()).count(v) > 1)
         raise AdapterError(f"{path}: two names stand for one picture: {twice}; two records' pictures are never the same file")
-    return found
+    return names
 
 
 def _image(source: Path, name: str, image_id: str, names: Mapping[str, str], where: str) -> Image:

@@ -67,40 +67,40 @@ def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
     """Named by its content: ids of the release come more than once."""
     if record.get("image") is not None:
         data, path = picture_of(source, record["image"], where)
-        found = Image("", whole_picture(data, where), path)
+        image = Image("", whole_picture(data, where), path)
     else:
         name = str(record.get("img_path") or f"{record['id']}.jpg")
-        found = read_image(source, (f"images/{name}", name), "", where)
-    return replace(found, image_id=f"{record['id']}-{hashlib.sha256(found.data).hexdigest()[:10]}")
+        image = read_image(source, (f"images/{name}", name), "", where)
+    return replace(image, image_id=f"{record['id']}-{hashlib.sha256(image.data).hexdigest()[:10]}")
 
 
-def _rated(given: Any, aspects: Sequence[str], where: str) -> list[tuple[int, str, float]]:
+def _rated(completions: Any, aspects: Sequence[str], where: str) -> list[tuple[int, str, float]]:
     """Answers that have a number for every aspect: which of the completions, its words, its mean rating."""
-    if isinstance(given, dict):  # as Parquet has it: a list under each key
-        need(given, ("response", "annotations"), f"{where}: completions", others=("model",))
-        if not all(isinstance(part, list) for part in given.values()) or len({len(part) for part in given.values()}) > 1:
-            raise AdapterError(f"{where}: completions: expected lists of one length, got {given!r:.100}")
-        given = [{"response": r, "annotations": a} for r, a in zip(given["response"], given["annotations"], strict=True)]
-    if not isinstance(given, list):
-        raise AdapterError(f"{where}: completions: expected a list, got {given!r:.60}")
-    found: list[tuple[int, str, float]] = []
-    for i, completion in enumerate(given):
+    if isinstance(completions, dict):  # as Parquet has it: a list under each key
+        need(completions, ("response", "annotations"), f"{where}: completions", others=("model",))
+        if not all(isinstance(part, list) for part in completions.values()) or len({len(part) for part in completions.values()}) > 1:
+            raise AdapterError(f"{where}: completions: expected lists of one length, got {completions!r:.100}")
+        completions = [{"response": r, "annotations": a} for r, a in zip(completions["response"], completions["annotations"], strict=True)]
+    if not isinstance(completions, list):
+        raise AdapterError(f"{where}: completions: expected a list, got {completions!r:.60}")
+    rated: list[tuple[int, str, float]] = []
+    for i, completion in enumerate(completions):
         place = f"{where}: completions[{i}]"
         need(completion, ("response", "annotations"), place, others=("model",))
         notes = need(completion["annotations"], tuple(aspects), f"{place}: annotations", others=ASPECTS)
         ratings = [_rating(notes[aspect], f"{place}: annotations.{aspect}") for aspect in aspects]
         if all(rating is not None for rating in ratings) and isinstance(completion["response"], str) and completion["response"].strip():
-            found.append((i, completion["response"].strip(), sum(filter(None, ratings)) / len(ratings)))
-    return found
+            rated.append((i, completion["response"].strip(), sum(filter(None, ratings)) / len(ratings)))
+    return rated
 
 
 def _rating(note: Any, where: str) -> int | None:
-    said = str(need(note, ("Rating",), where, others=("Rationale",))["Rating"]).strip()
-    if said in ("1", "2", "3", "4", "5"):
-        return int(said)
-    if said.upper() in ("N/A", "NONE", ""):
+    rating = str(need(note, ("Rating",), where, others=("Rationale",))["Rating"]).strip()
+    if rating in ("1", "2", "3", "4", "5"):
+        return int(rating)
+    if rating.upper() in ("N/A", "NONE", ""):
         return None
-    raise AdapterError(f"{where}: Rating: expected 1 to 5 or N/A, got {said!r:.60}")
+    raise AdapterError(f"{where}: Rating: expected 1 to 5 or N/A, got {rating!r:.60}")
 
 
 def _preferences(

@@ -111,10 +111,10 @@ def _one(cell: str, where: str) -> str:
     """The path in a cell, where it may be a list of one."""
     if cell.lstrip().startswith("["):
         try:
-            found = json.loads(cell)
+            paths = json.loads(cell)
         except (ValueError, RecursionError) as error:
             raise AdapterError(f"{where}: image_path: expected a path, or a list as JSON: {error}") from error
-        if not isinstance(found, list) or len(found) != 1 or not isinstance(found[0], str):
-            raise AdapterError(f"{where}: image_path: expected one picture, got {found!r:.60}; a question has one here")
-        return found[0]
+        if not isinstance(paths, list) or len(paths) != 1 or not isinstance(paths[0], str):
+            raise AdapterError(f"{where}: image_path: expected one picture, got {paths!r:.60}; a question has one here")
+        return paths[0]
     return cell

@@ -69,12 +69,12 @@ def vq_focusambiguity(
                 if not context.selects(sample):
                     continue
                 if sent.get(name, ("",))[0] != split:
-                    found = read_image(source, (f"images/{name}", f"images/{split}/{name}", f"{split}/{name}"), Path(name).stem, where)
+                    picture = read_image(source, (f"images/{name}", f"images/{split}/{name}", f"{split}/{name}"), Path(name).stem, where)
                     if name not in sent:
-                        yield found
-                    elif (source / sent[name][1]).read_bytes() != found.data:
-                        raise AdapterError(f"{where}: {image}: {found.path} and {sent[name][1]} are two pictures; rename one")
-                    sent[name] = split, found.path
+                        yield picture
+                    elif (source / sent[name][1]).read_bytes() != picture.data:
+                        raise AdapterError(f"{where}: {image}: {picture.path} and {sent[name][1]} are two pictures; rename one")
+                    sent[name] = split, picture.path
                 yield sample
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_image, read_records
-from qualm.registry.adapters._vqa import CATEGORIES, Asked, read_questions
+from qualm.registry.adapters._vqa import CATEGORIES, QuestionRow, read_questions
 from qualm.registry.adapters.llava_instruct import coco_questions
 from qualm.registry.sample import Image, Sample
 
@@ -50,37 +50,39 @@ def vqav2(
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.
     """
     source = context.need_source("vqav2")
-    told = coco_questions(Path(without_llava)) if without_llava is not None else frozenset()
+    in_llava = coco_questions(Path(without_llava)) if without_llava is not None else frozenset()
     for split in parts or ["val"]:
         labelled = split in ("train", "val")
         questions = source / f"v2_OpenEnded_{QUESTIONS[split]}_questions.json"
         annotations = source / f"v2_{QUESTIONS[split]}_annotations.json" if labelled else None
         others = _complements(source / f"v2_{QUESTIONS[split]}_complementary_pairs.json") if complementary and labelled else {}
         folder, called = IMAGES[split], val_is if split == "val" else split
-        for asked in read_questions(context, questions, annotations, "VQA v2", PEOPLE):
+        for row in read_questions(context, questions, annotations, "VQA v2", PEOPLE):
             with context.record():
-                image_id = f"COCO_{folder}_{asked.image_id:012d}"
-                sample = _sample(asked, image_id, called, others)
-                if (asked.image_id, sample.question.strip().casefold()) in told:
+                image_id = f"COCO_{folder}_{row.image_id:012d}"
+                sample = _sample(row, image_id, called, others)
+                if (row.image_id, sample.question.strip().casefold()) in in_llava:
                     continue
-                yield from context.selected(sample, read_image, source, (f"{folder}/{image_id}.jpg",), image_id, asked.where)
+                yield from context.selected(sample, read_image, source, (f"{folder}/{image_id}.jpg",), image_id, row.where)
 
 
-def _sample(asked: Asked, image_id: str, split: str, complements: Mapping[int, int]) -> Sample:
-    said, meta, category = asked.annotation, {}, ""
-    if said is not None:
-        if said.answer_type not in CATEGORIES:
+def _sample(row: QuestionRow, image_id: str, split: str, complements: Mapping[int, int]) -> Sample:
+    annotation, meta, category = row.annotation, {}, ""
+    if annotation is not None:
+        if annotation.answer_type not in CATEGORIES:
             expected = ", ".join(CATEGORIES)
-            raise AdapterError(f"{asked.where}: answer_type of its annotation: expected one of {expected}, got {said.answer_type!r:.60}")
-        category = CATEGORIES[said.answer_type]
-        meta = {"answer_type": said.answer_type, "question_type": said.question_type}
-    if asked.question_id in complements:
-        meta["complement"] = str(complements[asked.question_id])
+            raise AdapterError(
+                f"{row.where}: answer_type of its annotation: expected one of {expected}, got {annotation.answer_type!r:.60}"
+            )
+        category = CATEGORIES[annotation.answer_type]
+        meta = {"answer_type": annotation.answer_type, "question_type": annotation.question_type}
+    if row.question_id in complements:
+        meta["complement"] = str(complements[row.question_id])
     return Sample(
-        sample_id=str(asked.question_id),
-        question=asked.question,
+        sample_id=str(row.question_id),
+        question=row.question,
         image_id=image_id,
-        references=said.answers if said is not None else (),
+        references=annotation.answers if annotation is not None else (),
         category=category,
         split=split,
         source="vqav2",
@@ -91,10 +93,10 @@ def _sample(asked: Asked, image_id: str, split: str, complements: Mapping[int, i
 
 def _complements(path: Path) -> dict[int, int]:
     """Question id -> that of its complement; of one that stands in several pairs, the first."""
-    found: dict[int, int] = {}
+    complement_of: dict[int, int] = {}
     for where, pair in read_records(path, "VQA v2's complementary pairs (or say `complementary: false`)"):
         if not isinstance(pair, list) or len(pair) != 2 or not all(type(one) is int for one in pair):
             raise AdapterError(f"{where}: expected a pair of question ids, got {pair!r:.60}")
         for one, other in (pair, pair[::-1]):
-            found.setdefault(one, other)
-    return found
+            complement_of.setdefault(one, other)
+    return complement_of

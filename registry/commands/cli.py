@@ -57,8 +57,7 @@ def list_entries(as_json: JsonOption = False) -> None:
     from qualm.registry.entries.entries import entries
 
     with _errors():
-        found = entries(completion.root())
-        rows = [row(e) for e in found]
+        rows = [row(e) for e in entries(completion.root())]
     if as_json:
         print_json(rows)
         return
@@ -167,9 +166,9 @@ def add(
                 "outcome": added.outcome,
                 "previous": added.previous,
                 **row(added.entry),
-                "splits": added.found.splits,
-                "skipped": added.found.skipped,
-                "left_out": added.found.left_out,
+                "splits": added.inspection.splits,
+                "skipped": added.inspection.skipped,
+                "left_out": added.inspection.left_out,
             }
         )
     else:
@@ -186,7 +185,7 @@ def new(
             help="image_table, hf_parquet, coco_folder or vlmevalkit_tsv; by the files if not given.", autocompletion=completion.adapters
         ),
     ] = None,
-    given: Annotated[
+    assignments: Annotated[
         list[str] | None,
         typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O 'choices=[a, b]'."),
     ] = None,
@@ -209,7 +208,7 @@ def new(
     with _errors():
         try:
             about = {"title": title, "licence": licence, "source": url}
-            new_card(name, source, new_cards_folder(), adapter, given or [], about, yes, force)
+            new_card(name, source, new_cards_folder(), adapter, assignments or [], about, yes, force)
         except NewCardError as error:
             complain(str(error))
             raise typer.Exit(2) from None
@@ -249,7 +248,7 @@ def diff(
     from qualm.registry.entries.versions import find_version
     from qualm.registry.plugins.rule import PluginError
 
-    with _errors(), counting(not as_json) as told:
+    with _errors(), counting(not as_json) as progress:
         root = completion.root()
         if new is None and "@" not in old:
             if not Path(old).exists():
@@ -258,16 +257,18 @@ def diff(
             raise typer.Exit(2)
         versions = find_version(root, old), find_version(root, new if new is not None else old.rpartition("@")[0])
         try:
-            found = compare(*versions, option or [], root / ".qualm" / "staging-diff", told)
+            comparison = compare(*versions, option or [], root / ".qualm" / "staging-diff", progress)
         except (PluginError, AdapterError) as error:
             complain(str(error))
             raise typer.Exit(2) from None
     if as_json:
-        samples = found.samples.as_json() if found.samples is not None else None
-        print_json({"old": versions[0].md5, "new": versions[1].md5, "files": found.files.as_json(), "samples": samples, "why": found.why})
+        samples = comparison.samples.as_json() if comparison.samples is not None else None
+        print_json(
+            {"old": versions[0].md5, "new": versions[1].md5, "files": comparison.files.as_json(), "samples": samples, "why": comparison.why}
+        )
     else:
-        difference(*versions, found)
-    if exit_code and found.files:
+        difference(*versions, comparison)
+    if exit_code and comparison.files:
         raise typer.Exit(1)
 
 
@@ -275,7 +276,7 @@ def diff(
 def check(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An entry or a card.", autocompletion=completion.data)],
     source: Annotated[Path | None, typer.Option("--from", metavar="FOLDER", help="Files that were not added yet.")] = None,
-    given: Annotated[
+    assignments: Annotated[
         list[str] | None, typer.Option("-O", metavar="NAME=VALUE", help="A parameter of the adapter, in YAML: -O split=train.")
     ] = None,
     as_json: JsonOption = False,
@@ -300,19 +301,21 @@ def check(
             complain(f"{name}: its files are not here; `{entry.get}` brings them, --from FOLDER reads others")
             raise typer.Exit(2)
         try:
-            args = options(get("datasets", card.adapter), given or []) if card.adapter else {}
+            args = options(get("datasets", card.adapter), assignments or []) if card.adapter else {}
         except PluginError as error:
             complain(str(error))
             raise typer.Exit(2) from None
         with counting(not as_json) as tell:
-            found = check_records((source or entry.path) if card.layout else None, card, args, lambda n: tell(name, n))
+            report = check_records((source or entry.path) if card.layout else None, card, args, lambda n: tell(name, n))
     if as_json:
-        print_json({"splits": found.splits, "images": found.images, "problems": found.problems})
+        print_json({"splits": report.splits, "images": report.images, "problems": report.problems})
     else:
-        counts = ", ".join(f"{split} {n:,}" for split, n in found.splits.items())
-        print(f"{name}: {found.splits.total():,} samples ({counts or 'none'}), {found.images:,} pictures, {len(found.problems):,} problems")
-        print_some(found.problems, "  ")
-    if found.problems:
+        counts = ", ".join(f"{split} {n:,}" for split, n in report.splits.items())
+        print(
+            f"{name}: {report.splits.total():,} samples ({counts or 'none'}), {report.images:,} pictures, {len(report.problems):,} problems"
+        )
+        print_some(report.problems, "  ")
+    if report.problems:
         raise typer.Exit(1)
 
 
@@ -365,8 +368,8 @@ def _refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
             print(f"Your data have changed? Take them as a new version, with these counts in the card:\n  {command}", file=sys.stderr)
         elif excusable:
             which = "" if excusable == n else f" ({excusable:,} of these {n:,})"
-            said = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
-            print(f"A part of the data set, on purpose? {said}", file=sys.stderr)
+            advice = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
+            print(f"A part of the data set, on purpose? {advice}", file=sys.stderr)
     raise typer.Exit(1)
 
 

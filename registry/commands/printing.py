@@ -150,23 +150,23 @@ def print_some(lines: Sequence[object], indent: str) -> None:
 
 
 def report(added: Added) -> None:
-    entry, found = added.entry, added.found
+    entry, inspection = added.entry, added.inspection
     verb = {
         "added": "added",
         "replaced": f"replaced version {(added.previous or '')[:10]} by",
         "unchanged": "already here, nothing changed:",
     }
-    print(f"{entry.name}: {verb[added.outcome]} version {entry.version}, {len(found.files):,} files, {human(found.size)}")
-    for split, records in sorted(found.splits.items()):
+    print(f"{entry.name}: {verb[added.outcome]} version {entry.version}, {len(inspection.files):,} files, {human(inspection.size)}")
+    for split, records in sorted(inspection.splits.items()):
         counts = f"{records[0]:,} records" if len(set(records)) == 1 else f"{min(records):,} to {max(records):,} records"
         print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
     if entry.details is not None and entry.details.caveat:
         print(f"  {entry.details.caveat}")
-    if found.skipped:
-        print(f"  let pass by --skip-bad: {len(found.skipped):,}")
-        print_some(found.skipped, "    ")
-    if found.left_out:
-        print(f"  not named by the card: {len(found.left_out):,} files, {found.left_out[0]} the first")
+    if inspection.skipped:
+        print(f"  let pass by --skip-bad: {len(inspection.skipped):,}")
+        print_some(inspection.skipped, "    ")
+    if inspection.left_out:
+        print(f"  not named by the card: {len(inspection.left_out):,} files, {inspection.left_out[0]} the first")
     if added.outcome != "unchanged":
         print("next:", *next_commands(added), sep="\n  ")
 
@@ -212,7 +212,7 @@ def _from_here(path: Path) -> str:
 
 
 @contextmanager
-def progress_line(shown: bool) -> Iterator[Progress]:
+def progress_line(visible: bool) -> Iterator[Progress]:
     """A bar on standard error for every thing that is done, by bytes where they are known beforehand."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
@@ -228,7 +228,7 @@ def progress_line(shown: bool) -> Iterator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+    with Bar(*columns, console=console, transient=True, disable=not (visible and console.is_terminal)) as bar:
         tasks: dict[str, TaskID] = {}
         files: dict[str, int] = {}
 
@@ -244,14 +244,14 @@ def progress_line(shown: bool) -> Iterator[Progress]:
 
 
 @contextmanager
-def counting(shown: bool) -> Iterator[Callable[[str, int], None]]:
+def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
     """One line on standard error that counts samples as they are read."""
     from rich.status import Status
 
     from qualm.registry.terminal.console import Console
 
     console = Console(stderr=True)
-    with Status("comparing files", console=console) if shown and console.is_terminal else nullcontext() as status:
+    with Status("comparing files", console=console) if visible and console.is_terminal else nullcontext() as status:
 
         def tell(what: str, n: int) -> None:
             if status is not None:
@@ -260,16 +260,16 @@ def counting(shown: bool) -> Iterator[Callable[[str, int], None]]:
         yield tell
 
 
-def difference(old: Version, new: Version, found: Difference) -> None:
+def difference(old: Version, new: Version, comparison: Difference) -> None:
     """What two versions of data have not in common."""
-    print(f"{old.said} ({old.md5[:10]}) -> {new.said} ({new.md5[:10]})")
-    for what, changes in (("files", found.files), ("samples", found.samples)):
+    print(f"{old.label} ({old.md5[:10]}) -> {new.label} ({new.md5[:10]})")
+    for what, changes in (("files", comparison.files), ("samples", comparison.samples)):
         if changes is None:
-            print(f"  {what}: not compared: {found.why}")
+            print(f"  {what}: not compared: {comparison.why}")
             continue
         counts = f"{len(changes.added):,} added, {len(changes.removed):,} removed, {len(changes.changed):,} changed"
-        kept = found.why or f"{changes.same:,} the same"
-        print(f"  {what}: {counts}, {kept}" if changes or not found.why else f"  {what}: {found.why}")
+        rest = comparison.why or f"{changes.same:,} the same"
+        print(f"  {what}: {counts}, {rest}" if changes or not comparison.why else f"  {what}: {comparison.why}")
         by_field = changes.by_field()
         if by_field:
             print(f"    changed: {', '.join(f'{name} of {n:,}' for name, n in by_field.items())}")

@@ -33,8 +33,8 @@ class Recorded:
 def recorded(root: Path, paths: Iterable[str]) -> list[Recorded]:
     """What is on record of each path, or of the output that it lies in; nothing for what git keeps or no stage has made yet."""
     locks: dict[Path, dict[str, str]] = {}
-    found = (_recorded(root, path, locks) for path in paths)
-    return list(dict.fromkeys(record for record in found if record is not None))
+    records = (_recorded(root, path, locks) for path in paths)
+    return list(dict.fromkeys(record for record in records if record is not None))
 
 
 def _recorded(root: Path, path: str, locks: dict[Path, dict[str, str]]) -> Recorded | None:

@@ -22,14 +22,14 @@ def lies_in(folder: Path, path: Path) -> bool:
     plain = Path(os.path.normpath(path))
     if not plain.is_relative_to(os.path.normpath(folder)):
         return False
-    found = path.resolve()
-    return found.is_relative_to(folder.resolve()) or is_cached(folder, found)
+    target = path.resolve()
+    return target.is_relative_to(folder.resolve()) or is_cached(folder, target)
 
 
-def is_cached(folder: Path, found: Path) -> bool:
+def is_cached(folder: Path, target: Path) -> bool:
     """Whether a path, resolved, is an object in the cache of the project that a folder lies in."""
     objects = _objects(folder.resolve())
-    return objects is not None and found.is_relative_to(objects)
+    return objects is not None and target.is_relative_to(objects)
 
 
 @cache

@@ -44,22 +44,22 @@ class Objects:
 
     def with_files(self, *stores: Path) -> dict[str, str]:
         """These and the files of those folders that one of the stores on this disk lists."""
-        found = dict(self.paths)
+        paths = dict(self.paths)
         for md5, path in self.paths.items():
             if md5.endswith(".dir"):
                 files = next((f for s in stores if (f := listing(s, md5)) is not None), {})
-                found |= {hashed: f"{path}/{name}" for name, hashed in files.items() if hashed not in found}
-        return found
+                paths |= {hashed: f"{path}/{name}" for name, hashed in files.items() if hashed not in paths}
+        return paths
 
 
 def present(root: Path) -> Objects:
     """What a checkout of the commit that is checked out needs."""
     tracked = tracked_files(root)
-    found = Objects()
+    objects = Objects()
     for name in sorted(tracked):
         if is_pointer(name) and is_file(root / name):
-            _read(name, read_bytes(root / name), tracked, found)
-    return found
+            _read(name, read_bytes(root / name), tracked, objects)
+    return objects
 
 
 HISTORY = ("log", "--exclude=refs/exps/*", "--exclude=refs/stash", "--all", "--full-history", "-m", "--format=")
@@ -75,25 +75,25 @@ def past(root: Path) -> Objects:
         blobs[facts.split()[3]] = name.strip('"')
     blobs.pop("0" * 40, None)
     blobs.pop("0" * 64, None)
-    found = Objects()
+    objects = Objects()
     for blob, content in _contents(root, list(blobs)):
         try:
-            _read(blobs[blob], content, set(), found)
+            _read(blobs[blob], content, set(), objects)
         except DvcStateError:
-            found.unreadable.add(blobs[blob])
-    return found
+            objects.unreadable.add(blobs[blob])
+    return objects
 
 
 def recorded(root: Path) -> Objects:
     """What the records of this checkout's run cache restore; outputs that git keeps are among them."""
-    found = Objects()
+    objects = Objects()
     for file in sorted((cache_folder(root) / "runs").glob("*/*/*")):
         try:
             record = pointers.stages({"stages": {file.name: read_yaml(file)}}, str(file))[file.name]
         except DvcStateError:
             continue  # DVC too takes a damaged record for none
-        found.add(record.get("outs", []))
-    return found
+        objects.add(record.get("outs", []))
+    return objects
 
 
 def is_pointer(name: str) -> bool:
@@ -133,13 +133,13 @@ def _contents(root: Path, blobs: list[str]) -> Iterator[tuple[str, bytes]]:
         at = end + 1 + size + 1
 
 
-def _read(name: str, content: bytes, tracked: set[str], found: Objects) -> None:
+def _read(name: str, content: bytes, tracked: set[str], objects: Objects) -> None:
     """The objects of one lock or `.dvc` file, without those whose path git tracks."""
     raw = parse_yaml(content, name)
     if name.endswith(".dvc"):
-        said = pointers.pointer(raw, name)
-        if not any("repo" in dep for dep in said.get("deps") or []):  # an import comes from where it was imported
-            found.add(said["outs"], name.rpartition("/")[0])
+        pointer = pointers.pointer(raw, name)
+        if not any("repo" in dep for dep in pointer.get("deps") or []):  # an import comes from where it was imported
+            objects.add(pointer["outs"], name.rpartition("/")[0])
         return
     for stage in pointers.stages(raw, name).values():
-        found.add(out for out in stage.get("outs", []) if out["path"] not in tracked)
+        objects.add(out for out in stage.get("outs", []) if out["path"] not in tracked)

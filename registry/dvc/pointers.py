@@ -88,8 +88,8 @@ def pointer(raw: Any, where: str) -> dict[str, Any]:
         DvcStateError: it is something else.
     """
     _check(_POINTER, raw, where, "a DVC file with an output")
-    found: dict[str, Any] = raw
-    return found
+    content: dict[str, Any] = raw
+    return content
 
 
 def stages(raw: Any, where: str) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def stages(raw: Any, where: str) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
         raise DvcStateError(f"{where}: expected a DVC lock, got {_KINDS.get(type(raw).__name__, 'something else')}; {_todo(where)}")
     _check(_STAGES, raw["stages"], where, "a DVC lock", "stages.")
-    found: dict[str, Any] = raw["stages"]
-    return {name: {key: value for key, value in entry.items() if value is not None} for name, entry in found.items()}
+    entries: dict[str, Any] = raw["stages"]
+    return {name: {key: value for key, value in entry.items() if value is not None} for name, entry in entries.items()}
 
 
 def _check(shape: TypeAdapter[Any], raw: Any, where: str, what: str, above: str = "") -> None:

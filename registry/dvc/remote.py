@@ -53,9 +53,9 @@ class RemoteStore:
         from dvc_data.hashfile.hash_info import HashInfo
         from dvc_data.hashfile.transfer import transfer
 
-        wanted, cache = [HashInfo("md5", h) for h in sorted(hashes)], self._repo.cache.local
+        objects, cache = [HashInfo("md5", h) for h in sorted(hashes)], self._repo.cache.local
         with self._said(), self._tidied(), TqdmCallback(desc=f"sending to {self.name}", unit="file") as bar:
-            result = transfer(cache, self._odb, wanted, cache_odb=cache, callback=bar)
+            result = transfer(cache, self._odb, objects, cache_odb=cache, callback=bar)
         failed = {str(h.value) for h in result.failed}
         if failed and self._odb.fs.protocol != "local":  # written under its own name, such as by SSH, half an object may be there
             for md5 in self.has(failed):
@@ -71,9 +71,9 @@ class RemoteStore:
         from dvc_data.hashfile.hash_info import HashInfo
         from dvc_data.hashfile.transfer import transfer
 
-        wanted, cache = [HashInfo("md5", h) for h in there], self._repo.cache.local
+        objects, cache = [HashInfo("md5", h) for h in there], self._repo.cache.local
         with self._said(), TqdmCallback(desc=f"fetching from {self.name}", unit="file") as bar:
-            transfer(self._odb, cache, wanted, cache_odb=cache, verify=True, callback=bar)
+            transfer(self._odb, cache, objects, cache_odb=cache, verify=True, callback=bar)
 
     def put_runs(self) -> int | None:
         """Send the records of the run cache; how many. None where a remote of this kind cannot keep any."""

@@ -44,8 +44,8 @@ the clock counts finer than milliseconds, the former elsewhere (FAT counts by 2 
 
 def file_state(path: str | Path) -> list[int]:
     """Size, modification and change time, inode: what is another when a file is."""
-    found = os.stat(path)  # noqa: PTH116 - a str or a Path, many times over
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+    status = os.stat(path)  # noqa: PTH116 - a str or a Path, many times over
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def settled(state: list[int]) -> bool:
@@ -86,8 +86,8 @@ def read_lock(path: str | Path) -> dict[str, Any]:
     if raw is None:
         return {}
     if not isinstance(raw, dict) or str(raw.get("schema")) != "2.0":
-        found = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
-        raise DvcStateError(f"{path}: expected a DVC lock of schema 2.0, got {shortened(found)}; delete it and run again")
+        schema = raw.get("schema") if isinstance(raw, dict) else type(raw).__name__
+        raise DvcStateError(f"{path}: expected a DVC lock of schema 2.0, got {shortened(schema)}; delete it and run again")
     return pointers.stages(raw, str(path))
 
 
@@ -198,10 +198,10 @@ class Checkout:
             path: as it stands in dvc.yaml, from the root.
             md5: the hash it will have, where a stage that is yet to run or be restored makes it.
         """
-        found = md5 or self.path_md5(path)
-        if found is None:
+        digest = md5 or self.path_md5(path)
+        if digest is None:
             return None
-        entry: dict[str, Any] = {"path": path, "hash": "md5", "md5": found}
+        entry: dict[str, Any] = {"path": path, "hash": "md5", "md5": digest}
         place = self.root / path
         if place.is_file() and place.stat().st_mode & (stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH):
             entry["isexec"] = True
@@ -241,9 +241,9 @@ class Checkout:
 
     def _remembered(self, path: Path) -> str:
         state = file_state(path)
-        known = self._known.get(str(path))
-        if known is not None and known[:4] == state:
-            return str(known[4])
+        entry = self._known.get(str(path))
+        if entry is not None and entry[:4] == state:
+            return str(entry[4])
         md5 = file_md5(path)
         self.learn(path, state, md5)
         return md5
@@ -290,8 +290,8 @@ def held(store: Path, hashes: Iterable[str], hashed: bool = False) -> set[str]:
         hashes: of files and folders.
         hashed: read each and take only what is not damaged.
     """
-    found = {h for h in hashes if object_path(store, h).is_file()}
-    return {h for h in found if file_md5(object_path(store, h)) == h.removesuffix(".dir")} if hashed else found
+    present = {h for h in hashes if object_path(store, h).is_file()}
+    return {h for h in present if file_md5(object_path(store, h)) == h.removesuffix(".dir")} if hashed else present
 
 
 def object_path(store: Path, md5: str) -> Path:

@@ -62,7 +62,7 @@ class Added:
     outcome: Literal["added", "replaced", "unchanged"]
     previous: str | None
     """Digest of the version that was there before."""
-    found: Inspection
+    inspection: Inspection
 
 
 def git_source(source: str) -> tuple[str, str | None] | None:
@@ -95,7 +95,7 @@ def add(
         AddError: anything at all is wrong; nothing has changed then.
     """
     if not SLUG.fullmatch(name):
-        raise AddError(f"'{name}' is no name for an entry: lower-case letters, digits, '-' and '_', at most 64, no path")
+        raise AddError(f"'{name}' is not a valid name for an entry: lower-case letters, digits, '-' and '_', at most 64, no path")
     if not (root / ".dvc").is_dir():
         raise AddError(f"{root}: no DVC repository here; run `dvc init` or go to the project's root")
     if not card.layout:
@@ -114,26 +114,30 @@ def add(
         if repository:
             return _publish(root, stage, name, before, _import(stage, name, *repository, card, progress), card)
         origin = _origin(root, source)
-        memory = Memory(root, name, origin, card, skip_bad)
-        if before is not None and (known := memory.unchanged(before)) is not None:
-            return _unchanged(root, before, known)
+        memory = InspectionCache(root, name, origin, card, skip_bad)
+        if before is not None and (inspection := memory.unchanged(before)) is not None:
+            return _unchanged(root, before, inspection)
         folder, refused, others = _unpacked(stage, origin, card, progress, skip_bad)
-        found = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
-        found.skipped[:0] = refused
-        found.left_out += others
-        if found.problems:
+        inspection = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
+        inspection.skipped[:0] = refused
+        inspection.left_out += others
+        if inspection.problems:
             path = cards.folders()[-1] / f"{card.name}.yaml"
             changes = recounts(folder, card, path)
             if not (new_version and changes):
-                raise AddError(*found.problems, excusable=found.excusable, recounts=changes)
+                raise AddError(*inspection.problems, excusable=inspection.excusable, recounts=changes)
             card = _recounted(path, card, changes)
-            found = inspect(folder, card)
-        if before is not None and _recorded(root, before, card, found) and tree_md5(_hashes(folder, found, progress)) == before.md5:
-            memory.save(found, before.md5)
-            return _unchanged(root, before, found)
-        hashes = _copy(stage, name, folder, found, progress)
-        added = _publish(root, stage, name, before, found, card, hashes)
-        memory.save(found, added.entry.md5)
+            inspection = inspect(folder, card)
+        if (
+            before is not None
+            and _recorded(root, before, card, inspection)
+            and tree_md5(_hashes(folder, inspection, progress)) == before.md5
+        ):
+            memory.save(inspection, before.md5)
+            return _unchanged(root, before, inspection)
+        hashes = _copy(stage, name, folder, inspection, progress)
+        added = _publish(root, stage, name, before, inspection, card, hashes)
+        memory.save(inspection, added.entry.md5)
         return added
 
 
@@ -157,8 +161,8 @@ def dvc(folder: Path, *arguments: str) -> None:
         [sys.executable, "-m", "dvc", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        said = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
-        raise AddError(f"dvc {' '.join(arguments)}: {'; '.join(said) or done.stderr.strip() or 'failed'}")
+        messages = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        raise AddError(f"dvc {' '.join(arguments)}: {'; '.join(messages) or done.stderr.strip() or 'failed'}")
 
 
 @contextmanager
@@ -249,42 +253,42 @@ def _top(folder: Path, card: Card) -> Path:
     return folder
 
 
-def _recorded(root: Path, before: Entry, card: Card, found: Inspection) -> bool:
+def _recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
     """Whether the recorded version may be what was found, by all but its bytes; a fresh clone has it on record, but not in its cache."""
-    same = (before.card, before.origin, before.skipped) == (card.name, None, bool(found.skipped))
-    sizes = (before.size, before.nfiles) == (found.size, len(found.files))
+    same = (before.card, before.origin, before.skipped) == (card.name, None, bool(inspection.skipped))
+    sizes = (before.size, before.nfiles) == (inspection.size, len(inspection.files))
     return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)
 
 
-def _hashes(folder: Path, found: Inspection, progress: Progress) -> dict[str, str]:
+def _hashes(folder: Path, inspection: Inspection, progress: Progress) -> dict[str, str]:
     hashes = {}
-    for file, md5 in mapped(lambda file: (file, _stream(folder / file, None)), found.files):
+    for file, md5 in mapped(lambda file: (file, _stream(folder / file, None)), inspection.files):
         hashes[file] = md5
-        progress("hashing", file, found.files[file], found.size)
+        progress("hashing", file, inspection.files[file], inspection.size)
     return hashes
 
 
-def _copy(stage: Path, name: str, folder: Path, found: Inspection, progress: Progress) -> dict[str, str]:
+def _copy(stage: Path, name: str, folder: Path, inspection: Inspection, progress: Progress) -> dict[str, str]:
     """Copy what was found good into the staging folder and let DVC take it; the files' hashes."""
     target = stage / name
-    for parent in {Path(file).parent for file in found.files}:
+    for parent in {Path(file).parent for file in inspection.files}:
         (target / parent).mkdir(parents=True, exist_ok=True)
 
     hashes: dict[str, str] = {}
-    for file, md5 in mapped(lambda file: (file, _stream(folder / file, target / file)), found.files):
+    for file, md5 in mapped(lambda file: (file, _stream(folder / file, target / file)), inspection.files):
         hashes[file] = md5
-        if (target / file).stat().st_size != found.files[file]:
+        if (target / file).stat().st_size != inspection.files[file]:
             raise AddError(f"{folder / file}: changed while it was being copied; try again when nothing writes there")
-        progress("copying", file, found.files[file], found.size)
+        progress("copying", file, inspection.files[file], inspection.size)
     progress("tracking", name, 0, 0)
     dvc(stage, "add", name)
-    made = read_yaml(stage / f"{name}.dvc")["outs"][0]["md5"]
-    if made != tree_md5(hashes):
-        raise AddError(f"{name}: DVC hashed {made}, the files copied are {tree_md5(hashes)}; does .dvcignore hide some of them?")
+    digest = read_yaml(stage / f"{name}.dvc")["outs"][0]["md5"]
+    if digest != tree_md5(hashes):
+        raise AddError(f"{name}: DVC hashed {digest}, the files copied are {tree_md5(hashes)}; does .dvcignore hide some of them?")
     return hashes
 
 
-class Memory:
+class InspectionCache:
     """What a source's files were when they were last added, so that adding them again reads none of them.
 
     `.qualm/sources/NAME.json`: every file's size, times and inode, or an archive's own. A file changed so shortly before it was read
@@ -304,18 +308,18 @@ class Memory:
     def unchanged(self, before: Entry) -> Inspection | None:
         """What was found last time, where that is the recorded version, in the cache, and no file has been touched since."""
         try:
-            known = json.loads(self._file.read_bytes())
-            found = Inspection(**known["found"])
-            same = known["now"] == self._now and known["md5"] == before.md5
+            memory = json.loads(self._file.read_bytes())
+            inspection = Inspection(**memory["found"])
+            same = memory["now"] == self._now and memory["md5"] == before.md5
         except (OSError, ValueError, TypeError, KeyError):
             return None  # a memory, nothing more
-        return found if same and before.md5 is not None and holds(cache_folder(self._root), before.md5) else None
+        return inspection if same and before.md5 is not None and holds(cache_folder(self._root), before.md5) else None
 
-    def save(self, found: Inspection, md5: str | None) -> None:
+    def save(self, inspection: Inspection, md5: str | None) -> None:
         if not self._settled:
             self._file.unlink(missing_ok=True)
             return
-        atomic.write_text(self._file, json.dumps({"now": self._now, "md5": md5, "found": asdict(found)}))
+        atomic.write_text(self._file, json.dumps({"now": self._now, "md5": md5, "found": asdict(inspection)}))
 
 
 def _stream(source: Path, target: Path | None) -> str:
@@ -342,12 +346,12 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
         raise AddError(f"{url}: which revision? Give a tag or commit, `--from {url}@REVISION`, so that everyone gets the same files")
     progress("importing", url, 0, 0)
     dvc(stage, "import", "--rev", rev, "--out", name, "--", url, ".")
-    found = inspect(stage / name, card, lambda file, size, total: progress("checking", file, size, total))
+    inspection = inspect(stage / name, card, lambda file, size, total: progress("checking", file, size, total))
     links = [p.relative_to(stage / name).as_posix() for p in (stage / name).rglob("*") if p.is_symlink()]
-    problems = [*found.problems, *(f"{link}: a link; repositories with links are not taken" for link in links)]
+    problems = [*inspection.problems, *(f"{link}: a link; repositories with links are not taken" for link in links)]
     if problems:
         raise AddError(*dict.fromkeys(problems))
-    return found
+    return inspection
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
@@ -367,13 +371,13 @@ def _publish(
     stage: Path,
     name: str,
     before: Entry | None,
-    found: Inspection,
+    inspection: Inspection,
     card: Card,
     hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> Added:
     """Put the DVC file, then the data, in place. The DVC file is the truth: after a kill between the two, the next
     `dvc checkout` or `qualm data add` brings the data."""
-    _describe(stage / f"{name}.dvc", card, bool(found.skipped))
+    _describe(stage / f"{name}.dvc", card, bool(inspection.skipped))
     data = root / DATA
     target = data / name
     data.mkdir(parents=True, exist_ok=True)
@@ -398,7 +402,7 @@ def _publish(
     after = find(root, name)
     previous = before.md5 if before is not None else None
     outcome: Any = "added" if previous is None else "unchanged" if previous == after.md5 else "replaced"
-    return Added(after, outcome, previous, found)
+    return Added(after, outcome, previous, inspection)
 
 
 def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
@@ -414,12 +418,12 @@ def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
     return now == recorded
 
 
-def _unchanged(root: Path, before: Entry, found: Inspection) -> Added:
+def _unchanged(root: Path, before: Entry, inspection: Inspection) -> Added:
     """The recorded version is the one asked for; the working copy may be gone, or another one that a kill left."""
     assert before.md5 is not None
     if not (before.path.exists() and _keep_changes(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))
-    return Added(before, "unchanged", before.md5, found)
+    return Added(before, "unchanged", before.md5, inspection)
 
 
 def _hide_from_git(file: Path, name: str) -> None:

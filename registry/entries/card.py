@@ -191,13 +191,13 @@ def card_names(folder: Path | None = None) -> list[str]:
 
 def every_card(folder: Path | None = None) -> list[Card]:
     """The cards there are, for lists of them; one that breaks the format is told once and left out."""
-    found = []
+    cards = []
     for name in card_names(folder):
         try:
-            found.append(load_card(name, folder))
+            cards.append(load_card(name, folder))
         except CardError as error:
             warn(str(error))
-    return found
+    return cards
 
 
 def load_card(name: str, folder: Path | None = None) -> Card:
@@ -251,8 +251,8 @@ def _line(where: str, error: Any) -> str:
     if error["type"] == "missing":
         return f"{where}: {place}: missing; every card has it"
     if error["type"] == "extra_forbidden":
-        known = Card.model_fields if len(error["loc"]) == 1 else Files.model_fields | Split.model_fields
-        near = difflib.get_close_matches(str(error["loc"][-1]), known, 1, 0.5)
-        return f"{where}: {place}: unknown key" + (f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(known)}")
+        fields = Card.model_fields if len(error["loc"]) == 1 else Files.model_fields | Split.model_fields
+        near = difflib.get_close_matches(str(error["loc"][-1]), fields, 1, 0.5)
+        return f"{where}: {place}: unknown key" + (f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(fields)}")
     message = str(error["msg"]).removeprefix("Value error, ")
     return f"{where}: {place}: {message}, got {shortened(error['input'])}" if place else f"{where}: {message}"

@@ -44,14 +44,14 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
     """
     if card.adapter is None:
         raise CardError(f"'{card.name}' has no adapter; missing: {card.missing or 'a model and reviews have no records'}")
-    given = {**card.args, **args}
-    lacking = [p.name for p in get("datasets", card.adapter).parameters if p.default is REQUIRED and p.name not in given]
+    arguments = {**card.args, **args}
+    lacking = [p.name for p in get("datasets", card.adapter).parameters if p.default is REQUIRED and p.name not in arguments]
     if lacking:
         raise CardError(f"'{card.name}': its adapter {card.adapter} needs {', '.join(lacking)}; give it by -O {lacking[0]}=VALUE")
     if source is not None and not source.is_dir():
         what = "is a file; an archive has to be unpacked first" if source.exists() else "does not exist"
         raise CardError(f"{source}: {what}; expected the folder with the official files")
-    found = Checked()
+    report = Checked()
     images: set[str | None] = set()
     samples: set[str] = set()
     with tempfile.TemporaryDirectory() as scratch:
@@ -59,24 +59,24 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
             Path(scratch),
             source=source,
             workers=cores(0),
-            bad=lambda error: found.problems.append(str(error)),
-            note=found.problems.append,
+            bad=lambda error: report.problems.append(str(error)),
+            note=report.problems.append,
         )
         try:
-            for item in load("datasets", card.adapter)(context, **given):
+            for item in load("datasets", card.adapter)(context, **arguments):
                 at = f" (at {context.place[0]})" if context.place else ""
                 if isinstance(item, Image):
                     if item.image_id in images:
-                        found.problems.append(f"image '{item.image_id}' comes twice; image ids must be unique{at}")
+                        report.problems.append(f"image '{item.image_id}' comes twice; image ids must be unique{at}")
                     images.add(item.image_id)
                 elif problem := problem_of(item, images, samples):
-                    found.problems.append(f"sample '{item.sample_id}'{problem}{at}")
+                    report.problems.append(f"sample '{item.sample_id}'{problem}{at}")
                 else:
                     samples.add(item.sample_id)
-                    found.splits[item.split] += 1
+                    report.splits[item.split] += 1
                     if len(samples) % TOLD == 0:
                         progress(len(samples))
         except AdapterError as error:
-            found.problems.append(str(error))
-    found.images = len(images)
-    return found
+            report.problems.append(str(error))
+    report.images = len(images)
+    return report

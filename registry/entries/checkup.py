@@ -29,11 +29,11 @@ def _with_objects(entry: Entry) -> Verdict:
 
 def results(root: Path) -> dict[str, list[Recorded]]:
     """`results/SPEC` -> what its stages made, by the locks."""
-    found: dict[str, list[Recorded]] = {}
+    outputs: dict[str, list[Recorded]] = {}
     for lock in (root / "dvc.lock", *sorted((root / "specs").glob("*/dvc.lock"))):
         for path, md5 in locked_outputs(lock).items():
-            found.setdefault("/".join(path.split("/")[:2]), []).append(Recorded(path, md5))
-    return found
+            outputs.setdefault("/".join(path.split("/")[:2]), []).append(Recorded(path, md5))
+    return outputs
 
 
 def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[str, Verdict]:
@@ -44,8 +44,8 @@ def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[
         names: what was asked for; names of entries among them are left alone.
         aside: set what is damaged aside.
     """
-    wanted = [n.rstrip("/") for n in names or () if n.startswith("results/")]
-    return {name: _results(root, records, aside) for name, records in results(root).items() if name in wanted or not names}
+    folders = [n.rstrip("/") for n in names or () if n.startswith("results/")]
+    return {name: _results(root, records, aside) for name, records in results(root).items() if name in folders or not names}
 
 
 def _results(root: Path, records: list[Recorded], aside: bool) -> Verdict:

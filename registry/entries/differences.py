@@ -65,7 +65,7 @@ class Difference:
     """Why there are none."""
 
 
-def compare(old: Version, new: Version, chosen: Sequence[str], beneath: Path, told: Told = lambda version, n: None) -> Difference:
+def compare(old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: Told = lambda version, n: None) -> Difference:
     """Compare two versions.
 
     Samples are those of a data set that a stage made, by its tables; of official files, what their adapter reads from them.
@@ -75,7 +75,7 @@ def compare(old: Version, new: Version, chosen: Sequence[str], beneath: Path, to
         new: the second.
         chosen: parameters of the adapter, `NAME=VALUE`, over the card's own.
         beneath: folder, made if need be, for laying out old versions.
-        told: progress.
+        progress: progress.
 
     Raises:
         EntryError: a file of a version is in no store here.
@@ -86,7 +86,7 @@ def compare(old: Version, new: Version, chosen: Sequence[str], beneath: Path, to
     if not files:
         return Difference(files, Changes(same=0), "the files are the same")
     try:
-        return Difference(files, _changes(_samples(old, chosen, beneath, told), _samples(new, chosen, beneath, told), _fields))
+        return Difference(files, _changes(_samples(old, chosen, beneath, progress), _samples(new, chosen, beneath, progress), _fields))
     except AdapterError as error:
         return Difference(files, None, str(error))
 
@@ -101,21 +101,21 @@ def _fields(old: bytes, new: bytes) -> list[str]:
     return [name for i, name in enumerate(COMPARED) if old[i * SIZE : (i + 1) * SIZE] != new[i * SIZE : (i + 1) * SIZE]]
 
 
-def _samples(version: Version, chosen: Sequence[str], beneath: Path, told: Told) -> dict[str, bytes]:
+def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: Told) -> dict[str, bytes]:
     """Sample id -> digests of what is COMPARED, one behind the other: a hundred bytes a sample, for there may be a million."""
     with ExitStack() as stack:
         items = _made(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _short(b"")}
-        found: dict[str, bytes] = {}
+        digests_by_sample: dict[str, bytes] = {}
         for item in items:
             if isinstance(item, Image):
                 pictures[item.image_id] = _short(item.data)
                 continue
             digests = [_short(repr(getattr(item, name)).encode()) for name in COMPARED[:-1]]
-            found[item.sample_id] = b"".join([*digests, pictures.get(item.image_id, pictures[None])])
-            if len(found) % _EVERY == 0:
-                told(version.said, len(found))
-    return found
+            digests_by_sample[item.sample_id] = b"".join([*digests, pictures.get(item.image_id, pictures[None])])
+            if len(digests_by_sample) % _EVERY == 0:
+                progress(version.label, len(digests_by_sample))
+    return digests_by_sample
 
 
 def _made(version: Version) -> Iterator[Image | Sample]:
@@ -141,8 +141,8 @@ def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: Exi
         raise AdapterError(f"samples are not compared: {kind}")
     folder = stack.enter_context(version.laid_out(beneath))
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=beneath, prefix="adapter-")))
-    given = options(get("datasets", card.adapter), chosen)
-    yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **given})
+    overrides = options(get("datasets", card.adapter), chosen)
+    yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **overrides})
 
 
 def _short(data: bytes) -> bytes:

@@ -111,15 +111,15 @@ def find(root: Path, name: str) -> Entry:
     """
     import difflib
 
-    known = {e.name: e for e in entries(root)}
-    known = {c: Entry(root, c, c) for c in card_names()} | known
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 1, 0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(known)) or 'none'}"
+    by_name = {e.name: e for e in entries(root)}
+    by_name = {c: Entry(root, c, c) for c in card_names()} | by_name
+    if name not in by_name:
+        near = difflib.get_close_matches(name, by_name, 1, 0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(by_name)) or 'none'}"
         raise EntryError(f"no entry or card named '{name}'; {hint}")
-    if known[name].fault:
-        raise EntryError(known[name].fault)
-    return known[name]
+    if by_name[name].fault:
+        raise EntryError(by_name[name].fault)
+    return by_name[name]
 
 
 def _entry(root: Path, file: Path) -> Entry:
@@ -183,27 +183,27 @@ def verify(entry: Entry) -> Verdict:
     if not entry.path.is_dir():
         damaged = () if checkout.path_md5(entry.path) == entry.md5 else (entry.name,)
         return Verdict(1, damaged, (), (), ())
-    found = checkout.files(entry.path)
-    expected, problems = _expected(entry, found), list[str]()
+    hashes = checkout.files(entry.path)
+    expected, problems = _expected(entry, hashes), list[str]()
     if expected is None:
         problems.append(f"{entry.name}: the content is not the recorded version, and the list of its files is in neither cache nor remote")
-        expected = found
+        expected = hashes
     problems += _against_card(entry).problems
     return Verdict(
-        len(found),
-        tuple(n for n in sorted(expected) if n in found and found[n] != expected[n]),
-        tuple(n for n in sorted(expected) if n not in found),
-        tuple(n for n in sorted(found) if n not in expected),
+        len(hashes),
+        tuple(n for n in sorted(expected) if n in hashes and hashes[n] != expected[n]),
+        tuple(n for n in sorted(expected) if n not in hashes),
+        tuple(n for n in sorted(hashes) if n not in expected),
         tuple(problems),
     )
 
 
-def _expected(entry: Entry, found: dict[str, str]) -> dict[str, str] | None:
+def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
     """The recorded files: from the cache, a remote on this disk, or, where the whole fits, what was found."""
     from qualm.registry.dvc.state import tree_md5
 
-    if tree_md5(found) == entry.md5:
-        return found
+    if tree_md5(hashes) == entry.md5:
+        return hashes
     remote = local_remote(entry.root)
     for store in (cache_folder(entry.root), remote):
         if store is not None and entry.md5 is not None and (files := listing(store, entry.md5)) is not None:

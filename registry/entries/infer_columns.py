@@ -81,35 +81,37 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
         NewCardError: it holds nothing that one of the adapters reads, or what it holds cannot be told apart.
     """
     listed = list_names(folder)
-    found = adapter or _adapter(folder, listed)
+    reader = adapter or _adapter(folder, listed)
     notes: list[str] = []
-    given = dict(files) if files else _splits([n for n in listed if n.lower().endswith(SUFFIXES[found]) and _fits(folder, n, found)], notes)
-    heads = _head(folder, found, given)
+    by_split = (
+        dict(files) if files else _splits([n for n in listed if n.lower().endswith(SUFFIXES[reader]) and _fits(folder, n, reader)], notes)
+    )
+    heads = _head(folder, reader, by_split)
     records = [record for _, record in heads]
     columns = {name: _example([r.get(name) for r in records]) for name in dict.fromkeys(name for r in records for name in r)}
-    args: dict[str, Any] = {"files": given}
-    if found == "vlmevalkit_tsv":
+    args: dict[str, Any] = {"files": by_split}
+    if reader == "vlmevalkit_tsv":
         if "image" not in columns and "image_path" in columns:
-            args["images"] = _images(folder, listed, heads, "image_path", given)
-        return Proposal(found, args, columns, notes)
-    args |= _mapping(records, columns, found, notes)
-    if found == "coco_folder":
-        args["images"] = _images(folder, listed, heads, "file_name", given)
-    elif found == "image_table" and args["image"]:
-        args["images"] = _images(folder, listed, heads, args["image"], given)
-    return Proposal(found, args, columns, notes)
+            args["images"] = _images(folder, listed, heads, "image_path", by_split)
+        return Proposal(reader, args, columns, notes)
+    args |= _mapping(records, columns, reader, notes)
+    if reader == "coco_folder":
+        args["images"] = _images(folder, listed, heads, "file_name", by_split)
+    elif reader == "image_table" and args["image"]:
+        args["images"] = _images(folder, listed, heads, args["image"], by_split)
+    return Proposal(reader, args, columns, notes)
 
 
 def list_names(folder: Path) -> list[str]:
     """Files beneath a folder as relative POSIX paths, sorted; no links."""
-    found: list[str] = []
+    paths: list[str] = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in JUNK and not os.path.islink(f"{parent}/{f}")]  # noqa: PTH114 - of a million
         inside = Path(parent).relative_to(folder).as_posix()
-        found += [n if inside == "." else f"{inside}/{n}" for n in names if n not in JUNK and not os.path.islink(f"{parent}/{n}")]  # noqa: PTH114
-        if len(found) > MOST:
+        paths += [n if inside == "." else f"{inside}/{n}" for n in names if n not in JUNK and not os.path.islink(f"{parent}/{n}")]  # noqa: PTH114
+        if len(paths) > MOST:
             raise NewCardError(f"{folder}: more than {MOST:,} files; put the data set into a folder of its own")
-    return sorted(found)
+    return sorted(paths)
 
 
 def _adapter(folder: Path, listed: Sequence[str]) -> str:
@@ -136,13 +138,13 @@ def _fits(folder: Path, name: str, adapter: str) -> bool:
 
 def _is_vlmevalkit(path: Path) -> bool:
     """Whether a table is in VLMEvalKit's layout: its columns, and in CSV its pictures too, since anybody's CSV may have such columns."""
-    found = rows(path)
-    head = next(found, (1, []))[1]
+    lines = rows(path)
+    head = next(lines, (1, []))[1]
     if not {"index", "question"} <= set(head):
         return False
     if path.suffix.lower() == ".tsv" or "image_path" in head:
         return True
-    cell = dict(zip(head, next(found, (1, []))[1], strict=False)).get("image", "")
+    cell = dict(zip(head, next(lines, (1, []))[1], strict=False)).get("image", "")
     try:
         return len(cell) > POINTER and bool(base64.b64decode(cell, validate=True))
     except (binascii.Error, ValueError):
@@ -162,51 +164,51 @@ def _keys(path: Path) -> set[str]:
 
 def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
     """Split -> path or pattern, by the words in the files' names."""
-    found: dict[str, list[str]] = defaultdict(list)
+    by_split: dict[str, list[str]] = defaultdict(list)
     for name in names:
-        found[_split(name)].append(name)
-    others = found.pop("", [])
-    if not found:
-        found["test"] = others
+        by_split[_split(name)].append(name)
+    others = by_split.pop("", [])
+    if not by_split:
+        by_split["test"] = others
     elif others:
         notes.append(f"not taken, since no split is in their names: {', '.join(others[:5])}{'...' if len(others) > 5 else ''}")
-    return {split: _pattern(split, found[split], names) for split in SPLITS if found[split]}
+    return {split: _pattern(split, by_split[split], names) for split in SPLITS if by_split[split]}
 
 
 def _split(name: str) -> str:
     """The split that a path names, in its last part before those above; empty for none."""
     for part in reversed(PurePosixPath(name.lower()).parts):
         words = set(re.split(r"[^a-z]+", part))
-        if found := next((split for split, known in SPLITS.items() if set(known) & words), ""):
-            return found
+        if split := next((split for split, words_of_split in SPLITS.items() if set(words_of_split) & words), ""):
+            return split
     return ""
 
 
-def _pattern(split: str, wanted: Sequence[str], names: Sequence[str]) -> str:
-    odd = next((n for n in wanted if re.search(r"[\[\]*?]", n)), None)
+def _pattern(split: str, matching: Sequence[str], names: Sequence[str]) -> str:
+    odd = next((n for n in matching if re.search(r"[\[\]*?]", n)), None)
     if odd is not None:
         raise NewCardError(f"{odd!r}: a file name with one of [ ] * ?, which stand for others in patterns; rename it")
-    if len(wanted) == 1:
-        return wanted[0]
-    begin, suffix = commonprefix(list(wanted)).rstrip("0123456789"), PurePosixPath(wanted[0]).suffix  # noqa: RUF071 - of characters
+    if len(matching) == 1:
+        return matching[0]
+    begin, suffix = commonprefix(list(matching)).rstrip("0123456789"), PurePosixPath(matching[0]).suffix  # noqa: RUF071 - of characters
     for pattern in (f"{begin}*{suffix}", f"{begin}**/*{suffix}" if begin.endswith("/") or not begin else ""):
-        if pattern and [n for n in names if matches(pattern, n)] == sorted(wanted):
+        if pattern and [n for n in names if matches(pattern, n)] == sorted(matching):
             return pattern
-    raise NewCardError(f"{split}: no pattern fits {', '.join(wanted[:5])} and no other file; say `-O 'files={{{split}: PATTERN}}'`")
+    raise NewCardError(f"{split}: no pattern fits {', '.join(matching[:5])} and no other file; say `-O 'files={{{split}: PATTERN}}'`")
 
 
 def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     """The first records of every file, each with its split."""
-    found: list[tuple[str, dict[str, Any]]] = []
+    records: list[tuple[str, dict[str, Any]]] = []
     try:
         for split, _, path in parts(folder, files):
             read = {"hf_parquet": _parquet, "coco_folder": _coco}.get(adapter, _table)
-            found += [(split, record) for record in islice(read(path), HEAD)]
+            records += [(split, record) for record in islice(read(path), HEAD)]
     except AdapterError as error:
         raise NewCardError(str(error)) from error
-    if not found:
+    if not records:
         raise NewCardError(f"{folder}: {', '.join(files.values())}: no records")
-    return found
+    return records
 
 
 def _table(path: Path) -> Iterator[dict[str, Any]]:
@@ -239,35 +241,35 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
     """Parameter -> column, by usual names and by what stands in them; notes of what could be otherwise too."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
-    found: dict[str, Any] = {key: next((lower[n] for n in known if n in lower), None) for key, known in NAMES.items()}
+    mapping: dict[str, Any] = {key: next((lower[n] for n in usual_names if n in lower), None) for key, usual_names in NAMES.items()}
     choices = _choices(records, there)
-    if found["id"] is not None and len({str(r.get(found["id"])) for r in records}) < len(records):
-        found["id"] = None
-    if found["answerable"] is None:
-        del found["answerable"]
+    if mapping["id"] is not None and len({str(r.get(mapping["id"])) for r in records}) < len(records):
+        mapping["id"] = None
+    if mapping["answerable"] is None:
+        del mapping["answerable"]
     if adapter == "coco_folder":
-        del found["image"]
-        if found["question"] is None:
-            found |= {"per": "image", "prompt": "Describe the picture."} if found["answer"] == "caption" else {}
+        del mapping["image"]
+        if mapping["question"] is None:
+            mapping |= {"per": "image", "prompt": "Describe the picture."} if mapping["answer"] == "caption" else {}
     if adapter == "hf_parquet":
-        found["image"] = next((n for n in there if any(_is_picture(r.get(n)) for r in records)), None)
-    found["choices"] = choices
+        mapping["image"] = next((n for n in there if any(_is_picture(r.get(n)) for r in records)), None)
+    mapping["choices"] = choices
     if choices:
-        found["answer_is"], *others = _answer_is(records, found["answer"], choices)
+        mapping["answer_is"], *others = _answer_is(records, mapping["answer"], choices)
         if others:
-            which = f"answers are read as {found['answer_is']}, and could be {' or '.join(others)}"
+            which = f"answers are read as {mapping['answer_is']}, and could be {' or '.join(others)}"
             notes.append(f"{which}: look at the samples, or say `-O answer_is=...`")
     if adapter != "coco_folder":
-        read = {*choices, *(v for v in found.values() if isinstance(v, str))}
-        found["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
-    return found
+        read = {*choices, *(v for v in mapping.values() if isinstance(v, str))}
+        mapping["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
+    return mapping
 
 
 def _slices(values: Sequence[Any]) -> bool:
     """Whether a column's values are short and come again, so that answers can be looked at by them."""
-    given = [v for v in values if v not in (None, "")]
-    short = all(isinstance(v, str | int | bool) and len(str(v)) <= SHORT for v in given)
-    return short and len(set(map(str, given))) < len(given)
+    present = [v for v in values if v not in (None, "")]
+    short = all(isinstance(v, str | int | bool) and len(str(v)) <= SHORT for v in present)
+    return short and len(set(map(str, present))) < len(present)
 
 
 def _is_picture(value: Any) -> bool:
@@ -293,17 +295,17 @@ def _listed(value: Any) -> bool:
 
 def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
     """The readings under which all answers are options, each with another outcome, the likeliest first; `text` if there is none."""
-    known = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
-    found: dict[tuple[int | None, ...], str] = {}
+    answered = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
+    readings: dict[tuple[int | None, ...], str] = {}
     for form in ("letter", "text", "index", "index_from_1"):
         columns = Columns("", prompt="?", answer=answer, answer_is=form, choices=choices)
         try:
-            samples = [columns.sample(r, None, "", "", "") for r in known]
+            samples = [columns.sample(r, None, "", "", "") for r in answered]
         except AdapterError:
             continue
         if all(sample.choices for sample in samples):
-            found.setdefault(tuple(sample.answer_index for sample in samples), form)
-    return list(found.values()) or ["text"]
+            readings.setdefault(tuple(sample.answer_index for sample in samples), form)
+    return list(readings.values()) or ["text"]
 
 
 def _images(
@@ -311,12 +313,12 @@ def _images(
 ) -> str:
     """The folder in which most of the named pictures lie, `{split}` in it where each split has one; `.` where none does."""
     named = [(split, str(r[column])) for split, r in heads if r.get(column)]
-    wanted = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
+    probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
     each = dict.fromkeys(top.replace(split, "{split}", 1) for top in tops for split in files if split in top) if len(files) > 1 else {}
-    found = {place: sum(_there(folder, placed(place, split, name)) for split, name in wanted) for place in (".", *each, *tops)}
-    best = max(found, key=lambda place: found[place])  # the first of those with most: where names come again, each split's own
-    return best if found[best] else "."
+    pictures_in = {place: sum(_there(folder, placed(place, split, name)) for split, name in probes) for place in (".", *each, *tops)}
+    best = max(pictures_in, key=lambda place: pictures_in[place])  # the first of those with most: where names come again, each split's own
+    return best if pictures_in[best] else "."
 
 
 def _there(folder: Path, name: str) -> bool:
@@ -326,9 +328,9 @@ def _there(folder: Path, name: str) -> bool:
         return False
 
 
-def _example(found: Sequence[Any]) -> str:
+def _example(column: Sequence[Any]) -> str:
     """One value of a column, for a person."""
-    value = next((v for v in found if v not in (None, "", [])), None)
+    value = next((v for v in column if v not in (None, "", [])), None)
     text = "a picture" if _is_picture(value) else "" if value is None else str(value)
     text = one_line(" ".join(text[:200].split()))
     return f"{text[:37]}..." if len(text) > 40 else text

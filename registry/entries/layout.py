@@ -58,28 +58,28 @@ def inspect(
             by itself is needed whole.
         linked: it is an entry, whose files may be links into DVC's cache.
     """
-    found = Inspection()
-    lenient = found.skipped if skip_bad else list[str]()
-    names = _walk(folder, card, found, lenient, linked)
-    _layout(folder, card, names, found, lenient)
-    rules = {name: next(rule for rule in card.layout if matches(rule.files, name)) for name in found.files}
-    total = found.size
+    inspection = Inspection()
+    lenient = inspection.skipped if skip_bad else list[str]()
+    names = _walk(folder, card, inspection, lenient, linked)
+    _layout(folder, card, names, inspection, lenient)
+    rules = {name: next(rule for rule in card.layout if matches(rule.files, name)) for name in inspection.files}
+    total = inspection.size
     for name, result in _checks(folder, rules, linked):
-        progress(name, found.files[name], total)
+        progress(name, inspection.files[name], total)
         if isinstance(result, FormatError) and not (skip_bad and isinstance(result, BadLinesError)):
             apart = "*" in rules[name].files
-            (lenient if apart or isinstance(result, BadLinesError) else found.problems).append(f"{name}: {result}")
+            (lenient if apart or isinstance(result, BadLinesError) else inspection.problems).append(f"{name}: {result}")
             if skip_bad and apart:
-                del found.files[name]
+                del inspection.files[name]
             continue
         if isinstance(result, BadLinesError):
             lenient.append(f"{name}: {result}")
             result = result.lines - result.bad
-        _records(folder / name, name, result, card, found, lenient)
+        _records(folder / name, name, result, card, inspection, lenient)
     if not skip_bad:
-        found.problems[:0] = lenient
-        found.excusable = len(lenient) if found.files else 0
-    return found
+        inspection.problems[:0] = lenient
+        inspection.excusable = len(lenient) if inspection.files else 0
+    return inspection
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
@@ -96,9 +96,9 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
 
 def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
     """Files of a folder that a card names, and what is odd about others, as `inspect` finds them; reads none."""
-    found = Inspection()
-    _walk(folder, card, found, found.problems)
-    return list(found.files), found.problems
+    inspection = Inspection()
+    _walk(folder, card, inspection, inspection.problems)
+    return list(inspection.files), inspection.problems
 
 
 def is_named(card: Card, name: str) -> bool:
@@ -119,19 +119,19 @@ def _regex(pattern: str) -> re.Pattern[str]:
     return re.compile(text, re.DOTALL)
 
 
-def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
+def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
     """Relative paths of all files; links and oddities among those the card wants become problems."""
     names = []
-    for relative, entry in _scan(str(folder), "", found.problems):
-        shown, link = quoted(relative), ""
+    for relative, entry in _scan(str(folder), "", inspection.problems):
+        printable, link = quoted(relative), ""
         if entry.is_symlink() and not (linked and is_cached(folder, Path(entry.path).resolve())):
-            link = f"{shown}: a link to {quoted(os.fspath(Path(entry.path).readlink()))}; links are not taken"
+            link = f"{printable}: a link to {quoted(os.fspath(Path(entry.path).readlink()))}; links are not taken"
         if link and Path(entry.path).is_dir():
             lenient.append(f"{link}, put the files themselves there")
         elif not is_named(card, relative):
-            found.left_out.append(shown)
+            inspection.left_out.append(printable)
         elif not link and not entry.is_file():
-            lenient.append(f"{shown}: no file but a pipe, socket or device; they are not taken")
+            lenient.append(f"{printable}: no file but a pipe, socket or device; they are not taken")
         elif link:
             lenient.append(f"{link}, copy the source with `cp -rL` first")
             names.append(relative)
@@ -139,8 +139,8 @@ def _walk(folder: Path, card: Card, found: Inspection, lenient: list[str], linke
             lenient.append(f"{relative!r}: a file name with control characters or '\\', or not in UTF-8; rename it")
         else:
             names.append(relative)
-            found.files[relative] = entry.stat().st_size
-    found.files = dict(sorted(found.files.items()))
+            inspection.files[relative] = entry.stat().st_size
+    inspection.files = dict(sorted(inspection.files.items()))
     return names
 
 
@@ -158,19 +158,19 @@ def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, 
         yield from _scan(entry.path, f"{inside}{entry.name}/", problems)
 
 
-def _layout(folder: Path, card: Card, names: Iterable[str], found: Inspection, lenient: list[str]) -> None:
+def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspection, lenient: list[str]) -> None:
     names = list(names)
     for rule in card.layout:
         n = sum(1 for name in names if matches(rule.files, name))
         what = f" ({rule.about})" if rule.about else ""
-        to = lenient if n or "*" in rule.files else found.problems
+        to = lenient if n or "*" in rule.files else inspection.problems
         if rule.count is not None and n != rule.count:
             to.append(f"{rule.files}{what}: expected {rule.count:,}, found {n:,}")
         elif n < rule.at_least:
             to.append(f"{rule.files}{what}: expected at least {rule.at_least:,}, found {n:,}")
     if not names:
         hint = _elsewhere(folder, card)
-        found.problems.append(
+        inspection.problems.append(
             f"{folder}: nothing of the layout of '{card.name}' is here" + (f"; it seems to lie in {hint}" if hint else "")
         )
 
@@ -188,17 +188,19 @@ def _elsewhere(folder: Path, card: Card) -> str:
     return ""
 
 
-def _records(path: Path, name: str, records: int | None, card: Card, found: Inspection, lenient: list[str]) -> None:
+def _records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
     """A whole file against what is known of it byte for byte, or by its number of records."""
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
         if digest != card.digests[name]:
-            found.problems.append(f"{name}: SHA-256 {digest[:12]}… where the card has {card.digests[name][:12]}…; not the official file")
+            inspection.problems.append(
+                f"{name}: SHA-256 {digest[:12]}… where the card has {card.digests[name][:12]}…; not the official file"
+            )
     for split, expected in card.splits.items():
         if expected.files is None or not matches(expected.files, name):
             continue
-        found.splits.setdefault(split, []).append(records if records is not None else 0)
+        inspection.splits.setdefault(split, []).append(records if records is not None else 0)
         if expected.records is not None and records != expected.records:
             got = "no list of records" if records is None else f"{records:,}"
             lenient.append(f"{name}: expected {expected.records:,} records of '{split}', found {got}")

@@ -31,7 +31,7 @@ Ask = Callable[[str, str, str], str]
 
 
 @dataclass(frozen=True)
-class Shown:
+class SamplePreview:
     """One sample as it would be read, with its picture."""
 
     sample: Sample
@@ -46,23 +46,23 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
     """
     plugin = get("datasets", proposal.adapter)
     helps = _helps(plugin)
-    made = dict(proposal.args)
+    args = dict(proposal.args)
     for parameter in plugin.parameters:
         name = parameter.name
-        if name in ("files", "per") or (name == "answer_is" and not made.get("choices")) or (name == "prompt" and made.get("question")):
+        if name in ("files", "per") or (name == "answer_is" and not args.get("choices")) or (name == "prompt" and args.get("question")):
             continue
-        before = made.get(name, parameter.default)
-        shown = ", ".join(before) if isinstance(before, list) else "" if before is None else str(before)
-        said = ask(name, shown, helps.get(name, ""))
-        if said == shown:
-            if name in made:
-                made[name] = before
+        before = args.get(name, parameter.default)
+        default = ", ".join(before) if isinstance(before, list) else "" if before is None else str(before)
+        reply = ask(name, default, helps.get(name, ""))
+        if reply == default:
+            if name in args:
+                args[name] = before
             continue
-        value: Any = [part.strip() for part in said.split(",") if part.strip()] if isinstance(parameter.default, list) else said or None
+        value: Any = [part.strip() for part in reply.split(",") if part.strip()] if isinstance(parameter.default, list) else reply or None
         if name not in ("images", "prompt", "answer_is", "kind"):
             _are_columns(name, value, proposal)
-        made[name] = value
-    return made
+        args[name] = value
+    return args
 
 
 def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
@@ -73,25 +73,25 @@ def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
 
 def _helps(plugin: Plugin) -> dict[str, str]:
     """Parameter -> what stands of it under `Args:`, in one line."""
-    known = {p.name for p in plugin.parameters}
-    found: dict[str, str] = {}
+    parameters = {p.name for p in plugin.parameters}
+    help_of: dict[str, str] = {}
     last = ""
     for line in plugin.doc.partition("Args:")[2].partition("Raises:")[0].splitlines():
         name, sign, text = line.strip().partition(": ")
-        if sign and name in known:
-            last, found[name] = name, text
+        if sign and name in parameters:
+            last, help_of[name] = name, text
         elif last and line.strip():
-            found[last] += f" {line.strip()}"
-    return found
+            help_of[last] += f" {line.strip()}"
+    return help_of
 
 
-def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[Shown]:
+def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[SamplePreview]:
     """The first samples as the adapter reads them with these arguments.
 
     Raises:
         NewCardError: it cannot, with file, line and column.
     """
-    found: list[Shown] = []
+    samples: list[SamplePreview] = []
     pictures: dict[str, Image] = {}
     with tempfile.TemporaryDirectory() as scratch:
         context = AdapterContext(Path(scratch), source=folder)
@@ -100,14 +100,14 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
                 if isinstance(item, Image):
                     pictures = {**dict(islice(pictures.items(), 100)), item.image_id: item}
                     continue
-                found.append(Shown(item, pictures.get(item.image_id or "")))
-                if len(found) == n:
+                samples.append(SamplePreview(item, pictures.get(item.image_id or "")))
+                if len(samples) == n:
                     break
         except AdapterError as error:
             raise NewCardError(str(error)) from error
-    if not found:
+    if not samples:
         raise NewCardError(f"{folder}: no samples with these columns")
-    return found
+    return samples
 
 
 def write(
@@ -128,7 +128,7 @@ def write(
         NewCardError: the name is none, or taken; or the files break the layout.
     """
     if not SLUG.fullmatch(name):
-        raise NewCardError(f"'{name}' is no name for a card: lower-case letters, digits, '-' and '_', at most 64, no path")
+        raise NewCardError(f"'{name}' is not a valid name for a card: lower-case letters, digits, '-' and '_', at most 64, no path")
     path = cards / f"{name}.yaml"
     if name in card_names(cards) and not replace:
         raise NewCardError(f"{path} is there already; --force writes it anew, another name leaves it as it is")
@@ -178,13 +178,13 @@ def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any],
 def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[tuple[str, int]]:
     """Patterns of the files that the card names, and how many fit each."""
     listed = list_names(folder)
-    found = {pattern: sum(matches(pattern, n) for n in listed) for pattern in args["files"].values()}
+    counts = {pattern: sum(matches(pattern, n) for n in listed) for pattern in args["files"].values()}
     if proposal.adapter not in ("hf_parquet", "image_table") or args.get("image"):
         place = PurePosixPath(str(args.get("images", "."))).as_posix().partition("{split}")[0].strip("/")
         inside = "" if place in ("", ".") else f"{place}/"
         kinds = Counter(PurePosixPath(n).suffix for n in listed if n.startswith(inside) and n.lower().endswith(PICTURES))
-        found |= {f"{inside}**/*{suffix}": n for suffix, n in sorted(kinds.items())}
-    return list(found.items())
+        counts |= {f"{inside}**/*{suffix}": n for suffix, n in sorted(kinds.items())}
+    return list(counts.items())
 
 
 def _records(folder: Path, proposal: Proposal, pattern: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
-from qualm.registry.entries.new_card import ABOUT, Ask, Shown, ask_mapping, try_out, write
+from qualm.registry.entries.new_card import ABOUT, Ask, SamplePreview, ask_mapping, try_out, write
 from qualm.registry.formats import pictures
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import PluginError, get
@@ -21,7 +21,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def new_card(
-    name: str, folder: Path, cards: Path, adapter: str | None, given: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
+    name: str, folder: Path, cards: Path, adapter: str | None, assignments: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
 ) -> None:
     """Look, ask, show, write.
 
@@ -33,31 +33,31 @@ def new_card(
         raise NewCardError(f"{folder}: expected a folder; an archive has to be unpacked first")
     if adapter is not None and adapter not in SUFFIXES:
         raise NewCardError(f"--adapter {adapter}: expected one of {', '.join(SUFFIXES)}")
-    known = _options(adapter or "image_table", [g for g in given if g.startswith("files=")])
-    proposal = propose(folder, adapter, known.get("files"))
+    overrides = _options(adapter or "image_table", [g for g in assignments if g.startswith("files=")])
+    proposal = propose(folder, adapter, overrides.get("files"))
     print(f"{folder}: read as {proposal.adapter}, {', '.join(f'{split}: {pattern}' for split, pattern in proposal.args['files'].items())}")
     for note in proposal.notes:
         print(f"  {note}")
     for column, example in proposal.columns.items():
         print(f"  {_one_line(column)}: {example}")
-    proposal.args |= _options(proposal.adapter, given)
+    proposal.args |= _options(proposal.adapter, assignments)
     asks = not yes and sys.stdin.isatty()
     ask: Ask = _ask if asks else _take
     args = ask_mapping(proposal, ask)
-    said = {key: about.get(key) or ask(key, "", help) for key, help in ABOUT.items()}
-    for number, shown in enumerate(try_out(folder, proposal.adapter, args), 1):
-        _show(number, shown)
+    facts = {key: about.get(key) or ask(key, "", help) for key, help in ABOUT.items()}
+    for number, preview in enumerate(try_out(folder, proposal.adapter, args), 1):
+        _show(number, preview)
     if asks and not typer.confirm("Are these read as they should be?", default=True):
         raise NewCardError(f"nothing was written; `-O NAME=VALUE` sets any of `qualm ls datasets {proposal.adapter}` beforehand")
-    path = write(name, folder, proposal, args, said, cards, force)
+    path = write(name, folder, proposal, args, facts, cards, force)
     print(f"wrote {path}")
     print(f"next: qualm data add {name} --from {shlex.quote(str(folder))}")
     print(f"      then in a spec: datasets: {{{name.replace('-', '_')}: {{card: {name}}}}}")
 
 
-def _options(adapter: str, given: Sequence[str]) -> dict[str, Any]:
+def _options(adapter: str, assignments: Sequence[str]) -> dict[str, Any]:
     try:
-        return options(get("datasets", adapter), given)
+        return options(get("datasets", adapter), assignments)
     except PluginError as error:
         raise NewCardError(str(error)) from None
 
@@ -68,13 +68,13 @@ def _take(what: str, proposed: str, help: str) -> str:
 
 def _ask(what: str, proposed: str, help: str) -> str:
     """An answer from the terminal; `-` for none."""
-    said: str = typer.prompt(f"{what} ({help})" if help else what, default=proposed or "-").strip()
-    return "" if said == "-" else said
+    answer: str = typer.prompt(f"{what} ({help})" if help else what, default=proposed or "-").strip()
+    return "" if answer == "-" else answer
 
 
-def _show(number: int, shown: Shown) -> None:
-    sample = shown.sample
-    print(f"\n{number}. {_one_line(sample.sample_id)}  [{sample.split}]  {_picture(shown)}")
+def _show(number: int, preview: SamplePreview) -> None:
+    sample = preview.sample
+    print(f"\n{number}. {_one_line(sample.sample_id)}  [{sample.split}]  {_picture(preview)}")
     for line in sample.question.splitlines():
         print(f"   {_one_line(line)}")
     for i, choice in enumerate(sample.choices):
@@ -86,10 +86,10 @@ def _show(number: int, shown: Shown) -> None:
         print(f"   {facts}")
 
 
-def _picture(shown: Shown) -> str:
-    if shown.image is None:
-        return "no picture" if shown.sample.image_id is None else "the picture of the one before"
-    name, data = _one_line(shown.image.path or shown.image.image_id), shown.image.data
+def _picture(preview: SamplePreview) -> str:
+    if preview.image is None:
+        return "no picture" if preview.sample.image_id is None else "the picture of the one before"
+    name, data = _one_line(preview.image.path or preview.image.image_id), preview.image.data
     try:
         about = pictures.facts(data)
     except pictures.PictureError:

@@ -32,7 +32,7 @@ _DIGEST = 6
 class Version:
     """The files of an entry or of a data set at one point in time."""
 
-    said: str
+    label: str
     """As it was asked for."""
     name: str
     """Of the entry; else the path from the project's root."""
@@ -55,10 +55,12 @@ class Version:
         for store in self.stores:
             if (path := object_path(store, self.files[name])).is_file():
                 if is_damaged(path, self.files[name]):
-                    raise EntryError(f"{self.said}: {name} is damaged in DVC's cache: {path}; remove that file and `dvc fetch {self.name}`")
+                    raise EntryError(
+                        f"{self.label}: {name} is damaged in DVC's cache: {path}; remove that file and `dvc fetch {self.name}`"
+                    )
                 return path
         raise EntryError(
-            f"{self.said}: {name} is not in DVC's cache; `git checkout` that revision and `dvc fetch {self.name}`, then try again"
+            f"{self.label}: {name} is not in DVC's cache; `git checkout` that revision and `dvc fetch {self.name}`, then try again"
         )
 
     @contextmanager
@@ -67,16 +69,16 @@ class Version:
         if self.folder is not None:
             yield self.folder
             return
-        with tempfile.TemporaryDirectory(dir=beneath, prefix="version-") as made:
+        with tempfile.TemporaryDirectory(dir=beneath, prefix="version-") as scratch:
             for name in self.files:
-                target = Path(made) / name
+                target = Path(scratch) / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 source = self.file(name)
                 try:
                     os.link(source, target)
                 except OSError:  # another file system
                     shutil.copyfile(source, target)
-            yield Path(made)
+            yield Path(scratch)
 
 
 def find_version(root: Path, text: str) -> Version:
@@ -139,21 +141,21 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
     files = _files(root, place, is_entry)
     commit = output(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
     if commit is not None:
-        found = _at(root, place, files, commit.strip())
-        if found is None:
+        digest = _at(root, place, files, commit.strip())
+        if digest is None:
             raise EntryError(f"{place}: nothing on record at {when}; it was not tracked there, or had another name")
-        return found
+        return digest
     if len(when) < _DIGEST or not set(when.lower().removesuffix(".dir")) <= set("0123456789abcdef"):
         raise EntryError(
             f"'{when}' is neither a git revision here nor a digest of at least {_DIGEST} characters; `qualm data ls` shows digests"
         )
     now = (_digest(read_text(root / file), place, file) for file in files if is_file(root / file))
     commits = (output(root, "log", "--all", "--format=%H", "--", *files) or "").split()
-    known = {md5 for md5 in (*now, *(_then(root, place, files, past) for past in commits)) if md5}
-    matching = sorted(md5 for md5 in known if md5.startswith(when.lower()))
+    digests = {md5 for md5 in (*now, *(_then(root, place, files, past) for past in commits)) if md5}
+    matching = sorted(md5 for md5 in digests if md5.startswith(when.lower()))
     if len(matching) != 1:
         what = "fits no version" if not matching else f"fits {len(matching)} versions"
-        raise EntryError(f"'{when}' {what} of {place}; git has on record: {', '.join(sorted(md5[:10] for md5 in known)) or 'none'}")
+        raise EntryError(f"'{when}' {what} of {place}; git has on record: {', '.join(sorted(md5[:10] for md5 in digests)) or 'none'}")
     return matching[0]
 
 

@@ -50,7 +50,7 @@ def check_zip(path: Path) -> int:
     Raises:
         ArchiveError: it is damaged, or has members that `unpack` refuses.
     """
-    found = list(_checked(path, None))
+    members = list(_checked(path, None))
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
@@ -58,7 +58,7 @@ def check_zip(path: Path) -> int:
         raise ArchiveError(f"damaged: {error}; fetch it again") from error
     if damaged is not None:
         raise ArchiveError(f"damaged: {damaged!r} does not match its checksum; fetch it again")
-    return len(found)
+    return len(members)
 
 
 def unpack(
@@ -112,11 +112,11 @@ class _Bounded:
         self._reading, self._left, self._name = reading, member.size, member.name
 
     def read(self, size: int = -1, /) -> bytes:
-        found = self._reading.read(size)
-        self._left -= len(found)
+        chunk = self._reading.read(size)
+        self._left -= len(chunk)
         if self._left < 0:
             raise ArchiveError(f"{self._name!r}: unpacks to more than its archive says; it is refused")
-        return found
+        return chunk
 
 
 class _Claims:

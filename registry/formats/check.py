@@ -75,8 +75,8 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
     """
     form = form or BY_SUFFIX.get(path.suffix.lower(), "any")
     try:
-        found = path.stat() if linked else path.lstat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat() if linked else path.lstat()
+        if not stat.S_ISREG(status.st_mode):
             raise FormatError("not an ordinary file; only files and folders are taken")
         with path.open("rb") as handle:
             head = handle.read(512)
@@ -102,9 +102,9 @@ def _json(path: Path) -> int | None:
     try:
         return count(path)
     except JsonStreamError as error:
-        said = str(error).removeprefix(f"{path}: ")
-        kind = "cut short or not JSON" if "expected a whole JSON" in said else "not JSON"
-        raise FormatError(f"{kind}: {said}; fetch it again") from error
+        message = str(error).removeprefix(f"{path}: ")
+        kind = "cut short or not JSON" if "expected a whole JSON" in message else "not JSON"
+        raise FormatError(f"{kind}: {message}; fetch it again") from error
 
 
 def _jsonl(path: Path) -> int:
@@ -161,10 +161,10 @@ def _parquet(path: Path) -> int:
 def _csv(path: Path) -> int:
     bad = _Bad()
     try:
-        found = rows(path)
-        _, head = next(found, (1, []))
+        table = rows(path)
+        _, head = next(table, (1, []))
         n = 0
-        for line, row in found:
+        for line, row in table:
             n += 1
             if len(row) != len(head):
                 bad.add(f"line {line} has {len(row)} fields where the header has {len(head)}")

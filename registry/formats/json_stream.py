@@ -40,11 +40,11 @@ def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         ValueError: a key occurs twice.
     """
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r:.60} occurs twice")
-    return made
+    return mapping
 
 
 def members(
@@ -137,19 +137,19 @@ def _has_lines(path: Path) -> bool:
 
 
 def _members(reader: _Reader, under: str, bad: Callable[[JsonStreamError], None] | None) -> Iterator[tuple[int, Any]]:
-    found, keys = under == "*", list[str]()
+    is_there, keys = under == "*", list[str]()
     for _ in reader.entries("{", "}", "a JSON object"):
         line, key = reader.line(), reader.key()
         if under == "*":
             for value in _value(reader, bad):
                 yield line, (key, value)
         elif key == under:
-            found = True
+            is_there = True
             yield from _items(reader, f"a list under '{key}'", bad)
         else:
             keys.append(key)
             reader.skip()
-    if not found:
+    if not is_there:
         raise JsonStreamError(f"{reader.path}: expected a list under '{under}', found the keys {', '.join(map(repr, keys[:20])) or 'none'}")
     reader.end()
 
@@ -203,8 +203,8 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
             except BadTextError as error:
                 fault: JsonStreamError = error
             except (ValueError, RecursionError) as error:
-                said = f"line {number}: expected one JSON value: {str(error).partition('; use sys.')[0]}; it begins with {line[:40]!r}"
-                fault = JsonStreamError(f"{path}: {not_utf8_line(number, error) if isinstance(error, UnicodeDecodeError) else said}")
+                message = f"line {number}: expected one JSON value: {str(error).partition('; use sys.')[0]}; it begins with {line[:40]!r}"
+                fault = JsonStreamError(f"{path}: {not_utf8_line(number, error) if isinstance(error, UnicodeDecodeError) else message}")
             else:
                 yield number, value
                 continue
@@ -258,10 +258,10 @@ class _Reader:
         """What stands here, for a message."""
         return self._text[self._at : self._at + 20]
 
-    def fail(self, said: str) -> NoReturn:
+    def fail(self, message: str) -> NoReturn:
         web = self._text[self._at : self._at + 20].lower().startswith(_HTML)
         hint = "; it is a web page: the download met a login or error page, fetch it again" if web else ""
-        raise JsonStreamError(f"{self.path}: line {self.line()}: {said}{hint}")
+        raise JsonStreamError(f"{self.path}: line {self.line()}: {message}{hint}")
 
     def peek(self, none: str = "the file stops in the middle") -> str:
         """The next character that is no space; the reader stands on it then."""
@@ -279,9 +279,9 @@ class _Reader:
         """
         self.peek()
         line = self.line()
-        found, begin = self._decoded()
-        _whole(found, self._text, begin, self._at, self.path, line)
-        return found
+        value, begin = self._decoded()
+        _whole(value, self._text, begin, self._at, self.path, line)
+        return value
 
     def decoded(self) -> Any:
         """The value that begins here, whatever its texts."""
@@ -294,10 +294,10 @@ class _Reader:
             if why := too_many_parts(self._text, self._at):
                 self.fail(why)
             try:
-                found, end = self._decoder.raw_decode(self._text, self._at)
+                value, end = self._decoder.raw_decode(self._text, self._at)
                 if self._text[end : end + 1] and self._text[end] in _ENDS:
                     begin, self._at = self._at, end
-                    return found, begin
+                    return value, begin
                 self._more("the file stops in the middle", end)  # a number that is cut in two, perhaps
             except json.JSONDecodeError as error:
                 if error.pos < len(self._text) - _CUT and not error.msg.startswith("Unterminated string"):
@@ -357,20 +357,20 @@ class _Reader:
             if not self._text:
                 return
 
-    def _more(self, said: str, wrong: int | None = None) -> None:
+    def _more(self, message: str, wrong: int | None = None) -> None:
         self.line()
         if len(self._text) - self._at > LONGEST:
             self.fail(f"one value of more than {LONGEST:,} characters; no record has so many")
         chunk = self._read(max(CHUNK, len(self._text) - self._at))
         if not chunk:
-            self._broken(said, wrong)
+            self._broken(message, wrong)
         self._text, self._at, self._counted = self._text[self._at :] + chunk, 0, 0
 
-    def _broken(self, said: str, wrong: int | None) -> NoReturn:
+    def _broken(self, message: str, wrong: int | None) -> NoReturn:
         near = self._text[self._at :][-60:] if wrong is None else self._text[max(self._at, wrong - 30) : wrong + 30]
         if wrong is not None:
             self._at = max(self._at, wrong)
-        self.fail(f"expected a whole JSON {self._what}: {said}: {near!r}")
+        self.fail(f"expected a whole JSON {self._what}: {message}: {near!r}")
 
     def _read(self, size: int) -> str:
         try:

@@ -1,7 +1,7 @@
 """Numbers that cannot be: what a server replies or a log holds is checked where it enters, and what fails is undefined and counted.
 
 A log-probability above 0 gives a P(True) of 148 and a negative entropy, and no later step can tell. Each function takes values as they
-came and gives them as floats, or a `Reason`:
+came and gives them as floats, or a `ImplausibleReason`:
 
     log_probabilities   finite and at most 0
     likeliest           log-probabilities of one token's alternatives: that, and together at most 1
@@ -24,78 +24,80 @@ SUM_SLACK = 1e-2
 """Of a sum over many alternatives."""
 
 
-class Reason(str):
+class ImplausibleReason(str):
     """Why values cannot be, in a few words with the first that cannot."""
 
     __slots__ = ()
 
 
-def log_probabilities(values: Any) -> list[float] | Reason:
+def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
     """
     >>> log_probabilities([-0.5, 0]), log_probabilities([0.00001]), log_probabilities([-1.0, 5.0])
     ([-0.5, 0.0], [0.0], 'a log-probability above 0: 5.0')
     """
     floats = finite(values)
-    if isinstance(floats, Reason):
+    if isinstance(floats, ImplausibleReason):
         return floats
     above = next((v for v in floats if v > SLACK), None)
-    return [min(v, 0.0) for v in floats] if above is None else Reason(f"a log-probability above 0: {above!r}")
+    return [min(v, 0.0) for v in floats] if above is None else ImplausibleReason(f"a log-probability above 0: {above!r}")
 
 
-def likeliest(values: Any) -> list[float] | Reason:
+def likeliest(values: Any) -> list[float] | ImplausibleReason:
     """Log-probabilities of different alternatives of one token.
 
     >>> likeliest([-0.1, -0.2])
     'probabilities that sum to 1.72'
     """
     logs = log_probabilities(values)
-    if isinstance(logs, Reason):
+    if isinstance(logs, ImplausibleReason):
         return logs
     total = math.fsum(math.exp(v) for v in logs)
-    return logs if total <= 1 + SUM_SLACK else Reason(f"probabilities that sum to {total:.3g}")
+    return logs if total <= 1 + SUM_SLACK else ImplausibleReason(f"probabilities that sum to {total:.3g}")
 
 
-def probability(value: Any) -> float | Reason:
+def probability(value: Any) -> float | ImplausibleReason:
     """
     >>> probability(0.5), probability(1.00001), probability(148), probability("x")
     (0.5, 1.0, 'a probability of 148.0', "not a number: 'x'")
     """
     floats = finite([value])
-    if isinstance(floats, Reason):
+    if isinstance(floats, ImplausibleReason):
         return floats
-    return min(max(floats[0], 0.0), 1.0) if -SLACK <= floats[0] <= 1 + SLACK else Reason(f"a probability of {floats[0]!r}")
+    return min(max(floats[0], 0.0), 1.0) if -SLACK <= floats[0] <= 1 + SLACK else ImplausibleReason(f"a probability of {floats[0]!r}")
 
 
-def at_least_zero(values: Any) -> list[float] | Reason:
+def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
     """
     >>> at_least_zero([0.5, -0.00001]), at_least_zero([-2226])
     ([0.5, 0.0], 'below 0: -2226.0')
     """
     floats = finite(values)
-    if isinstance(floats, Reason):
+    if isinstance(floats, ImplausibleReason):
         return floats
     below = next((v for v in floats if v < -SLACK), None)
-    return [max(v, 0.0) for v in floats] if below is None else Reason(f"below 0: {below!r}")
+    return [max(v, 0.0) for v in floats] if below is None else ImplausibleReason(f"below 0: {below!r}")
 
 
-def finite(values: Any) -> list[float] | Reason:
+def finite(values: Any) -> list[float] | ImplausibleReason:
     """
     >>> finite([1, -2.5]), finite([float("nan")]), finite([10**400]), finite(None), finite([True])
     ([1.0, -2.5], 'not finite: nan', 'not finite: a number of 401 digits', 'not a list of numbers: None', 'not a number: True')
     """
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        return Reason(f"not a list of numbers: {values!r:.40}")
+        return ImplausibleReason(f"not a list of numbers: {values!r:.40}")
     for value in values:
         if not isinstance(value, int | float) or isinstance(value, bool):
-            return Reason(f"not a number: {value!r:.40}")
+            return ImplausibleReason(f"not a number: {value!r:.40}")
         if isinstance(value, int) and value.bit_length() > 1000:
-            return Reason(f"not finite: a number of {len(str(abs(value))) if value.bit_length() < 10_000 else 'thousands of'} digits")
+            return ImplausibleReason(
+                f"not finite: a number of {len(str(abs(value))) if value.bit_length() < 10_000 else 'thousands of'} digits"
+            )
         if not math.isfinite(value):
-            return Reason(f"not finite: {value!r}")
+            return ImplausibleReason(f"not finite: {value!r}")
     return [float(value) for value in values]
 
 
-def same_length(values: Mapping[str, Iterable[Any]]) -> Reason | None:
+def same_length(values: Mapping[str, Iterable[Any]]) -> ImplausibleReason | None:
     """Why lists that have an entry per token disagree.
 
     >>> same_length({"logprobs": [-1, -2], "entropies": [1]})
@@ -104,4 +106,4 @@ def same_length(values: Mapping[str, Iterable[Any]]) -> Reason | None:
     lengths = {name: len(list(value)) for name, value in values.items()}
     if len(set(lengths.values())) < 2:
         return None
-    return Reason("lengths that disagree: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))
+    return ImplausibleReason("lengths that disagree: " + ", ".join(f"{name} {n}" for name, n in lengths.items()))

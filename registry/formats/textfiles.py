@@ -166,8 +166,8 @@ def shortened(value: Any) -> str:
 
 def safe_loader() -> type[Any]:
     """PyYAML's safe loader, the fast one where there is one."""
-    found: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return found
+    loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return loader
 
 
 def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
@@ -186,20 +186,20 @@ def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
             raise TextFileError(where, reason, *((mark.line + 1, mark.column + 1) if mark else (0, 0)))
 
 
-def expanded(node: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+def expanded(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """How many values a node stands for, aliases written out, and how deep they are nested; beyond all bounds where it contains itself.
 
     Args:
         node: a composed node.
-        known: what nodes that were looked at stand for, by their identity.
+        sizes_by_id: what nodes that were looked at stand for, by their identity.
     """
     if node is None or isinstance(node, yaml.ScalarNode):
         if node is not None and node.tag in _NUMBERS and len(node.value) > MAX_DIGITS:
             raise ValueError(f"a number of {len(node.value):,} characters")
         return 1, 1
-    if id(node) not in known:
-        known[id(node)] = MAX_VALUES + 1, MAX_DEPTH + 1  # until it is known: what contains itself has no end
+    if id(node) not in sizes_by_id:
+        sizes_by_id[id(node)] = MAX_VALUES + 1, MAX_DEPTH + 1  # until it is known: what contains itself has no end
         children = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        sizes = [expanded(child, known) for child in children]
-        known[id(node)] = 1 + sum(size for size, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
-    return known[id(node)]
+        sizes = [expanded(child, sizes_by_id) for child in children]
+        sizes_by_id[id(node)] = 1 + sum(size for size, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
+    return sizes_by_id[id(node)]

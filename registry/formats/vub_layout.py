@@ -66,13 +66,13 @@ def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
         raise LayoutError(str(error)) from error
     if not isinstance(records, list) or not records:
         raise LayoutError(f"{path}: expected a list of records, got {type(records).__name__} of length {len(records) if records else 0}")
-    seen: set[str] = set()
+    ids: set[str] = set()
     for place, record in enumerate(records):
         _check(record, f"{path}: record {place}")
         name = str(record["id"])
-        if name in seen:
+        if name in ids:
             raise LayoutError(f"{path}: record {place}: id {name} occurs twice")
-        seen.add(name)
+        ids.add(name)
     return records
 
 

@@ -63,27 +63,27 @@ def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
     own = [name for name in plugin.reads if name != CONTEXT]
     if unknown := sorted(set(special) - set(own)):
         raise PluginError(f"{plugin.path}: NEEDS names {', '.join(unknown)}; expected positional parameters: {', '.join(own)}")
-    given = {**{p.name: p.default for p in plugin.parameters}, **args}
+    arguments = {**{p.name: p.default for p in plugin.parameters}, **args}
     try:
-        return {name: _column(special.get(name, name), given) for name in own}
+        return {name: _column(special.get(name, name), arguments) for name in own}
     except KeyError as error:
         raise PluginError(f"{plugin.path}: NEEDS depends on {error}; expected a parameter of {plugin.name}") from error
 
 
 def signals(read: Iterable[str]) -> frozenset[str]:
     """What a model must give so that these columns can be read: words of its GIVES."""
-    found: set[str] = set()
+    words: set[str] = set()
     for column in read:
         if column in DRAWN:
-            found |= {DRAWS, DRAWN[column]}
+            words |= {DRAWS, DRAWN[column]}
         elif column != QUESTION:
-            found |= {column, DRAWS} if column in SHOWN_DRAWS else {column}
-    return frozenset(found)
+            words |= {column, DRAWS} if column in SHOWN_DRAWS else {column}
+    return frozenset(words)
 
 
 def _column(declared: Any, args: Mapping[str, Any]) -> str | None:
     if isinstance(declared, str):
         return declared.format_map(args)
     ((argument, by_value),) = declared.items()
-    found: str | None = by_value.get(args[argument])
-    return found
+    column: str | None = by_value.get(args[argument])
+    return column

@@ -200,11 +200,13 @@ def unknown_columns(kind: str, name: str, reads: Collection[str]) -> Iterator[st
     """Columns that a metric or an estimator reads and that there are not."""
     if kind not in _COLUMNS:
         return
-    known, prefixes = _COLUMNS[kind]()
+    columns, prefixes = _COLUMNS[kind]()
     for column in reads:
-        if column not in known and not column.startswith(prefixes):
-            near = difflib.get_close_matches(column, known, 1, 0.6)
+        if column not in columns and not column.startswith(prefixes):
+            near = difflib.get_close_matches(column, columns, 1, 0.6)
             hint = (
-                f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(known))}" + "".join(f", {p}..." for p in prefixes)
+                f"did you mean '{near[0]}'?"
+                if near
+                else f"there are: {', '.join(sorted(columns))}" + "".join(f", {p}..." for p in prefixes)
             )
             yield f"{name} reads the column '{column}', which there is not ({hint})"

@@ -8,7 +8,7 @@ from typing import Any
 from qualm.registry.plugins.rule import Plugin, PluginError
 
 
-def options(plugin: Plugin, given: Iterable[str]) -> dict[str, Any]:
+def options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:
     """Parameters set by `NAME=VALUE`, checked against the plugin's own; a text need not be quoted.
 
     Raises:
@@ -17,19 +17,19 @@ def options(plugin: Plugin, given: Iterable[str]) -> dict[str, Any]:
     import yaml
     from pydantic import TypeAdapter, ValidationError
 
-    known = {p.name: p for p in plugin.parameters}
-    found: dict[str, Any] = {}
-    for item in given:
+    parameters = {p.name: p for p in plugin.parameters}
+    values: dict[str, Any] = {}
+    for item in assignments:
         name, sign, text = item.partition("=")
-        if name not in known or not sign:
-            there = ", ".join(f"{p.name} ({p.text})" for p in known.values()) or "none"
+        if name not in parameters or not sign:
+            there = ", ".join(f"{p.name} ({p.text})" for p in parameters.values()) or "none"
             raise PluginError(f"-O {item}: expected NAME=VALUE of {plugin.name}'s parameters, which are: {there}")
-        kind = TypeAdapter(known[name].annotation)
+        kind = TypeAdapter(parameters[name].annotation)
         try:
-            found[name] = kind.validate_python(yaml.safe_load(text), strict=True)
+            values[name] = kind.validate_python(yaml.safe_load(text), strict=True)
         except (ValidationError, yaml.YAMLError):
             try:
-                found[name] = kind.validate_python(text, strict=True)  # YAML takes `no` and `2014` for something else
+                values[name] = kind.validate_python(text, strict=True)  # YAML takes `no` and `2014` for something else
             except ValidationError as error:
-                raise PluginError(f"-O {item}: expected {known[name].text}: {error.errors()[0]['msg']}") from None
-    return found
+                raise PluginError(f"-O {item}: expected {parameters[name].text}: {error.errors()[0]['msg']}") from None
+    return values

@@ -156,21 +156,21 @@ class Plugin:
 
 def names(kind: str) -> list[str]:
     """The plugins of a kind, ours and those of installed packages, sorted. What an entry point names in vain is told once."""
-    known = sorted(_files(kind))
+    present = sorted(_files(kind))
     for fault in _lost(kind).values():
         warn(fault)
-    return known
+    return present
 
 
 def every(kind: str) -> list[Plugin]:
     """The plugins of a kind, for lists of them; one whose file breaks the rule is told once and left out."""
-    found = []
+    plugins = []
     for name in names(kind):
         try:
-            found.append(get(kind, name))
+            plugins.append(get(kind, name))
         except PluginError as error:
             warn(str(error))
-    return found
+    return plugins
 
 
 def get(kind: str, name: str) -> Plugin:
@@ -213,8 +213,8 @@ def contract_file(kind: str) -> str:
 
 def load(kind: str, name: str) -> Callable[..., Any]:
     """Import the plugin's module and return its function. Only runners call this."""
-    found = get(kind, name)
-    function: Callable[..., Any] = getattr(importlib.import_module(found.module), name)
+    plugin = get(kind, name)
+    function: Callable[..., Any] = getattr(importlib.import_module(plugin.module), name)
     return function
 
 
@@ -242,7 +242,7 @@ def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
         PluginError: it is declared otherwise, or names a parameter that there is not.
     """
     args = _whole(plugin, args)
-    return frozenset(word for word, wanted in _conditions(plugin, args).items() if all(args[name] for name in wanted))
+    return frozenset(word for word, needs in _conditions(plugin, args).items() if all(args[name] for name in needs))
 
 
 def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
@@ -269,13 +269,13 @@ def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None
     if "META" not in plugin.declares:
         return None
     args = _whole(plugin, args)
-    found: list[str] = []
+    keys_of_meta: list[str] = []
     for item in plugin.declares["META"]:
         keys = [item] if isinstance(item, str) else args.get(item["of"])
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             return None
-        found += keys
-    return tuple(found)
+        keys_of_meta += keys
+    return tuple(keys_of_meta)
 
 
 def _whole(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,14 +291,14 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
         if others or args.get(parameter) not in by_value:
             raise PluginError(f"{plugin.path}: GIVES: expected one parameter and what each of its values gives, got {declared!r}")
         declared = by_value[args[parameter]]
-    found: dict[str, tuple[str, ...]] = {}
+    conditions: dict[str, tuple[str, ...]] = {}
     for item in declared:
-        for word, wanted in ({item: ()} if isinstance(item, str) else item).items():
-            found[word] = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-            if unknown := [name for name in found[word] if name not in args]:
-                known = ", ".join(p.name for p in plugin.parameters)
-                raise PluginError(f"{plugin.path}: GIVES: {word} depends on '{unknown[0]}'; expected one of its parameters: {known}")
-    return found
+        for word, needs in ({item: ()} if isinstance(item, str) else item).items():
+            conditions[word] = (needs,) if isinstance(needs, str) else tuple(needs)
+            if unknown := [name for name in conditions[word] if name not in args]:
+                there = ", ".join(p.name for p in plugin.parameters)
+                raise PluginError(f"{plugin.path}: GIVES: {word} depends on '{unknown[0]}'; expected one of its parameters: {there}")
+    return conditions
 
 
 def _files(kind: str) -> dict[str, tuple[Path, str]]:

@@ -82,11 +82,11 @@ def six_options(
 def _prepared(
     sample: Sample, options: list[str], right: int, rng: random.Random, pool: _Pool, fillers: str, place: str, rotations: str
 ) -> Sample:
-    kept = place == "as_given" or any(map(_REFERS.search, options))
+    in_order = place == "as_given" or any(map(_REFERS.search, options))
     n = REAL - len(options)
     for _ in range(n):
         options.append(pool.draw(rng, sample, options if fillers == "distinct" else None))
-    if not kept:
+    if not in_order:
         others = options[:right] + options[right + 1 :]
         rng.shuffle(others)
         truth, right = options[right], rng.randrange(REAL)
@@ -96,7 +96,7 @@ def _prepared(
         choices=(*options, *APPENDED),
         answer_index=right,
         group=sample.group if rotations == "together" else "",
-        meta={**sample.meta, "fillers": str(n), "order": "kept" if kept else "drawn"},
+        meta={**sample.meta, "fillers": str(n), "order": "kept" if in_order else "drawn"},
     )
 
 

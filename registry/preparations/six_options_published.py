@@ -63,8 +63,8 @@ def six_options_published(
     }
     for sample in samples:
         _check(context.dataset, sample, of)
-    made = make.get(of, _as_they_are)(samples, random.Random(seed))  # noqa: S311 - the stream of their code
-    for sample, (texts, right) in zip(samples, made, strict=True):
+    fours = make.get(of, _as_they_are)(samples, random.Random(seed))  # noqa: S311 - the stream of their code
+    for sample, (texts, right) in zip(samples, fours, strict=True):
         yield _sample(sample, texts, right, rotations)
 
 

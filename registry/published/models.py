@@ -86,12 +86,12 @@ def published(file: Path = FILE) -> dict[str, Published]:
     Raises:
         TableError: the file breaks the format.
     """
-    found, problems = {}, []
+    models, problems = {}, []
     for name, row in yaml.safe_load(file.read_text(encoding="utf-8")).items():
         try:
-            found[name] = Published.model_validate({"name": name, **row})
+            models[name] = Published.model_validate({"name": name, **row})
         except ValidationError as error:
             problems += [f"{file}: {name}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
     if problems:
         raise TableError("\n".join(problems))
-    return found
+    return models

@@ -44,8 +44,8 @@ def references(file: Path = FILE) -> dict[str, str]:
 @cache
 def keys_of_entries(file: Path = ENTRIES) -> dict[str, list[str]]:
     """Entry -> keys of its papers."""
-    found: dict[str, list[str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return found
+    keys: dict[str, list[str]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return keys
 
 
 def cited(keys: Iterable[str], by: str) -> dict[str, str]:
@@ -54,15 +54,15 @@ def cited(keys: Iterable[str], by: str) -> dict[str, str]:
     Raises:
         CitationError: a key that stands nowhere, or text that is no entry.
     """
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for key in keys:
         if key.lstrip().startswith("@"):
             own = entries_of(key, f"{by}: CITES")
             if not own:
                 raise CitationError(f"{by}: CITES: expected BibTeX such as @misc{{key, title={{...}}}}, got {key.strip()[:60]!r}")
-            found |= own
+            entries |= own
         elif key in references():
-            found[key] = references()[key]
+            entries[key] = references()[key]
         else:
             raise CitationError(f"{by}: CITES names '{key}', which is not in {FILE.name}; add the entry there or write it out")
-    return found
+    return entries

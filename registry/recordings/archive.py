@@ -19,7 +19,7 @@ FREE, RATIO = 8 * 2**20, 100
 _ZSTANDARD = 93
 
 
-class ArchiveError(Exception):
+class LogArchiveError(Exception):
     """An archive or member that is refused or damaged: what, and why."""
 
 
@@ -37,13 +37,13 @@ class Archive:
             with zipfile.ZipFile(self._handle) as directory:
                 self.members = {info.filename: info for info in directory.infolist()}  # of two of one name the last counts
             if sum(info.compress_size for info in self.members.values()) > path.stat().st_size:
-                raise ArchiveError("its members overlap; an honest archive has none that do")
+                raise LogArchiveError("its members overlap; an honest archive has none that do")
             if (size := sum(info.file_size for info in self.members.values())) > max(10 * FREE, RATIO * path.stat().st_size):
-                raise ArchiveError(f"unpacks to {size:,} bytes, more than {RATIO} times its size; it is refused")
+                raise LogArchiveError(f"unpacks to {size:,} bytes, more than {RATIO} times its size; it is refused")
         except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
             self._handle.close()
-            raise ArchiveError(f"not a whole zip archive: {error}") from error
-        except ArchiveError:
+            raise LogArchiveError(f"not a whole zip archive: {error}") from error
+        except LogArchiveError:
             self._handle.close()
             raise
 
@@ -62,17 +62,17 @@ class Archive:
         info = self.members[name]
         limit = min(limit, max(FREE, RATIO * info.compress_size))
         if info.file_size > limit:
-            raise ArchiveError(f"unpacks to {info.file_size:,} bytes; more than {limit:,} are refused")
+            raise LogArchiveError(f"unpacks to {info.file_size:,} bytes; more than {limit:,} are refused")
         if info.flag_bits & 1:
-            raise ArchiveError("is encrypted")
+            raise LogArchiveError("is encrypted")
         self._handle.seek(info.header_offset)
         header = self._handle.read(30)
         if len(header) < 30 or header[:4] != b"PK\x03\x04":
-            raise ArchiveError("has no header where the directory says")
+            raise LogArchiveError("has no header where the directory says")
         self._handle.seek(sum(struct.unpack("<HH", header[26:30])), 1)
         data = _unpacked(self._handle.read(info.compress_size), info.compress_type, limit)
         if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
-            raise ArchiveError("is damaged: length or checksum differ from the directory's")
+            raise LogArchiveError("is damaged: length or checksum differ from the directory's")
         return data
 
 
@@ -81,15 +81,15 @@ def _unpacked(data: bytes, method: int, limit: int) -> bytes:
         return data
     try:
         if method == zipfile.ZIP_DEFLATED:
-            made = zlib.decompressobj(-15).decompress(data, limit + 1)
+            content = zlib.decompressobj(-15).decompress(data, limit + 1)
         elif method == _ZSTANDARD:
             import pyarrow as pa
 
-            made = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1)
+            content = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1)
         else:
-            raise ArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read")
+            raise LogArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read")
     except (zlib.error, OSError) as error:
-        raise ArchiveError(f"is damaged: {error}") from error
-    if len(made) > limit:
-        raise ArchiveError(f"unpacks to more than {limit:,} bytes, which are refused")
-    return made
+        raise LogArchiveError(f"is damaged: {error}") from error
+    if len(content) > limit:
+        raise LogArchiveError(f"unpacks to more than {limit:,} bytes, which are refused")
+    return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from qualm.registry.formats.plausible import Reason, at_least_zero, finite, log_probabilities, probability, same_length
+from qualm.registry.formats.plausible import ImplausibleReason, at_least_zero, finite, log_probabilities, probability, same_length
 
 PER_TOKEN = ("token_logprobs", "token_entropies", "logprobs_without_image", "logprobs_without_question", "logprobs_without_both")
 CHECKS: Mapping[str, Callable[[Any], Any]] = {
@@ -23,15 +23,15 @@ def without_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[
     >>> without_impossible({"text": "a", "token_logprobs": [5.0], "p_yes": 0.5})
     ({'text': 'a', 'p_yes': 0.5}, ['token_logprobs: a log-probability above 0: 5.0'])
     """
-    kept, reasons = {}, []
+    possible, reasons = {}, []
     for name, value in answer.items():
         checked = CHECKS[name](value) if name in CHECKS and value is not None else value
-        if isinstance(checked, Reason):
+        if isinstance(checked, ImplausibleReason):
             reasons.append(f"{name}: {checked}")
         else:
-            kept[name] = checked
-    per_token = {name: kept[name] for name in PER_TOKEN if kept.get(name) is not None}
+            possible[name] = checked
+    per_token = {name: possible[name] for name in PER_TOKEN if possible.get(name) is not None}
     if (disagree := same_length(per_token)) is not None:
         reasons.append(disagree)
-        kept = {name: value for name, value in kept.items() if name not in per_token}
-    return kept, reasons
+        possible = {name: value for name, value in possible.items() if name not in per_token}
+    return possible, reasons

@@ -18,7 +18,7 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members, once_each
-from qualm.registry.recordings.archive import Archive, ArchiveError
+from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.options import with_lettered
 from qualm.registry.recordings.record import ODD, How, Record, RecordingError, letter_index, shown, small, texts
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
@@ -52,7 +52,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
                 yield Fault(where, "not a sample of EvalLog 2", f"{type(error).__name__}: {error}")
     except JsonStreamError as error:
         raise RecordingError(str(error)) from error
-    except (ArchiveError, OSError) as error:
+    except (LogArchiveError, OSError) as error:
         raise RecordingError(f"{path}: {error}") from error
 
 
@@ -72,7 +72,7 @@ def _head(path: Path) -> Any:
                     return value
                 if key not in _SEEN_FIRST:
                     return None
-    except (ArchiveError, JsonStreamError, OSError, ValueError, AttributeError, RecursionError):
+    except (LogArchiveError, JsonStreamError, OSError, ValueError, AttributeError, RecursionError):
         return None
     return None
 
@@ -94,7 +94,7 @@ def _samples(path: Path) -> Iterator[tuple[str, Any]]:
                 continue
             try:
                 yield where, json.loads(archive.read(name), object_pairs_hook=once_each)
-            except (ArchiveError, ValueError, RecursionError) as error:
+            except (LogArchiveError, ValueError, RecursionError) as error:
                 yield where, Fault(where, "a damaged member", str(error))
 
 
@@ -114,11 +114,13 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
     record.question = question if isinstance(question, str) else record.prompt
     record.choices = tuple(map(str, sample.get("choices") or ()))
     target = metadata.get(field("target")) if field("target") else sample.get("target")
-    told = texts(target)
-    if record.choices and len(told) == 1:
-        place = letter_index(told[0], len(record.choices))
-        record.answer_index = place if place is not None else record.choices.index(told[0]) if told[0] in record.choices else None
-    record.references = () if record.answer_index is not None else told
+    references = texts(target)
+    if record.choices and len(references) == 1:
+        place = letter_index(references[0], len(record.choices))
+        record.answer_index = (
+            place if place is not None else record.choices.index(references[0]) if references[0] in record.choices else None
+        )
+    record.references = () if record.answer_index is not None else references
     if not record.choices:
         with_lettered(record)
     record.split = str(metadata.get("split") or "")
@@ -132,18 +134,18 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
         return Fault(where, "no epoch", shown(epoch))
     record.draw = (epoch - 1) * len(choices)
     record.draws = [_answer(choice, attachments) for choice in choices]
-    kept = (output.get("metadata") or {}).get(KEY)
-    if kept is not None:
-        record.draws[0] |= unpack(kept)
+    signals = (output.get("metadata") or {}).get(KEY)
+    if signals is not None:
+        record.draws[0] |= unpack(signals)
     return record
 
 
 def _answer(choice: Mapping[str, Any], attachments: Mapping[str, str]) -> dict[str, Any]:
-    made: dict[str, Any] = {"text": _said(choice["message"]["content"], attachments)}
+    columns: dict[str, Any] = {"text": _said(choice["message"]["content"], attachments)}
     logprobs = (choice.get("logprobs") or {}).get("content")
     if isinstance(logprobs, list):
-        made["token_logprobs"] = [token.get("logprob") if isinstance(token, dict) else token for token in logprobs]
-    return made
+        columns["token_logprobs"] = [token.get("logprob") if isinstance(token, dict) else token for token in logprobs]
+    return columns
 
 
 def _said(content: Any, attachments: Mapping[str, str]) -> str:
@@ -152,11 +154,11 @@ def _said(content: Any, attachments: Mapping[str, str]) -> str:
     return "\n".join(_attached(part["text"], attachments) for part in content if part.get("type") == "text")
 
 
-def _asked(given: Any, attachments: Mapping[str, str]) -> tuple[str, bytes | None]:
+def _asked(messages: Any, attachments: Mapping[str, str]) -> tuple[str, bytes | None]:
     """The user's text and the picture in it, if there is one and it lies in the log."""
-    if isinstance(given, str):
-        return _attached(given, attachments), None
-    content = [m["content"] for m in given or () if m.get("role") == "user"]
+    if isinstance(messages, str):
+        return _attached(messages, attachments), None
+    content = [m["content"] for m in messages or () if m.get("role") == "user"]
     parts = [part for c in content for part in (c if isinstance(c, list) else [{"type": "text", "text": c}])]
     text = "\n".join(_attached(part["text"], attachments) for part in parts if part.get("type") == "text")
     images = [_attached(part["image"], attachments) for part in parts if part.get("type") == "image"]

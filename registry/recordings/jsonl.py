@@ -45,10 +45,10 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
 
 def keys(path: Path, between: bytes = b"") -> set[str]:
     """The names that the first objects have, all together: a damaged row among them does not make another format of a file."""
-    found: set[str] = set()
+    names: set[str] = set()
     try:
         for item in islice(rows(path, between), HEAD):
-            found |= set(item[1]) if isinstance(item, tuple) else set()
+            names |= set(item[1]) if isinstance(item, tuple) else set()
     except OSError:
         return set()
-    return found
+    return names

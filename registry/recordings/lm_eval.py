@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.plausible import Reason, log_probabilities
+from qualm.registry.formats.plausible import ImplausibleReason, log_probabilities
 from qualm.registry.recordings.jsonl import keys, rows
 from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
 from qualm.registry.recordings.record import ODD, How, Record, letter_index, shown, small, texts
@@ -40,10 +40,10 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 def named(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
     """Run and task of a file by its folder and, where its name is as the tool writes it (groups `task` and `date`), by its name."""
-    found = pattern.fullmatch(path.stem)
-    if found is None:
+    match = pattern.fullmatch(path.stem)
+    if match is None:
         return frozenset({(path.parent.name, path.stem)})
-    return frozenset((run, found["task"]) for run in (path.parent.name, found["date"]))
+    return frozenset((run, match["task"]) for run in (path.parent.name, match["date"]))
 
 
 def read(path: Path, how: How) -> Iterator[Record | Fault]:
@@ -84,8 +84,8 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     record = Record(where, _id(row, doc, field("id")), category=str(doc.get(field("category", "category")) or ""))
     record.prompt = str(requests[0][0]) if requests and requests[0] else ""
     names = [field("question", "")] if field("question") else ["question", "query"]
-    said = next((doc[name] for name in names if isinstance(doc.get(name), str)), None)
-    record.question = said or record.prompt
+    question = next((doc[name] for name in names if isinstance(doc.get(name), str)), None)
+    record.question = question or record.prompt
     record.split = str(doc.get("split") or "")
     target = doc.get(field("target")) if field("target") else row.get("target")
     likelihoods = pairs(responses)
@@ -103,8 +103,8 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         record.choices = _choices(doc.get(field("choices", "choices")), continuations)
         record.answer_index, record.doubt = _gold(target, doc, record.choices, continuations, row, likelihoods)
         checked = log_probabilities(likelihoods)
-        record.impossible = [f"option_logits: {checked}"] if isinstance(checked, Reason) else []
-        record.draws = draws([{} if isinstance(checked, Reason) else {"option_logits": checked}], row)
+        record.impossible = [f"option_logits: {checked}"] if isinstance(checked, ImplausibleReason) else []
+        record.draws = draws([{} if isinstance(checked, ImplausibleReason) else {"option_logits": checked}], row)
     used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}
     meta = doc.get("meta")
     record.meta = {**small(meta if isinstance(meta, dict) else {}), **small(doc, used)}
@@ -124,19 +124,19 @@ def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
 
 def pairs(responses: Sequence[Any]) -> list[float] | None:
     """Log-likelihoods where every response is [number, flag] or [[number, flag]]; None where they are texts."""
-    found = []
+    likelihoods = []
     for response in responses:
         while isinstance(response, list) and len(response) == 1 and isinstance(response[0], list):
             response = response[0]
         if not (isinstance(response, list) and len(response) == 2 and str(response[1]) in ("True", "False")):
             return None
         try:
-            found.append(float(response[0]))
+            likelihoods.append(float(response[0]))
         except (TypeError, ValueError):
             return None
-    if any(v != v for v in found):
+    if any(v != v for v in likelihoods):
         raise Odd("a log-likelihood is no number", shown(responses))
-    return found
+    return likelihoods
 
 
 def generated(responses: Any) -> list[str]:
@@ -155,10 +155,10 @@ def generated(responses: Any) -> list[str]:
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The answers with what an export of ours keeps beside them."""
-    kept = row.get(KEY)
-    if kept is None:
+    own_columns = row.get(KEY)
+    if own_columns is None:
         return native
-    signals = kept.get("signals") if isinstance(kept, Mapping) else None
+    signals = own_columns.get("signals") if isinstance(own_columns, Mapping) else None
     if not isinstance(signals, list) or len(signals) != len(native):
         raise Odd(f"damaged '{KEY}'", f"expected signals of {len(native)} answers, got {shown(signals)}")
     return [{**own, **unpack(more)} for own, more in zip(native, signals, strict=True)]
@@ -175,18 +175,18 @@ def _requests(arguments: Any) -> list[list[Any]]:
 
 
 def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> str:
-    found = doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id"))
-    if not isinstance(found, str | int) or isinstance(found, bool):
-        raise Odd("no id", f"'{field or 'doc_id'}' is {shown(found)}")
-    return str(found)
+    identifier = doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id"))
+    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+        raise Odd("no id", f"'{field or 'doc_id'}' is {shown(identifier)}")
+    return str(identifier)
 
 
-def _choices(given: Any, continuations: list[str]) -> tuple[str, ...]:
+def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
     """The options' texts: the document's own, where it lists as many as were scored; else what was scored."""
-    if isinstance(given, dict):
-        given = given.get("text")
-    if isinstance(given, list) and len(given) == len(continuations) and all(isinstance(c, str) for c in given):
-        return tuple(given)
+    if isinstance(options, dict):
+        options = options.get("text")
+    if isinstance(options, list) and len(options) == len(continuations) and all(isinstance(c, str) for c in options):
+        return tuple(options)
     return tuple(continuations)
 
 
@@ -198,22 +198,24 @@ def _gold(
     Where two readings disagree ("1" among options that are numbers), an export of ours says it; else the logged `acc` decides
     if it can: the most likely option is the right one exactly where it is 1.
     """
-    said = doc.get("answer_index")
-    if isinstance(said, int) and "sample_id" in doc and 0 <= said < len(choices):
-        return said, ""
-    told = str(target).strip()
-    found = {place for place in (_place(told, choices), _place(told, continuations), letter_index(told, len(choices))) if place is not None}
-    if told.isdecimal() and int(told) < len(choices):
-        found.add(int(told))
-    candidates = found
+    index = doc.get("answer_index")
+    if isinstance(index, int) and "sample_id" in doc and 0 <= index < len(choices):
+        return index, ""
+    text = str(target).strip()
+    places = {
+        place for place in (_place(text, choices), _place(text, continuations), letter_index(text, len(choices))) if place is not None
+    }
+    if text.isdecimal() and int(text) < len(choices):
+        places.add(int(text))
+    candidates = places
     if len(candidates) > 1 and row.get("acc") in (0, 1):
         best = max(range(len(numbers)), key=numbers.__getitem__)
         candidates = candidates & {best} if row["acc"] else candidates - {best}
     if len(candidates) == 1:
         return candidates.pop(), ""
-    return None, f"{'several options fit' if found else 'no option fits'} the target {shown(target)}"
+    return None, f"{'several options fit' if places else 'no option fits'} the target {shown(target)}"
 
 
-def _place(told: str, options: Sequence[str]) -> int | None:
+def _place(text: str, options: Sequence[str]) -> int | None:
     bare = [o.strip() for o in options]
-    return bare.index(told) if bare.count(told) == 1 else None
+    return bare.index(text) if bare.count(text) == 1 else None

@@ -46,10 +46,10 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     logged = row.get("doc")
     doc: dict[str, Any] = logged if isinstance(logged, dict) else {}
     field = how.fields.get
-    found = row.get(field("id", ""), doc.get(field("id", ""))) if field("id") else row.get("sample_id", row.get("doc_id"))
-    if not isinstance(found, str | int) or isinstance(found, bool):
-        raise Odd("no id", f"'{field('id', 'doc_id')}' is {shown(found)}")
-    record = Record(where, str(found), category=str(row.get(field("category", "category")) or ""))
+    identifier = row.get(field("id", ""), doc.get(field("id", ""))) if field("id") else row.get("sample_id", row.get("doc_id"))
+    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+        raise Odd("no id", f"'{field('id', 'doc_id')}' is {shown(identifier)}")
+    record = Record(where, str(identifier), category=str(row.get(field("category", "category")) or ""))
     record.prompt = row["input"] if isinstance(row.get("input"), str) else ""
     question = row.get(field("question", ""), doc.get(field("question", "question")))
     record.question = question if isinstance(question, str) else record.prompt
@@ -91,9 +91,9 @@ def logits(numbers: list[float]) -> list[float]:
 
 def _gold(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:
     by_text = choices.index(target) if choices.count(target) == 1 else None
-    found = {c for c in (by_text, letter_index(target, len(choices))) if c is not None}
+    places = {c for c in (by_text, letter_index(target, len(choices))) if c is not None}
     if target.isdecimal() and int(target) < len(choices):
-        found.add(int(target))
-    if len(found) == 1:
-        return found.pop(), ""
-    return None, f"{'several options fit' if found else 'no option fits'} the target {shown(target)}"
+        places.add(int(target))
+    if len(places) == 1:
+        return places.pop(), ""
+    return None, f"{'several options fit' if places else 'no option fits'} the target {shown(target)}"

@@ -36,11 +36,11 @@ def lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 def listed(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
     """The options that a document lists; none where it does not."""
     for name in names:
-        given = doc.get(name)
-        given = given.get("text") if isinstance(given, dict) else given
-        given = list(texts(given)) if isinstance(given, str) and given[:1] == "[" else given
-        if isinstance(given, list) and 2 <= len(given) <= len(LETTERS) and all(isinstance(option, str) for option in given):
-            return tuple(given)
+        options = doc.get(name)
+        options = options.get("text") if isinstance(options, dict) else options
+        options = list(texts(options)) if isinstance(options, str) and options[:1] == "[" else options
+        if isinstance(options, list) and 2 <= len(options) <= len(LETTERS) and all(isinstance(option, str) for option in options):
+            return tuple(options)
     return ()
 
 
@@ -48,10 +48,10 @@ def place_of(target: Sequence[str], options: Sequence[str]) -> int | None:
     """The place of the only right option: a target's letter or its text; None where the two disagree or there is none."""
     if len(target) != 1:
         return None
-    told = target[0].strip()
-    by_text = [i for i, option in enumerate(options) if option.strip() == told]
-    found = {place for place in (letter_index(told, len(options)), *by_text) if place is not None}
-    return found.pop() if len(found) == 1 else None
+    text = target[0].strip()
+    by_text = [i for i, option in enumerate(options) if option.strip() == text]
+    places = {place for place in (letter_index(text, len(options)), *by_text) if place is not None}
+    return places.pop() if len(places) == 1 else None
 
 
 def with_options(record: Record, options: Sequence[str], place: int | None = None) -> bool:
@@ -65,10 +65,10 @@ def with_options(record: Record, options: Sequence[str], place: int | None = Non
 
 def with_lettered(record: Record) -> None:
     """The same by the options in its prompt, which are no part of the question then."""
-    found = lettered(record.prompt)
-    if found is None or place_of(record.references, found[1]) is None:
+    in_prompt = lettered(record.prompt)
+    if in_prompt is None or place_of(record.references, in_prompt[1]) is None:
         return
-    asked = lettered(record.question)
-    if asked is not None and asked[0] and asked[1] == found[1]:
-        record.question = asked[0]
-    with_options(record, found[1])
+    in_question = lettered(record.question)
+    if in_question is not None and in_question[0] and in_question[1] == in_prompt[1]:
+        record.question = in_question[0]
+    with_options(record, in_prompt[1])

@@ -17,7 +17,7 @@ FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect")
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordingFile:
     """One file: the answers of one run to one task."""
 
     path: Path
@@ -52,7 +52,7 @@ def _check_numbers(record: Record) -> None:
         record.impossible += reasons
 
 
-def find_parts(source: Path, form: str = "auto") -> list[Part]:
+def find_parts(source: Path, form: str = "auto") -> list[RecordingFile]:
     """Every file of a recording, in order of path.
 
     Raises:
@@ -61,26 +61,28 @@ def find_parts(source: Path, form: str = "auto") -> list[Part]:
     if not source.exists():
         raise RecordingError(f"{source}: not on this disk; `dvc pull {source}.dvc` brings it from the remote")
     forms = list(FORMATS) if form == "auto" else [form]
-    found = []
+    parts = []
     for path in sorted(_files(source)):
         for name in forms:
             names = _module(name).names(path)
             if names is not None:
-                found.append(Part(path, name, names))
+                parts.append(RecordingFile(path, name, names))
                 break
-    there = sorted({p.format for p in found})
+    there = sorted({p.format for p in parts})
     if len(there) > 1:
         raise RecordingError(f"{source}: holds recordings of {' and of '.join(there)}; say which with `format:`")
-    if not found:
-        wanted = "of " + (", ".join(FORMATS) if form == "auto" else form)
+    if not parts:
+        kind = "of " + (", ".join(FORMATS) if form == "auto" else form)
         hint = "docs/how-to/exchange.md says what their files are called"
         if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
             hint = f"its Excel tables need openpyxl, which is not installed: `{install_line('tables')}`"
-        raise RecordingError(f"{source}: no recording {wanted} in it; {hint}")
-    return found
+        raise RecordingError(f"{source}: no recording {kind} in it; {hint}")
+    return parts
 
 
-def choose(source: Path, parts: Sequence[Part], run: str | None, task: str | None, fallback: str = "", first: bool = False) -> Part:
+def choose(
+    source: Path, parts: Sequence[RecordingFile], run: str | None, task: str | None, fallback: str = "", first: bool = False
+) -> RecordingFile:
     """The one file that is meant.
 
     Args:
@@ -111,7 +113,7 @@ def choose(source: Path, parts: Sequence[Part], run: str | None, task: str | Non
     raise RecordingError(f"{source}: task '{task}' lies there {len(fitting)} times{of}: {names}; say which with `run:`, a folder or a date")
 
 
-def task_of(part: Part, run: str | None) -> str:
+def task_of(part: RecordingFile, run: str | None) -> str:
     """What a part's task is called: the longest name that it has under this run."""
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
 
@@ -142,5 +144,5 @@ def _files(source: Path) -> Iterator[Path]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    known = sorted(set(names))
-    return ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "") or "none"
+    ordered = sorted(set(names))
+    return ", ".join(ordered[:12]) + (f" and {len(ordered) - 12} more" if len(ordered) > 12 else "") or "none"

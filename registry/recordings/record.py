@@ -99,9 +99,9 @@ def _opened(value: str) -> tuple[str, ...]:
 
     if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000:
         try:
-            found = ast.literal_eval(value)
+            items = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             return (value,)
-        if isinstance(found, list) and found and all(isinstance(v, str | int | float) for v in found):
-            return tuple(map(str, found))
+        if isinstance(items, list) and items and all(isinstance(v, str | int | float) for v in items):
+            return tuple(map(str, items))
     return (value,)

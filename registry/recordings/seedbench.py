@@ -35,13 +35,13 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
 
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record:
-    found = row.get(how.fields.get("id", "question_id"))
-    if not isinstance(found, str | int) or isinstance(found, bool):
-        raise Odd("no id", f"'question_id' is {shown(found)}")
+    identifier = row.get(how.fields.get("id", "question_id"))
+    if not isinstance(identifier, str | int) or isinstance(identifier, bool):
+        raise Odd("no id", f"'question_id' is {shown(identifier)}")
     if not isinstance(row.get("prediction"), str):
         raise Odd("no response", shown(row.get("prediction")))
     right = row.get("gt_answer")
     place = letter_index(right, OPTIONS) if isinstance(right, str) else None
     if place is None:
         raise Odd("a right answer that is no letter", shown(right))
-    return Record(where, str(found), choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])
+    return Record(where, str(identifier), choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])

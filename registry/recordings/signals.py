@@ -34,13 +34,13 @@ def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
 
     Where `text` is in `but` and null, `no_text` says that whatever stands in its place there is not the model's.
     """
-    made: dict[str, Any] = {NO_TEXT: True} if "text" in but and row.get("text") is None else {}
+    columns: dict[str, Any] = {NO_TEXT: True} if "text" in but and row.get("text") is None else {}
     for name in COLUMNS:
         value = row.get(name)
         if value is None or name in but:
             continue
-        made[name] = [_out(v) for v in value] if name in LISTS else _out(value) if name in NUMBERS else value
-    return made
+        columns[name] = [_out(v) for v in value] if name in LISTS else _out(value) if name in NUMBERS else value
+    return columns
 
 
 def unpack(value: Any) -> dict[str, Any]:
@@ -51,21 +51,21 @@ def unpack(value: Any) -> dict[str, Any]:
     """
     if not isinstance(value, Mapping):
         raise SignalError(f"expected an object under '{KEY}', got {type(value).__name__}")
-    made: dict[str, Any] = {}
-    for name, found in value.items():
-        if name == NO_TEXT and found in (True, None):
-            made |= {"text": None} if found else {}
-        elif found is None:  # readers that make a table of lines fill in what a line lacks
+    columns: dict[str, Any] = {}
+    for name, cell in value.items():
+        if name == NO_TEXT and cell in (True, None):
+            columns |= {"text": None} if cell else {}
+        elif cell is None:  # readers that make a table of lines fill in what a line lacks
             continue
-        elif name in LISTS and isinstance(found, list):
-            made[name] = [_in(v, name) for v in found]
+        elif name in LISTS and isinstance(cell, list):
+            columns[name] = [_in(v, name) for v in cell]
         elif name in NUMBERS:
-            made[name] = _in(found, name)
-        elif name in TEXTS and isinstance(found, str):
-            made[name] = found
+            columns[name] = _in(cell, name)
+        elif name in TEXTS and isinstance(cell, str):
+            columns[name] = cell
         else:
-            raise SignalError(f"unexpected '{name}' under '{KEY}', of type {type(found).__name__}")
-    return made
+            raise SignalError(f"unexpected '{name}' under '{KEY}', of type {type(cell).__name__}")
+    return columns
 
 
 def _out(value: float) -> float | str:

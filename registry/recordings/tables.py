@@ -137,33 +137,33 @@ def _cell(cell: Any) -> Any:
 
 def excel_escape(text: str) -> str:
     """A text as Excel keeps it: characters that XML cannot hold or changes, and what looks like one so written, as `_xHHHH_`."""
-    return _UNSAFE.sub(lambda found: f"_x{ord(found[0][0]):04X}_{found[0][1:]}", text)
+    return _UNSAFE.sub(lambda match: f"_x{ord(match[0][0]):04X}_{match[0][1:]}", text)
 
 
 def excel_unescape(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def _json(path: Path) -> Iterator[Row | Fault]:
-    found = _whole(path)
-    if isinstance(found, list):
-        for number, row in enumerate(found):
+    content = _whole(path)
+    if isinstance(content, list):
+        for number, row in enumerate(content):
             where = f"{path.name}[{number}]"
             yield (where, row) if isinstance(row, dict) else Fault(where, "not an object", type(row).__name__)
         return
-    names, lines = _by_columns(found)
+    names, lines = _by_columns(content)
     if not names:
-        raise RecordingError(f"{path}: expected a list of rows, or columns of one length, got {type(found).__name__}")
+        raise RecordingError(f"{path}: expected a list of rows, or columns of one length, got {type(content).__name__}")
     yield from _named(path, names, ((f"{path.name}[{n}]", cells) for n, cells in enumerate(lines)))
 
 
-def _by_columns(found: Any) -> tuple[list[str], list[list[Any]]]:
+def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
     """The two other shapes that VLMEvalKit reads: {columns, data} and {column: list}."""
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return [], []
-    if isinstance(found.get("columns"), list) and isinstance(found.get("data"), list):
-        return found["columns"], [row for row in found["data"] if isinstance(row, list)]
-    lists = {k: v for k, v in found.items() if isinstance(v, list)}
+    if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
+        return content["columns"], [row for row in content["data"] if isinstance(row, list)]
+    lists = {k: v for k, v in content.items() if isinstance(v, list)}
     if not lists or len(set(map(len, lists.values()))) > 1:
         return [], []
     return list(lists), [list(row) for row in zip(*lists.values(), strict=True)]

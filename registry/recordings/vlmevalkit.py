@@ -36,9 +36,9 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 def input_tables(source: Path) -> dict[str, Path]:
     """Task -> its table of questions and pictures, of those that lie in the recording too."""
-    found = sorted(p for p in source.rglob("*.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
+    paths = sorted(p for p in source.rglob("*.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
     tables: dict[str, Path] = {}
-    for path in found:
+    for path in paths:
         there = set(columns(path))
         if {"index", "question"} <= there and "prediction" not in there:
             tables.setdefault(path.stem, path)
@@ -64,10 +64,10 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
 
 def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
     field = how.fields.get
-    found = row.get(field("id", "sample_id")) if field("id") or row.get("sample_id") is not None else row.get("index")
-    if found is None or not isinstance(found, str | int | float):
-        return Fault(where, "no id", f"'{field('id', 'index')}' is {shown(found)}")
-    name = str(int(found)) if isinstance(found, float) and found.is_integer() else str(found)
+    identifier = row.get(field("id", "sample_id")) if field("id") or row.get("sample_id") is not None else row.get("index")
+    if identifier is None or not isinstance(identifier, str | int | float):
+        return Fault(where, "no id", f"'{field('id', 'index')}' is {shown(identifier)}")
+    name = str(int(identifier)) if isinstance(identifier, float) and identifier.is_integer() else str(identifier)
     record = Record(where, name, category=_text(row.get(field("category", "category"))), split=_text(row.get("split")))
     hint, question = _text(row.get("hint")), _text(row.get(field("question", "question")))
     record.question = f"{hint}\n{question}" if hint else question
@@ -75,11 +75,11 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
     record.choices = tuple(_text(row[letter]) for letter in letters)
     answer = row.get(field("target", "answer"))
     if answer is not None:
-        told = _text(answer)
+        text = _text(answer)
         if record.choices:
-            place = letter_index(told, len(LETTERS))
+            place = letter_index(text, len(LETTERS))
             record.answer_index = letters.index(LETTERS[place]) if place is not None and LETTERS[place] in letters else None
-        record.references = () if record.answer_index is not None else texts(told if not isinstance(answer, list) else answer)
+        record.references = () if record.answer_index is not None else texts(text if not isinstance(answer, list) else answer)
     used = {"index", "question", "hint", *LETTERS, "answer", "category", "split", "prediction", "image", "sample_id", KEY}
     record.meta = small(row, used | set(how.fields.values()))
     if "prediction" in row or KEY in row:
@@ -103,8 +103,8 @@ def _text(cell: Any) -> str:
 def _signals(cell: Any) -> dict[str, Any]:
     if cell is None:
         return {}
-    made = unpack(json.loads(cell) if isinstance(cell, str) else cell)
-    return made
+    signals = unpack(json.loads(cell) if isinstance(cell, str) else cell)
+    return signals
 
 
 @dataclass(frozen=True)

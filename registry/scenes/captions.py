@@ -45,10 +45,10 @@ def _field(pixel: Any, pixels: int) -> str:
 
 def _beside(scene: Scene, reference: int, i: int) -> str:
     """Where object i is, seen from another, as the scene's relations have it; empty where it is on no clear side."""
-    found = scene["relationships"]
+    relations = scene["relationships"]
     sides = ("to the left", "to the right"), ("in front of", "behind")
-    across = next((text for name, text in zip(("left", "right"), sides[0], strict=True) if i in found[name][reference]), "")
-    deep = next((text for name, text in zip(("front", "behind"), sides[1], strict=True) if i in found[name][reference]), "")
+    across = next((text for name, text in zip(("left", "right"), sides[0], strict=True) if i in relations[name][reference]), "")
+    deep = next((text for name, text in zip(("front", "behind"), sides[1], strict=True) if i in relations[name][reference]), "")
     if across and deep:
         return f"{across} of and {deep}"
     return f"{across} of" if across else deep

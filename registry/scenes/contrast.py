@@ -153,9 +153,9 @@ def understand(text: str) -> Query:
         ValueError: it is none of our forms of words.
     """
     for (ask, when, _), pattern in zip(FORMS, _patterns(), strict=True):
-        found = pattern.fullmatch(text)
-        if found:
-            got = found.groupdict()
+        match = pattern.fullmatch(text)
+        if match:
+            got = match.groupdict()
             if "c" in got:
                 return Query(ask, {"color": got["c"]}, {"shape": got["ss"][:-1]}, when)
             return Query(got.get("a", ask), phrase_of(got.get("x") or got["xs"]), {}, when)
@@ -173,19 +173,19 @@ def _patterns() -> list[re.Pattern[str]]:
         "c": "|".join(VALUES["color"]),
         "ss": "|".join(f"{s}s" for s in VALUES["shape"]),
     }
-    made = []
+    patterns = []
     for _, _, template in FORMS:
         pieces = re.split(r"\{(\w+)\}", template)
-        made.append(re.compile("".join(f"(?P<{p}>{parts[p]})" if i % 2 else re.escape(p) for i, p in enumerate(pieces))))
-    return made
+        patterns.append(re.compile("".join(f"(?P<{p}>{parts[p]})" if i % 2 else re.escape(p) for i, p in enumerate(pieces))))
+    return patterns
 
 
 def phrase_of(name: str) -> Phrase:
     """A noun phrase read back: `small red cubes` -> size, color, shape."""
     *adjectives, noun = name.split()
-    given = {value: attribute for attribute, values in VALUES.items() for value in values}
-    phrase = {given[value]: value for value in adjectives}
-    noun = noun if noun in given or noun == "object" else noun[:-1]
+    attribute_of = {value: attribute for attribute, values in VALUES.items() for value in values}
+    phrase = {attribute_of[value]: value for value in adjectives}
+    noun = noun if noun in attribute_of or noun == "object" else noun[:-1]
     return phrase if noun == "object" else {**phrase, "shape": noun}
 
 
@@ -284,10 +284,10 @@ def answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded 
 def _about_one(rng: np.random.Generator, scene: Scene, ask: str, when: str, template: str) -> Worded | None:
     attribute = _attribute(rng, scene) if ask == "attribute" else ""
     hidden = attribute or ("shape" if ask in FACTS and rng.random() < 0.5 else "")
-    found = referents(scene, hidden)
-    if not found:
+    candidates = referents(scene, hidden)
+    if not candidates:
         return None
-    return _worded(Query(attribute or ask, _pick(rng, found)[1], {}, when), template, scene)
+    return _worded(Query(attribute or ask, _pick(rng, candidates)[1], {}, when), template, scene)
 
 
 def _hidden(category: str) -> Callable[[np.random.Generator, Scene], Worded | None]:
@@ -303,26 +303,26 @@ def _hidden(category: str) -> Callable[[np.random.Generator, Scene], Worded | No
 def _ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
     """A question about "the ..." that fits several objects which differ in what is asked."""
     names = attributes_of(scene)
-    found = []
-    for asked in names:
-        told = [a for a in names if a != asked]
-        phrases: list[Phrase] = [{}, *({a: thing[a]} for thing in scene["objects"] for a in told)]
+    queries = []
+    for attribute in names:
+        others = [a for a in names if a != attribute]
+        phrases: list[Phrase] = [{}, *({a: thing[a]} for thing in scene["objects"] for a in others)]
         for phrase in phrases:
-            query = Query(asked, phrase)
-            if len(possible_answers(query, scene)) > 1 and query not in found:
-                found.append(query)
-    if not found:
+            query = Query(attribute, phrase)
+            if len(possible_answers(query, scene)) > 1 and query not in queries:
+                queries.append(query)
+    if not queries:
         return None
-    named = [q for q in found if q.of] or found
-    query = _pick(rng, found if rng.random() < 0.2 else named)
+    named = [q for q in queries if q.of] or queries
+    query = _pick(rng, queries if rng.random() < 0.2 else named)
     return _worded(query, _pick(rng, _ATTRIBUTE), scene)
 
 
 def about_thing(rng: np.random.Generator, scene: Scene, taken: Sequence[int] = ()) -> Worded | None:
     """A question about one thing, for pairs whose second picture lacks it; `taken` are things not to ask about."""
     attribute = _attribute(rng, scene)
-    found = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in taken]
-    return _worded(Query(attribute, _pick(rng, found)[1]), _pick(rng, _ATTRIBUTE), scene) if found else None
+    candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in taken]
+    return _worded(Query(attribute, _pick(rng, candidates)[1]), _pick(rng, _ATTRIBUTE), scene) if candidates else None
 
 
 _DRAW = {category: _hidden(category) for category in ("knowledge", "complexity", "temporal")} | {"ambiguity": _ambiguous}

@@ -36,7 +36,7 @@ QUADRANTS = {(x, y): f"to the {x} and {place}" for x in ("left", "right") for y,
 
 
 @dataclass(frozen=True)
-class Question:
+class SceneQuestion:
     """A question with its right answer and, for multiple choice, all its options."""
 
     kind: str
@@ -52,20 +52,20 @@ Made = tuple[str, str, tuple[tuple[int, ...], ...]]
 """Text, right answer, and what the text is about."""
 
 
-def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> Question | None:
+def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool = False) -> SceneQuestion | None:
     """A question of one kind, or None where the scene offers none with a single right answer.
 
     Raises:
         KeyError: no such kind, or one that has no multiple-choice form.
     """
     if multiple_choice:
-        made = _CHOICES[kind](rng, scene)
-        return None if made is None else _options(rng, kind, *made)
+        parts = _CHOICES[kind](rng, scene)
+        return None if parts is None else _options(rng, kind, *parts)
     open_ended = _OPEN[kind](rng, scene)
-    return None if open_ended is None else Question(kind, open_ended[0], open_ended[1], about=open_ended[2])
+    return None if open_ended is None else SceneQuestion(kind, open_ended[0], open_ended[1], about=open_ended[2])
 
 
-def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> Question | None:
+def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> SceneQuestion | None:
     """A question of the first of `kinds` that the scene offers; later ones are the stand-ins. None where it offers none."""
     for kind in kinds:
         question = ask(rng, scene, kind, multiple_choice)
@@ -101,30 +101,30 @@ def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
     """Every object with every phrase that fits it alone and does not give `without` away."""
     attributes = [a for a in attributes_of(scene) if a != without]
     subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
-    found = []
+    named = []
     for i, thing in enumerate(scene["objects"]):
         for subset in subsets:
             phrase = {a: thing[a] for a in subset}
             if count(scene, phrase) == 1:
-                found.append((i, phrase))
-    return found
+                named.append((i, phrase))
+    return named
 
 
 def _referent(rng: np.random.Generator, scene: Scene, without: str = "") -> tuple[int, Phrase] | None:
     """One object that can be named, and a name: objects are equally likely, however many names each has."""
-    found = referents(scene, without)
-    if not found:
+    candidates = referents(scene, without)
+    if not candidates:
         return None
-    i = _pick(rng, sorted({i for i, _ in found}))
-    return i, _pick(rng, [phrase for j, phrase in found if j == i])
+    i = _pick(rng, sorted({i for i, _ in candidates}))
+    return i, _pick(rng, [phrase for j, phrase in candidates if j == i])
 
 
 def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], Made | None]:
     def make(rng: np.random.Generator, scene: Scene) -> Made | None:
-        found = _referent(rng, scene, kind)
-        if found is None:
+        referent = _referent(rng, scene, kind)
+        if referent is None:
             return None
-        i, phrase = found
+        i, phrase = referent
         name = words(phrase)
         text = _pick(rng, (f"What {kind} is the {name}?", f"What is the {kind} of the {name}?"))
         return text, scene["objects"][i][kind], ((i,),)
@@ -153,12 +153,12 @@ def _present(rng: np.random.Generator, scene: Scene) -> Phrase:
 
 
 def _existence(rng: np.random.Generator, scene: Scene) -> Made | None:
-    wanted = bool(rng.random() < 0.5)
-    phrase = _present(rng, scene) if wanted else _absent(rng, scene)
+    present = bool(rng.random() < 0.5)
+    phrase = _present(rng, scene) if present else _absent(rng, scene)
     if phrase is None:
         return None
     text = _pick(rng, (f"Is there a {words(phrase)}?", f"Are there any {words(phrase, plural=True)}?"))
-    return text, "yes" if wanted else "no", (those(scene, phrase),)
+    return text, "yes" if present else "no", (those(scene, phrase),)
 
 
 def _counting(rng: np.random.Generator, scene: Scene) -> Made:
@@ -179,19 +179,19 @@ def _counting(rng: np.random.Generator, scene: Scene) -> Made:
 
 def _pair(rng: np.random.Generator, scene: Scene) -> tuple[int, Phrase, int, Phrase] | None:
     """Two different objects, each with a name of its own."""
-    found = referents(scene)
-    named = sorted({i for i, _ in found})
+    candidates = referents(scene)
+    named = sorted({i for i, _ in candidates})
     if len(named) < 2:
         return None
     i, j = (named[k] for k in rng.permutation(len(named))[:2].tolist())
-    return i, _pick(rng, [p for k, p in found if k == i]), j, _pick(rng, [p for k, p in found if k == j])
+    return i, _pick(rng, [p for k, p in candidates if k == i]), j, _pick(rng, [p for k, p in candidates if k == j])
 
 
 def _relation(rng: np.random.Generator, scene: Scene) -> Made | None:
-    found = _pair(rng, scene)
-    if found is None:
+    pair = _pair(rng, scene)
+    if pair is None:
         return None
-    i, first, j, second = found
+    i, first, j, second = pair
     side = _pick(rng, RELATIONS)
     answer = "yes" if i in scene["relationships"][side][j] else "no"
     if answer == "no" and i not in scene["relationships"][OPPOSITES[side]][j]:  # neither one nor the other: a matter of taste
@@ -207,17 +207,17 @@ def _values(kind: str) -> Callable[[np.random.Generator, Scene], Choice | None]:
     make = _attribute(kind)
 
     def choose(rng: np.random.Generator, scene: Scene) -> Choice | None:
-        made = make(rng, scene)
-        return made and (made, [v for v in (*VALUES[kind], *BESIDES.get(kind, ())) if v != made[1]])
+        question = make(rng, scene)
+        return question and (question, [v for v in (*VALUES[kind], *BESIDES.get(kind, ())) if v != question[1]])
 
     return choose
 
 
 def _number(rng: np.random.Generator, scene: Scene) -> Choice:
-    made = _counting(rng, scene)
-    answer = made[1]
+    question = _counting(rng, scene)
+    answer = question[1]
     start = max(0, int(answer) - int(rng.integers(4)))
-    return made, [str(n) for n in range(start, start + 4) if str(n) != answer]
+    return question, [str(n) for n in range(start, start + 4) if str(n) != answer]
 
 
 def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
@@ -234,10 +234,10 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
 
 def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
     """In which quadrant one object stands, seen from another; None where no two are clearly apart along both axes."""
-    found = _pair(rng, scene)
-    if found is None:
+    pair = _pair(rng, scene)
+    if pair is None:
         return None
-    i, first, j, second = found
+    i, first, j, second = pair
     sides = {side for side in RELATIONS if i in scene["relationships"][side][j]}
     answer = next((text for corner, text in QUADRANTS.items() if sides == set(corner)), None)
     if answer is None:  # less than a margin apart along one axis: a matter of taste
@@ -247,11 +247,11 @@ def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
     ]
 
 
-def _options(rng: np.random.Generator, kind: str, made: Made, wrong: Sequence[str]) -> Question:
-    text, answer, about = made
+def _options(rng: np.random.Generator, kind: str, question: Made, wrong: Sequence[str]) -> SceneQuestion:
+    text, answer, about = question
     chosen = [wrong[k] for k in rng.permutation(len(wrong))[:3].tolist()]
     place = int(rng.integers(4))
-    return Question(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place, about)
+    return SceneQuestion(kind, text, answer, (*chosen[:place], answer, *chosen[place:], *NEITHER), place, about)
 
 
 _OPEN: dict[str, Callable[[np.random.Generator, Scene], Made | None]] = {

@@ -25,12 +25,12 @@ def without(scene: Scene, taken: Collection[int]) -> Scene:
 
 def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
     """The pixels that show any of these objects, if only at an edge: (pixels, pixels) bool."""
-    found: np.ndarray = silhouettes(scene)[list(objects)].max(axis=0, initial=0.0) > 0
-    return found
+    pixels: np.ndarray = silhouettes(scene)[list(objects)].max(axis=0, initial=0.0) > 0
+    return pixels
 
 
 def traces(scene: Scene, objects: Collection[int], levels: int = 8) -> np.ndarray:
     """The pixels that would be another by more than `levels` of 255 without these objects: themselves and their shadows."""
     before, after = (render(s).astype(np.int16) for s in (scene, without(scene, objects)))
-    found: np.ndarray = (np.abs(before - after).max(axis=-1) > levels) | silhouette(scene, objects)
-    return found
+    pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > levels) | silhouette(scene, objects)
+    return pixels

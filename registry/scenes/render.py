@@ -115,14 +115,14 @@ def silhouettes(scene: Scene) -> Array:
     """How much of each pixel shows each object, (objects, pixels, pixels), 0 to 1; what nearer objects hide is taken off."""
     view = _view(scene["level"])
     things = scene["objects"]
-    seen = np.zeros((len(things), view.pixels, view.pixels))
+    shares = np.zeros((len(things), view.pixels, view.pixels))
     for i in sorted(range(len(things)), key=lambda i: -float(things[i]["pixel_coords"][2])):
         look = _look(view, things[i])
         if look is None:
             continue
-        seen[:, look.rows, look.columns] *= 1.0 - look.cover
-        seen[i, look.rows, look.columns] += look.cover
-    return seen
+        shares[:, look.rows, look.columns] *= 1.0 - look.cover
+        shares[i, look.rows, look.columns] += look.cover
+    return shares
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ _OUTSIDE = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class ParsedQuestion:
     """What a question of ours speaks of, as it stands in it."""
 
     form: str
@@ -94,13 +94,13 @@ class Rewrite:
     """Of one that lacks evidence: which of REASONS."""
 
 
-def read(text: str) -> Asked | None:
+def read(text: str) -> ParsedQuestion | None:
     """What a question is and speaks of; None if it is none of our forms of words, or its noun phrases are none of ours."""
     for form, pattern in _PATTERNS.items():
-        found = pattern.fullmatch(text)
-        if found:
-            parts = found.groupdict()
-            return Asked(form, parts) if all(_known(parts[p]) for p in ("x", "y") if p in parts) else None
+        match = pattern.fullmatch(text)
+        if match:
+            parts = match.groupdict()
+            return ParsedQuestion(form, parts) if all(_known(parts[p]) for p in ("x", "y") if p in parts) else None
     return None
 
 
@@ -120,50 +120,50 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
         KeyError: no such kind.
     """
     make = _KINDS[kind]
-    asked = read(question)
-    return None if asked is None else make(rng, asked, scene)
+    parsed = read(question)
+    return None if parsed is None else make(rng, parsed, scene)
 
 
-def _reworded(kind: str) -> Callable[[np.random.Generator, Asked, Scene | None], Rewrite | None]:
-    def make(rng: np.random.Generator, asked: Asked, scene: Scene | None) -> Rewrite | None:
-        forms = _WORDS[kind][asked.form]
-        return Rewrite(asked.worded(forms[int(rng.integers(len(forms)))]))
+def _reworded(kind: str) -> Callable[[np.random.Generator, ParsedQuestion, Scene | None], Rewrite | None]:
+    def make(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
+        forms = _WORDS[kind][parsed.form]
+        return Rewrite(parsed.worded(forms[int(rng.integers(len(forms)))]))
 
     return make
 
 
-def _ambiguous(rng: np.random.Generator, asked: Asked, scene: Scene | None) -> Rewrite | None:
+def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
     """As few attributes as it takes are left out, until "the ..." fits several things that differ in what is asked.
 
     Only questions that are not answered by yes or no or a number can be made so.
     """
-    if scene is None or asked.form != "attribute":
+    if scene is None or parsed.form != "attribute":
         return None
-    phrase, attribute = phrase_of(asked.parts["x"]), asked.parts["a"]
-    for kept in range(len(phrase) - 1, -1, -1):
-        found: list[tuple[Phrase, tuple[str, ...]]] = []
-        for names in combinations(phrase, kept):
+    phrase, attribute = phrase_of(parsed.parts["x"]), parsed.parts["a"]
+    for n in range(len(phrase) - 1, -1, -1):
+        candidates: list[tuple[Phrase, tuple[str, ...]]] = []
+        for names in combinations(phrase, n):
             less = {name: phrase[name] for name in names}
             answers = tuple(dict.fromkeys(str(scene["objects"][i][attribute]) for i in those(scene, less)))
             if len(answers) > 1:
-                found.append((less, answers))
-        if found:
-            less, answers = found[int(rng.integers(len(found)))]
+                candidates.append((less, answers))
+        if candidates:
+            less, answers = candidates[int(rng.integers(len(candidates)))]
             return Rewrite(f"What {attribute} is the {words(less)}?", answers)
     return None
 
 
-def _unseen(rng: np.random.Generator, asked: Asked, scene: Scene | None) -> Rewrite | None:
+def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
     """What no scene graph fixes: what is outside the picture, what was and will be done. What is spoken of as "the ..." is there once."""
-    if asked.form in _OUTSIDE:
-        return Rewrite(asked.worded(_OUTSIDE[asked.form]), reason="Out of Frame")
-    if scene is None or len(those(scene, phrase_of(asked.parts["x"]))) != 1:
+    if parsed.form in _OUTSIDE:
+        return Rewrite(parsed.worded(_OUTSIDE[parsed.form]), reason="Out of Frame")
+    if scene is None or len(those(scene, phrase_of(parsed.parts["x"]))) != 1:
         return None
     reason, form = _NOT_SEEN[int(rng.integers(len(_NOT_SEEN)))]
-    return Rewrite(asked.worded(form), reason=reason)
+    return Rewrite(parsed.worded(form), reason=reason)
 
 
-_KINDS: dict[str, Callable[[np.random.Generator, Asked, Scene | None], Rewrite | None]] = {
+_KINDS: dict[str, Callable[[np.random.Generator, ParsedQuestion, Scene | None], Rewrite | None]] = {
     "inv": _reworded("inv"),
     "sbj": _reworded("sbj"),
     "amb": _ambiguous,

@@ -38,9 +38,9 @@ def check(scene: Scene, text: str, answer: str, margin: float = RELATION_MARGIN)
     Raises:
         InvalidQuestionError: it does not.
     """
-    found = _answer(scene, text, margin)
-    if found != answer:
-        raise InvalidQuestionError(f"{text!r}: expected the answer {answer!r}, the scene says {found!r}")
+    actual = _answer(scene, text, margin)
+    if actual != answer:
+        raise InvalidQuestionError(f"{text!r}: expected the answer {answer!r}, the scene says {actual!r}")
 
 
 def _answer(scene: Scene, text: str, margin: float) -> str:
@@ -67,10 +67,10 @@ def _phrase(name: str, text: str) -> dict[str, str]:
 
 
 def _the(scene: Scene, name: str, text: str) -> int:
-    found = those(scene, _phrase(name, text))
-    if len(found) != 1:
-        raise InvalidQuestionError(f"{text!r}: expected one {name}, the scene has {len(found)}")
-    return found[0]
+    objects = those(scene, _phrase(name, text))
+    if len(objects) != 1:
+        raise InvalidQuestionError(f"{text!r}: expected one {name}, the scene has {len(objects)}")
+    return objects[0]
 
 
 def _related(scene: Scene, i: int, side: str, j: int, text: str, margin: float) -> str:

@@ -141,14 +141,14 @@ def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
 
 def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
     """For each relation and object i, which objects j are left of (right of...) it; sorted."""
-    found: dict[str, list[list[int]]] = {}
+    by_relation: dict[str, list[list[int]]] = {}
     for name in RELATIONS:
         d = DIRECTIONS[name]
-        found[name] = [
+        by_relation[name] = [
             [j for j, b in enumerate(coordinates) if j != i and sum(d[k] * (b[k] - a[k]) for k in range(3)) > RELATION_MARGIN]
             for i, a in enumerate(coordinates)
         ]
-    return found
+    return by_relation
 
 
 def radius_of(thing: dict[str, Any]) -> float:
@@ -164,8 +164,8 @@ def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
         nearer = [
             (p, q, s) for j, (p, q, s, other) in enumerate(discs) if j != i and other < depth and (p - x) ** 2 + (q - y) ** 2 < (r + s) ** 2
         ]
-        seen = sum(all((x + r * u - p) ** 2 + (y + r * v - q) ** 2 >= s * s for p, q, s in nearer) for u, v in _DISC)
-        shares.append(seen / len(_DISC))
+        visible = sum(all((x + r * u - p) ** 2 + (y + r * v - q) ** 2 >= s * s for p, q, s in nearer) for u, v in _DISC)
+        shares.append(visible / len(_DISC))
     return shares
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from qualm.registry.sample import Sample
-from qualm.registry.where.parse import ANY_KIND, FIELDS, META, All, Any, Compare, Node, Not, Operand, Truth, Value, Within
+from qualm.registry.where.parse import ANY_KIND, FIELDS, META, All, Any, Node, Not, Operand, Relation, Truth, Value, Within
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 _COMPARISONS: dict[str, Callable[[object, object], bool]] = {
@@ -30,7 +30,7 @@ Verdict = Callable[[Sample], bool | None]
 def meta_keys(node: Node) -> set[str]:
     """The keys of `meta` that an expression names."""
     match node:
-        case Compare(left, _, right):
+        case Relation(left, _, right):
             names = {left.name, right.name}
         case Within(left, _) | Truth(left):
             names = {left.name}
@@ -47,7 +47,7 @@ def verdict(node: Node) -> Verdict:
     The function raises ValueOfFieldError where a key of `meta` is compared with a number and holds none.
     """
     match node:
-        case Compare(left, sign, right):
+        case Relation(left, sign, right):
             as_number = "number" in (left.holds, right.holds)
             return _compared(_value(left, as_number), _COMPARISONS[sign], _value(right, as_number), left.holds == right.holds == ANY_KIND)
         case Within(left, values):
@@ -59,7 +59,7 @@ def verdict(node: Node) -> Verdict:
             return lambda sample: value(sample)  # type: ignore[return-value]
         case Not(of):
             inner = verdict(of)
-            return lambda sample: None if (found := inner(sample)) is None else not found
+            return lambda sample: None if (truth := inner(sample)) is None else not truth
         case All(parts):
             return _joined([verdict(p) for p in parts], False)
         case Any(parts):
@@ -72,10 +72,10 @@ def _joined(parts: list[Verdict], decides: bool) -> Verdict:
     def judge(sample: Sample) -> bool | None:
         result: bool | None = not decides
         for part in parts:
-            found = part(sample)
-            if found is decides:
+            truth = part(sample)
+            if truth is decides:
                 return decides
-            if found is None:
+            if truth is None:
                 result = None
         return result
 

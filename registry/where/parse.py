@@ -81,7 +81,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Compare:
+class Relation:
     """`a < b`."""
 
     left: Operand
@@ -143,7 +143,7 @@ class Any:
         return " or ".join(f"({p})" if isinstance(p, Any) else str(p) for p in self.parts)
 
 
-Node = Compare | Within | Truth | Not | All | Any
+Node = Relation | Within | Truth | Not | All | Any
 
 
 def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, str] | None = None) -> Node:
@@ -224,7 +224,7 @@ class _Reader:
 
     def comparison(self) -> Node:
         left = self.operand("a comparison", alone=True)
-        found: list[Node] = []
+        comparisons: list[Node] = []
         start = left
         while True:
             sign, at = self.peek()[1:]
@@ -232,18 +232,18 @@ class _Reader:
                 self.next += 1
                 right = self.operand(f"a field or value after '{sign}'")
                 _check(left, right, sign, at)
-                found.append(Compare(left, sign, right))
+                comparisons.append(Relation(left, sign, right))
                 left = right
-            elif not found and self.took("in"):
+            elif not comparisons and self.took("in"):
                 return Within(left, self.values(left))
-            elif not found and sign == "not" and self.tokens[self.next + 1 : self.next + 2] and self.tokens[self.next + 1][1] == "in":
+            elif not comparisons and sign == "not" and self.tokens[self.next + 1 : self.next + 2] and self.tokens[self.next + 1][1] == "in":
                 self.next += 2
                 return Not(Within(left, self.values(left)))
             else:
                 break
-        if not found:
+        if not comparisons:
             return self.alone(start)
-        return found[0] if len(found) == 1 else All(tuple(found))
+        return comparisons[0] if len(comparisons) == 1 else All(tuple(comparisons))
 
     def alone(self, operand: Operand) -> Node:
         """A boolean, or the subset of a name."""
@@ -258,36 +258,36 @@ class _Reader:
 
     def values(self, left: Operand) -> tuple[Operand, ...]:
         self.expect("(", "`in` is followed by values in parentheses")
-        found: list[Operand] = []
+        values: list[Operand] = []
         while not self.took(")"):
-            if found:
+            if values:
                 self.expect(",", "values are parted by commas")
                 if self.took(")"):
                     break
             value = self.operand("a value")
             if value.name:
                 raise WhereError(f"expected a value, got the field {value}", value.at, "texts stand in quotes")
-            _check(found[0] if found else left, value, "in", value.at)
+            _check(values[0] if values else left, value, "in", value.at)
             _check(left, value, "in", value.at)
-            found.append(value)
-        if not found:
+            values.append(value)
+        if not values:
             raise WhereError("expected at least one value between the parentheses", self.tokens[self.next - 1][2])
-        return tuple(found)
+        return tuple(values)
 
-    def operand(self, wanted: str, alone: bool = False) -> Operand:
+    def operand(self, expected: str, alone: bool = False) -> Operand:
         kind, text, at = self.peek()
         if kind == "number":
-            found = Operand(value=float(text), at=at)
+            operand = Operand(value=float(text), at=at)
         elif kind == "text":
-            found = Operand(value=text[1:-1], at=at)
+            operand = Operand(value=text[1:-1], at=at)
         elif kind == "name" and text in ("true", "false"):
-            found = Operand(value=text == "true", at=at)
+            operand = Operand(value=text == "true", at=at)
         elif kind == "name" and text not in _WORDS:
-            found = Operand(self.named(text, at, alone), at=at)
+            operand = Operand(self.named(text, at, alone), at=at)
         else:
-            raise WhereError(f"expected {wanted}, got {repr(text) if kind else 'the end'}", at)
+            raise WhereError(f"expected {expected}, got {repr(text) if kind else 'the end'}", at)
         self.next += 1
-        return found
+        return operand
 
     def named(self, text: str, at: int, alone: bool) -> str:
         """A field by its full name, `meta.` before a key of `meta`; of a name that is not compared perhaps that of a subset."""
@@ -296,9 +296,9 @@ class _Reader:
             return text
         key = text.removeprefix(META)
         if self.meta is not None and key not in self.meta:
-            known = [*FIELDS, *self.meta, *self.subsets]
-            near = difflib.get_close_matches(key, known, 1, 0.6)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
+            fields = [*FIELDS, *self.meta, *self.subsets]
+            near = difflib.get_close_matches(key, fields, 1, 0.6)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(fields)}"
             raise WhereError(f"samples have no field '{text}'", at, hint)
         return META + key
 
@@ -306,14 +306,14 @@ class _Reader:
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     at, end = 0, len(text.rstrip())
     while at < end:
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             while text[at].isspace():
                 at += 1
             raise _no_token(text, at)
-        kind = str(found.lastgroup)
-        yield kind, found[kind], found.start(kind)
-        at = found.end()
+        kind = str(match.lastgroup)
+        yield kind, match[kind], match.start(kind)
+        at = match.end()
 
 
 def _no_token(text: str, at: int) -> WhereError:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import torch
 
     from qualm.runners.runtime.settings import Settings
-    from qualm.runners.servers.client import Line
+    from qualm.runners.servers.client import Client
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -214,7 +214,7 @@ class Remote(Protocol):
 
     digest: str
     """SHA-256 over whatever of its parameters shapes answers."""
-    line: Line
+    line: Client
     """The connection. All of `parts` is called within its `pooled`, from several threads."""
     counters: Counter[str]
     """What the run's record shall count."""

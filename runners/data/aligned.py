@@ -77,10 +77,10 @@ class Samples:
     @cached_property
     def uncertain(self) -> Floats:
         """1 where the question is meant to be uncertain: by the dataset's `uncertain:`, NaN where that is undefined; else unanswerable."""
-        said = self.values(UNCERTAIN)
-        if all(value is None for value in said):
+        marks = self.values(UNCERTAIN)
+        if all(value is None for value in marks):
             return 1 - self.answerable
-        return np.array([np.nan if value is None else float(value) for value in said])
+        return np.array([np.nan if value is None else float(value) for value in marks])
 
     @cached_property
     def asked_about(self) -> NDArray[np.bool_]:
@@ -113,11 +113,11 @@ class Samples:
         A sample without a `group` is a group of its own. With `apart` the same value is another one on each side.
         """
         if (name, apart) not in self._coded:
-            found = self.groups.astype(np.float64) if name == "group" else _numbered(self.values(name))
+            numbers = self.groups.astype(np.float64) if name == "group" else _numbered(self.values(name))
             if apart and self.sides > 1:
                 side = np.repeat(np.arange(self.sides), self.n // self.sides)
-                found = found * self.sides + side
-            self._coded[name, apart] = found
+                numbers = numbers * self.sides + side
+            self._coded[name, apart] = numbers
         return self._coded[name, apart]
 
     def rows_of(self, ids: pa.ChunkedArray | pa.Array, where: str) -> Ints:
@@ -126,13 +126,13 @@ class Samples:
         Raises:
             StageError: an id that is not in this dataset, or that occurs twice.
         """
-        found = pc.index_in(ids, value_set=self.ids)
-        if found.null_count:
-            unknown = ids.filter(pc.is_null(found))[0].as_py()
+        places = pc.index_in(ids, value_set=self.ids)
+        if places.null_count:
+            unknown = ids.filter(pc.is_null(places))[0].as_py()
             raise StageError(
                 f"{where}: sample '{unknown}' is not in dataset '{self.name}'; both were made from different data, run `dvc repro`"
             )
-        rows = np.asarray(found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy(), dtype=np.int64)
+        rows = np.asarray(places.to_numpy(zero_copy_only=False) if isinstance(places, pa.Array) else places.to_numpy(), dtype=np.int64)
         counts = np.bincount(rows, minlength=self.n)
         if len(rows) and counts.max() > 1:
             raise StageError(f"{where}: sample '{self.ids[int(counts.argmax())].as_py()}' occurs {counts.max()} times, expected once")

@@ -20,7 +20,7 @@ BATCH = 64
 """Encoded pictures in memory at once."""
 
 
-class Pictures:
+class AssembledPictures:
     """Finds the folder of every picture once, then streams pictures folder by folder.
 
     Args:
@@ -54,33 +54,33 @@ class Pictures:
         """Ids of the pictures that a recipe made."""
         return self._made[recipe]
 
-    def hashes(self, wanted: set[str]) -> dict[str, int | None]:
+    def hashes(self, ids: set[str]) -> dict[str, int | None]:
         """Perceptual hashes of pictures, None for one that cannot be decoded.
 
         Raises:
             StageError: two different pictures have one id.
         """
-        found: dict[str, int | None] = {}
-        with progress(self.stage.settings, f"{self.stage.name}: looking at pictures", len(wanted)) as advance:
-            for image, folder, digest, code in ahead(_look, self._stream(wanted), self.stage.settings.workers):
+        hash_of: dict[str, int | None] = {}
+        with progress(self.stage.settings, f"{self.stage.name}: looking at pictures", len(ids)) as advance:
+            for image, folder, digest, code in ahead(_look, self._stream(ids), self.stage.settings.workers):
                 advance()
                 first = self.digests.setdefault(image, (digest, folder))
                 if first[0] != digest:
                     raise StageError(f"picture '{image}' is another in {first[1]}/images than in {folder}/images; ids must be unique")
-                found[image] = code
-        return found
+                hash_of[image] = code
+        return hash_of
 
-    def rows(self, wanted: set[str]) -> Iterator[dict[str, Any]]:
+    def rows(self, ids: set[str]) -> Iterator[dict[str, Any]]:
         """Rows of IMAGES, each picture once."""
         done: set[str] = set()
-        for _, row in self._stream(wanted):
+        for _, row in self._stream(ids):
             if row["image_id"] not in done:
                 done.add(row["image_id"])
                 yield row
 
-    def _stream(self, wanted: set[str]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    def _stream(self, ids: set[str]) -> Iterator[tuple[Path, dict[str, Any]]]:
         for folder in self.folders:
-            mine = self.wanted[folder] & wanted
+            mine = self.wanted[folder] & ids
             if mine:
                 yield from ((folder, row) for row in iterate(folder / "images", IMAGES, batch_size=BATCH) if row["image_id"] in mine)
 

@@ -64,13 +64,13 @@ def read_card(path: str | Path) -> dict[str, Any]:
     """
     try:
         head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)
-        found = yaml.safe_load(head)[KEY]
+        card = yaml.safe_load(head)[KEY]
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise StageError(
             f"{path}: expected the card of a data set, with '{KEY}' in its head ({error}); `dvc repro` writes it anew"
         ) from error
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(card, dict)
+    return card
 
 
 def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
@@ -81,11 +81,11 @@ def parents(datasets: Mapping[str, str], cards: Iterable[str]) -> tuple[list[dic
         cards: paths of their cards.
     """
     with Checkout() as checkout:
-        made = [{"name": name, "version": checkout.path_md5(path)} for name, path in datasets.items()]
+        versions = [{"name": name, "version": checkout.path_md5(path)} for name, path in datasets.items()]
     sources: list[dict[str, str]] = []
     for path in cards:
         sources += [one for one in read_card(path)["sources"] if one not in sources]
-    return made, sources
+    return versions, sources
 
 
 def _text(stage: Stage, card: DataCard, counts: Mapping[str, Any]) -> str:

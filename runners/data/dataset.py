@@ -24,7 +24,7 @@ from qualm.registry.plugins.rule import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import MODALITIES, generator
 from qualm.runners.contracts.returned import described, perturbed
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.stage import StageError
 
@@ -64,65 +64,65 @@ class Variant:
     args: Mapping[str, Any] | None = None
     module: str = ""
     """Dotted name of the plugin."""
-    made: Mapping[str, Made] | None = None
+    folders: Mapping[str, PerturbedFolder] | None = None
     """By data set, what a stage of its own has made of its samples; nothing is then left to be done."""
 
-    def item(self, dataset: Dataset, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
         """What this variant of a sample is made from; None where a stage found that there is none.
 
         Raises:
             BrokenSample: its picture is missing.
         """
-        return dataset.item(row) if self.made is None else self.made[dataset.name].item(dataset, row)
+        return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
     def apply(self, seed: int, item: Item, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
         """The picture and question of one sample under this variant; None where the perturbation cannot be applied to it."""
         if self.function is None:
             return image, item.question
         rngs = [generator(seed, self.name, item.sample_id)]
-        given: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self.modality]
+        original: Any = {"image": image, "text": item.question, "cross": (image, item.question)}[self.modality]
         try:
-            items = self.function([given], rngs, **(self.args or {}))
+            items = self.function([original], rngs, **(self.args or {}))
         except Exception as error:
             raise StageError(f"variant {self.name}: failed on sample '{item.sample_id}': {type(error).__name__}: {error}") from error
         file, where = self.module.replace(".", "/") + ".py", f"variant {self.name}: sample '{item.sample_id}'"
         if not isinstance(items, list | tuple) or len(items) != 1:
             raise StageError(f"{file}: {where}: expected a list of as many items as it was given, 1, got {described(items)}")
-        made = perturbed(file, where, self.modality, given, items[0])
-        if made is None:
+        edited = perturbed(file, where, self.modality, original, items[0])
+        if edited is None:
             return None
-        return {"image": (made, item.question), "text": (image, made), "cross": made}[self.modality]  # type: ignore[no-any-return]
+        return {"image": (edited, item.question), "text": (image, edited), "cross": edited}[self.modality]  # type: ignore[no-any-return]
 
     def fits(self, has_image: bool) -> bool:
         """Whether it does anything to a sample with or without a picture."""
         return has_image or self.modality not in ("image", "cross")
 
 
-def read_variants(entries: Sequence[Mapping[str, Any]], made: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
+def read_variants(entries: Sequence[Mapping[str, Any]], folders_by_variant: Mapping[str, Mapping[str, str]] | None = None) -> list[Variant]:
     """The variants of a stage's parameters, with their plugins loaded.
 
     Args:
         entries: of the stage's parameters.
-        made: variant -> data set -> folder, for those that stages of their own have made.
+        folders_by_variant: variant -> data set -> folder, for those that stages of their own have made.
     """
-    found = []
+    variants = []
     for entry in entries:
         if entry["plugin"] is None:
-            found.append(Variant(entry["variant"]))
+            variants.append(Variant(entry["variant"]))
             continue
         if entry.get("made"):
-            folders = {name: Made(Path(folder)) for name, folder in (made or {})[entry["variant"]].items()}
-            found.append(Variant(entry["variant"], entry["modality"], made=folders))
+            folders = {name: PerturbedFolder(Path(folder)) for name, folder in (folders_by_variant or {})[entry["variant"]].items()}
+            variants.append(Variant(entry["variant"], entry["modality"], folders=folders))
             continue
         plugin = get("perturbations", entry["plugin"])
         modality = plugin.declares.get("MODALITY")
         if modality not in MODALITIES:
             raise StageError(f"{plugin.path}: MODALITY: expected one of {', '.join(MODALITIES)}, got {modality!r}")
-        found.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"], plugin.module))
-    return found
+        variants.append(Variant(entry["variant"], modality, load("perturbations", entry["plugin"]), entry["args"], plugin.module))
+    return variants
 
 
-def rehearse(variants: Sequence[Variant], datasets: Sequence[Dataset], seed: int) -> None:
+def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], seed: int) -> None:
     """Apply every variant to the first sample of every data set, so that one that breaks its contract is met before a model is loaded.
 
     Raises:
@@ -140,7 +140,7 @@ def rehearse(variants: Sequence[Variant], datasets: Sequence[Dataset], seed: int
                 continue  # told with all others that are
 
 
-class Made:
+class PerturbedFolder:
     """A data set under one variant, as the `perturb` stage has written it."""
 
     def __init__(self, folder: Path) -> None:
@@ -157,20 +157,20 @@ class Made:
         images = self.folder / "images"
         return _Pictures(images, {row["image_id"] for row in self._rows.values()} - {None}) if images.is_dir() else None
 
-    def item(self, dataset: Dataset, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
         """One sample of the data set as it then is: pictures that were not changed are the data set's own."""
-        found = self._rows.get(dataset.samples[row]["sample_id"])
-        if found is None:
+        own_row = self._rows.get(dataset.samples[row]["sample_id"])
+        if own_row is None:
             return None
-        data = self._pictures.data(found["image_id"]) if self._pictures is not None and found["image_id"] is not None else None
+        data = self._pictures.data(own_row["image_id"]) if self._pictures is not None and own_row["image_id"] is not None else None
         own = dataset.item(row) if data is None else None
-        return Item(found["sample_id"], found["question"], data if own is None else own.data, dataset.where(row))
+        return Item(own_row["sample_id"], own_row["question"], data if own is None else own.data, dataset.where(row))
 
 
-class Dataset:
+class DatasetFolder:
     """The samples of a dataset folder in order, and their pictures on demand, from any thread."""
 
-    def __init__(self, name: str, folder: Path, rule: Rule | None = None) -> None:
+    def __init__(self, name: str, folder: Path, rule: SplitRule | None = None) -> None:
         """All its rows, or those that `rule` has models asked."""
         self.name, self.folder = name, folder
         self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
@@ -183,7 +183,7 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def only(self, rows: Sequence[int]) -> Dataset:
+    def only(self, rows: Sequence[int]) -> DatasetFolder:
         """Some of its rows, sharing its pictures."""
         part = copy.copy(self)
         part.table, part.samples = self.table.take(list(rows)), [self.samples[row] for row in rows]
@@ -271,5 +271,5 @@ class _Pictures:
                 while len(self._groups) > 1 and sum(c.nbytes for c in self._groups.values()) > self._keep:
                     self._groups.popitem(last=False)
             self._groups.move_to_end((file, group))
-        found = column[row].as_py()
-        return found["bytes"] if found is not None else None
+        picture = column[row].as_py()
+        return picture["bytes"] if picture is not None else None

@@ -65,7 +65,7 @@ def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int)
             owners[image].add(pair)
     order = sorted(of_split, key=lambda s: (ORDER.index(s) if s in ORDER else len(ORDER), s))
     between: Counter[str] = Counter()
-    found: list[tuple[int, str, str, str, str]] = []
+    pairs: list[tuple[int, str, str, str, str]] = []
     lost: set[str] = set()
     for first, second in combinations(order, 2):
         left, right = sorted(of_split[first]), sorted(of_split[second])
@@ -73,8 +73,8 @@ def near_duplicates(samples: pa.Table, hashes: Mapping[str, int], distance: int)
         for i, j, bits in close_pairs(codes[0], codes[1], distance):
             between[f"{first}/{second}"] += 1
             lost |= owners[left[i]]
-            found.append((bits, first, left[i], second, right[j]))
-            if len(found) > 100 * SHOWN:
-                found = sorted(found)[:SHOWN]
-    closest = [{"bits": b, s1: i1, s2: i2} for b, s1, i1, s2, i2 in sorted(found)[:SHOWN]]
+            pairs.append((bits, first, left[i], second, right[j]))
+            if len(pairs) > 100 * SHOWN:
+                pairs = sorted(pairs)[:SHOWN]
+    closest = [{"bits": b, s1: i1, s2: i2} for b, s1, i1, s2, i2 in sorted(pairs)[:SHOWN]]
     return {"pairs": between.total(), "between": dict(sorted(between.items())), "closest": closest}, lost

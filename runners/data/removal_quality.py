@@ -41,7 +41,7 @@ class Removal:
     """NaN where the thing's removal changes no pixel."""
 
 
-def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: np.ndarray, shown: np.ndarray) -> Removal:
+def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: np.ndarray, silhouette: np.ndarray) -> Removal:
     """Compare a painted picture with the truth.
 
     Args:
@@ -49,12 +49,12 @@ def measure(painted: np.ndarray, original: np.ndarray, truth: np.ndarray, mask: 
         original: with the thing.
         truth: without it.
         mask: (height, width) bool, where was painted.
-        shown: (height, width) bool, the thing's silhouette.
+        silhouette: (height, width) bool, the thing's silhouette.
     """
     error = (painted.astype(np.float64) - truth) ** 2
     likeness = ssim(painted, truth).mean(axis=-1)
-    thing = original[shown].astype(np.float64) - truth[shown]
-    remains = painted[shown].astype(np.float64) - truth[shown]
+    thing = original[silhouette].astype(np.float64) - truth[silhouette]
+    remains = painted[silhouette].astype(np.float64) - truth[silhouette]
     power = float((thing * thing).sum())
     return Removal(
         float(error[mask].sum()),
@@ -104,8 +104,8 @@ def ssim(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     mean_a, mean_b = blur(a), blur(b)
     var_a, var_b, cov = blur(a * a) - mean_a**2, blur(b * b) - mean_b**2, blur(a * b) - mean_a * mean_b
     c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
-    found: np.ndarray = ((2 * mean_a * mean_b + c1) * (2 * cov + c2)) / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))
-    return found
+    similarity: np.ndarray = ((2 * mean_a * mean_b + c1) * (2 * cov + c2)) / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))
+    return similarity
 
 
 def _psnr(error: float, n: int) -> float | None:
@@ -113,5 +113,5 @@ def _psnr(error: float, n: int) -> float | None:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    known = [v for v in values if not math.isnan(v)]
-    return round(sum(known) / len(known), 4) if known else None
+    defined = [v for v in values if not math.isnan(v)]
+    return round(sum(defined) / len(defined), 4) if defined else None

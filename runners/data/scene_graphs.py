@@ -20,12 +20,12 @@ class SceneGraphError(Exception):
     """Scene graphs that are missing or damaged. The message names the file, what was expected there, and what to do."""
 
 
-def read_scenes(folder: Path, wanted: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
+def read_scenes(folder: Path, images: Collection[str] | None = None, drawn: bool = True) -> dict[str, Scene]:
     """The scene graphs of a data set, by `image_id`; a picture that has none is left out.
 
     Args:
         folder: of a `data` stage.
-        wanted: pictures to keep; all unless given.
+        images: pictures to keep; all unless given.
         drawn: they must be such as can be drawn again; false takes CLEVR's own too.
 
     Raises:
@@ -35,33 +35,33 @@ def read_scenes(folder: Path, wanted: Collection[str] | None = None, drawn: bool
     if not files:
         raise SceneGraphError(f"{folder}: expected scene graphs as scenes/CLEVR_*_scenes.json, found none; only scenes have them")
     ids = _ids_by_file(folder / "images")
-    found: dict[str, Scene] = {}
+    by_image: dict[str, Scene] = {}
     for file in files:
         try:
             scenes = json.loads(file.read_text(encoding="utf-8"))["scenes"]
             for scene in scenes:
                 image_id = ids.get(scene["image_filename"])
-                if image_id is not None and (wanted is None or image_id in wanted):
-                    found[image_id] = scene
+                if image_id is not None and (images is None or image_id in images):
+                    by_image[image_id] = scene
         except (ValueError, KeyError, TypeError) as error:
             raise SceneGraphError(f"{file}: expected a CLEVR scenes file: {type(error).__name__}: {error}") from error
-    unknown = next((s for s in found.values() if s.get("level") not in LEVELS), None)
+    unknown = next((s for s in by_image.values() if s.get("level") not in LEVELS), None)
     if drawn and unknown is not None:
         raise SceneGraphError(
             f"{folder}: scene {unknown['image_filename']} is of level {unknown.get('level')!r}; "
             f"only {', '.join(LEVELS)} can be drawn again, so pairs of scenes need `synthetic_scenes`"
         )
-    return found
+    return by_image
 
 
 def _ids_by_file(folder: Path) -> dict[str, str]:
     """File name -> image_id, without reading the pictures themselves."""
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for path in sorted(folder.glob("*.parquet")):
         try:
             table = pq.ParquetFile(path).read(columns=["image_id", "image.path"])
         except (pa.ArrowInvalid, OSError) as error:
             raise SceneGraphError(f"{path}: not a readable table of pictures: {error}") from error
         paths = [struct["path"] for struct in table.column("image").to_pylist()]
-        found.update(zip(paths, table.column("image_id").to_pylist(), strict=True))
-    return found
+        ids.update(zip(paths, table.column("image_id").to_pylist(), strict=True))
+    return ids

@@ -50,12 +50,12 @@ class Selection:
         self._keys.update(sample.meta)
         if not self.leaves_out:
             return True
-        found = self._ask("where", sample) if "where" in self._verdicts else True
-        if found and self._prompt is not None and UNCERTAIN in self._verdicts and self._ask(UNCERTAIN, sample) is None:
-            found = None  # whether it is uncertain has no right answer
-        self.left_out += found is not True
-        self.undefined += found is None
-        return found is True
+        answer = self._ask("where", sample) if "where" in self._verdicts else True
+        if answer and self._prompt is not None and UNCERTAIN in self._verdicts and self._ask(UNCERTAIN, sample) is None:
+            answer = None  # whether it is uncertain has no right answer
+        self.left_out += answer is not True
+        self.undefined += answer is None
+        return answer is True
 
     def marked(self, sample: Sample) -> Sample:
         """A selected sample with what `uncertain` says of it in its meta, nothing where that is undefined; with `ask` the question
@@ -65,10 +65,10 @@ class Selection:
                 ids.append(sample.sample_id)
         if UNCERTAIN not in self._verdicts and self._prompt is None:
             return sample
-        found = self._ask(UNCERTAIN, sample) if UNCERTAIN in self._verdicts else not sample.answerable
-        said = {} if found is None else {UNCERTAIN: str(int(found))}
-        marked = replace(sample, meta={**{k: v for k, v in sample.meta.items() if k not in (UNCERTAIN, ASKED)}, **said})
-        return marked if self._prompt is None or found is None else self._about(marked, found, self._prompt)
+        answer = self._ask(UNCERTAIN, sample) if UNCERTAIN in self._verdicts else not sample.answerable
+        mark = {} if answer is None else {UNCERTAIN: str(int(answer))}
+        marked = replace(sample, meta={**{k: v for k, v in sample.meta.items() if k not in (UNCERTAIN, ASKED)}, **mark})
+        return marked if self._prompt is None or answer is None else self._about(marked, answer, self._prompt)
 
     def _about(self, sample: Sample, uncertain: bool, prompt: str) -> Sample:
         """The question about a question."""

@@ -21,7 +21,7 @@ TRAIN, VALIDATION, TEST = "train", "val", "test"
 
 
 @dataclass(frozen=True)
-class Rule:
+class SplitRule:
     """What a stage's parameters say about one data set."""
 
     splits: tuple[str, ...] | None = None
@@ -43,28 +43,28 @@ class Rule:
 
     def _scored(self, name: str, split: pa.ChunkedArray) -> set[str]:
         there = set(pc.unique(pc.fill_null(split, "")).to_pylist())
-        shown = ", ".join(sorted(f"'{s}'" for s in there))
+        names = ", ".join(sorted(f"'{s}'" for s in there))
         if self.splits is not None:
             missing = [s for s in self.splits if s not in there]
             if missing:
-                raise StageError(f"dataset {name}: splits: it has no rows of '{missing[0]}'; its splits are {shown}")
+                raise StageError(f"dataset {name}: splits: it has no rows of '{missing[0]}'; its splits are {names}")
             return set(self.splits)
-        found = {TEST} if TEST in there else there - {TRAIN}
-        if not found:
+        splits = {TEST} if TEST in there else there - {TRAIN}
+        if not splits:
             raise StageError(
                 f"dataset {name}: all its rows are of the split '{TRAIN}'; to be answered nonetheless it needs `splits: [{TRAIN}]`"
             )
-        return found
+        return splits
 
     @staticmethod
-    def _rows(split: pa.ChunkedArray, wanted: set[str]) -> pa.ChunkedArray:
-        return pc.is_in(pc.fill_null(split, ""), value_set=pa.array(sorted(wanted), pa.string()))
+    def _rows(split: pa.ChunkedArray, splits: set[str]) -> pa.ChunkedArray:
+        return pc.is_in(pc.fill_null(split, ""), value_set=pa.array(sorted(splits), pa.string()))
 
 
-def rule(params: dict[str, Any], dataset: str) -> Rule:
+def rule(params: dict[str, Any], dataset: str) -> SplitRule:
     """The rule of one data set in a stage's parameters: `splits` by data set where the spec has them, `also` for all."""
     chosen: Sequence[str] | None = params.get("splits", {}).get(dataset)
-    return Rule(tuple(chosen) if chosen is not None else None, tuple(params.get("also", ())))
+    return SplitRule(tuple(chosen) if chosen is not None else None, tuple(params.get("also", ())))
 
 
 def read_scored(stage: Stage, name: str, folder: str) -> Samples:

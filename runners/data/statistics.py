@@ -57,11 +57,11 @@ def statistics(samples: pl.DataFrame, perturbed: Set[str] = frozenset()) -> dict
 
 def _cell(rows: pl.DataFrame) -> dict[str, int]:
     pictures = rows.filter(pl.col("image_id").is_not_null()).select("image_id", "perturbed").unique()
-    made = int(pictures["perturbed"].sum())
+    perturbed = int(pictures["perturbed"].sum())
     idk = int((~rows["answerable"]).sum())
     return {
-        "perturbed": made,
-        "clean": pictures.height - made,
+        "perturbed": perturbed,
+        "clean": pictures.height - perturbed,
         "idk": idk,
         "answerable": rows.height - idk,
         "pairs": rows["pair_id"].drop_nulls().n_unique(),

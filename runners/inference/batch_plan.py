@@ -23,7 +23,7 @@ from qualm.runners.inference.requests import Place
 from qualm.runners.runtime.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
-    from qualm.runners.inference.requests import Asker, Cell
+    from qualm.runners.inference.requests import Asker, SampleVariant
     from qualm.runners.store.answers import Store
 
 PLANS = LOCAL / "plans"
@@ -68,18 +68,18 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class AnswerTask:
     """What is missing of one cell."""
 
-    cell: Cell
+    cell: SampleVariant
     parts: tuple[str, ...]
 
 
 @dataclass
-class Found:
+class Lookup:
     """What the store has of all that is wanted."""
 
-    missing: list[Task]
+    missing: list[AnswerTask]
     """In the order of the tables, each part once."""
     stored: dict[str, int]
     """Part -> how many cells have it."""
@@ -87,20 +87,20 @@ class Found:
     """Parts that another cell's computation gives as well."""
 
 
-def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
+def look_up(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> Lookup:
     """Compare what is wanted with what is stored."""
-    found = Found([], {}, 0)
+    lookup = Lookup([], {}, 0)
     taken: set[bytes] = set()
     for start in range(0, len(cells), 4096):
         some = cells[start : start + 4096]
-        wanted = [(cell, part) for cell in some for part in asker.parts(cell.options)]
-        keys = stored_keys(asker, store, [(cell.place, part) for cell, part in wanted])
+        needed = [(cell, part) for cell in some for part in asker.parts(cell.options)]
+        keys = stored_keys(asker, store, [(cell.place, part) for cell, part in needed])
         lacking: dict[int, list[str]] = {}
         again: dict[int, list[str]] = {}
-        for (cell, part), key, here in zip(wanted, keys, store.has(keys), strict=True):
+        for (cell, part), key, here in zip(needed, keys, store.has(keys), strict=True):
             computation = asker.key(cell.place, part) if key == UNKNOWN else key
             if here:
-                found.stored[part] = found.stored.get(part, 0) + 1
+                lookup.stored[part] = lookup.stored.get(part, 0) + 1
             elif computation in taken:
                 again.setdefault(id(cell), []).append(part)
             else:
@@ -111,34 +111,34 @@ def look_up(asker: Asker, cells: Sequence[Cell], store: Store) -> Found:
             if ANSWER in others and any(map(is_signal, own)):  # made once more, so that no batch has to wait for another
                 own.insert(0, ANSWER)
                 others.remove(ANSWER)
-            found.repeats += len(others)
+            lookup.repeats += len(others)
             if own:
-                found.missing.append(Task(cell, tuple(own)))
-    return found
+                lookup.missing.append(AnswerTask(cell, tuple(own)))
+    return lookup
 
 
 def requests(asker: Asker, store: Store, places: Sequence[Place], parts: Sequence[str]) -> list[Request]:
     """What is to be asked at these places, with what is stored of the answers that signals among the parts are about."""
-    given: Sequence[Part | None] = [None] * len(places)
+    answers: Sequence[Part | None] = [None] * len(places)
     if ANSWER not in parts and any(map(is_signal, parts)):
-        given = store.parts([asker.key(place, ANSWER) for place in places])
-    shown = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
-    known = [draw for draw in shown if draw_part(draw) not in parts]
-    texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in known])]
-    drawn = [dict(zip(known, texts[at * len(known) :], strict=False)) for at in range(len(places))]
-    return [asker.request(place, parts, answer, own) for place, answer, own in zip(places, given, drawn, strict=True)]
+        answers = store.parts([asker.key(place, ANSWER) for place in places])
+    draws = range(1, asker.draws + 1) if SHOWN_DRAWS.intersection(parts) else ()
+    stored_draws = [draw for draw in draws if draw_part(draw) not in parts]
+    texts = [part.text or "" for part in store.parts([asker.key(place, draw_part(draw)) for place in places for draw in stored_draws])]
+    drawn = [dict(zip(stored_draws, texts[at * len(stored_draws) :], strict=False)) for at in range(len(places))]
+    return [asker.request(place, parts, answer, own) for place, answer, own in zip(places, answers, drawn, strict=True)]
 
 
-Sizes = Callable[[Sequence[Task]], int]
+Sizes = Callable[[Sequence[AnswerTask]], int]
 """How many tasks of one kind go through the model at once."""
 
 
-def make(tasks: Iterable[Task], sizes: Sizes) -> list[Batch]:
+def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
     """Batches of like tasks: the same parts, with or without picture and options, of about the same length.
 
     Questions on one picture, and variants that leave it as it is, stay together: the engine reads what they share once.
     """
-    kinds: dict[Any, list[Task]] = {}
+    kinds: dict[Any, list[AnswerTask]] = {}
     for task in tasks:
         kinds.setdefault((bool(task.cell.pixels), task.cell.options > 0, task.parts), []).append(task)
     batches = []
@@ -150,9 +150,9 @@ def make(tasks: Iterable[Task], sizes: Sizes) -> list[Batch]:
     return batches
 
 
-def _packed(tasks: Sequence[Task], size: int) -> list[list[Task]]:
+def _packed(tasks: Sequence[AnswerTask], size: int) -> list[list[AnswerTask]]:
     """Full batches, longest prompts first, tasks on one picture side by side."""
-    pictures: dict[str, list[Task]] = {}
+    pictures: dict[str, list[AnswerTask]] = {}
     for number, task in enumerate(tasks):
         pictures.setdefault(task.cell.pixels or str(number), []).append(task)
     ranked = sorted(pictures.values(), key=lambda group: -max(task.cell.length for task in group))  # stable: equals keep their order
@@ -163,7 +163,7 @@ def _packed(tasks: Sequence[Task], size: int) -> list[list[Task]]:
 class PlanFile:
     """The plan of one stage on disk."""
 
-    def __init__(self, asker: Asker, cells: Sequence[Cell]) -> None:
+    def __init__(self, asker: Asker, cells: Sequence[SampleVariant]) -> None:
         """Named by all that is wanted and the batch size, so that another wish has another plan."""
         total = hashlib.sha256(f"plan 1 {asker.stage.settings.batch_size}\n".encode())
         for cell in cells:
@@ -172,7 +172,7 @@ class PlanFile:
         self.path = self.folder / f"{total.hexdigest()[:32]}.json"
         self.notes = self.path.with_suffix(".limits")
 
-    def work(self, asker: Asker, tasks: list[Task], store: Store, sizes: Sizes) -> Work:
+    def work(self, asker: Asker, tasks: list[AnswerTask], store: Store, sizes: Sizes) -> Work:
         """What is left to do, and how much of it memory was found to hold."""
         batches = self._batches(asker, tasks, store, sizes)
         try:
@@ -181,7 +181,7 @@ class PlanFile:
             limits = {}
         return Work(batches, limits, self.notes)
 
-    def _batches(self, asker: Asker, tasks: list[Task], store: Store, sizes: Sizes) -> list[Batch]:
+    def _batches(self, asker: Asker, tasks: list[AnswerTask], store: Store, sizes: Sizes) -> list[Batch]:
         """What is still to be computed: the rest of the plan that is there, or a new one, which is then kept.
 
         A batch of which anything is missing is computed whole.
@@ -191,8 +191,8 @@ class PlanFile:
         covered = {(place.base, part) for batch in rest for place in batch.places for part in batch.parts}
         new = [task for task in tasks if not all((task.cell.place.base, part) in covered for part in task.parts)]
         if new:
-            rest += (made := make(new, sizes))
-            self._write([*planned, *made])
+            rest += (added := make(new, sizes))
+            self._write([*planned, *added])
         return rest
 
     def _read(self) -> list[Batch]:

@@ -16,10 +16,10 @@ from qualm.runners.inference.batch_plan import requests
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.local import module_of
 from qualm.runners.runtime.progress import progress
-from qualm.runners.store.blobs import Kept
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
-    from qualm.runners.inference.batch_plan import Sizes, Task
+    from qualm.runners.inference.batch_plan import AnswerTask, Sizes
     from qualm.runners.inference.requests import Asker
     from qualm.runners.store.answers import Store
 
@@ -31,7 +31,7 @@ _LENGTHS = 128
 """Lengths, in about tokens, for which one size is measured."""
 
 
-class Memory(Protocol):
+class DeviceMemory(Protocol):
     """The memory of a device."""
 
     name: str
@@ -76,22 +76,22 @@ def sizes(asker: Asker, store: Store, together: bool) -> Sizes:
     """The batch size for each kind of task."""
     settings = asker.stage.settings
     device = torch_device(settings.device) if not settings.batch_size else ""
-    spread = together and distributed.manner(settings, together) in distributed.SPREAD
+    spread = together and distributed.parallelism(settings, together) in distributed.SPREAD
     if not device.startswith("cuda") or spread:
         return lambda _: settings.batch
     return measured(asker, store, CudaMemory(device), device)
 
 
-def measured(asker: Asker, store: Store, memory: Memory, device: str) -> Sizes:
+def measured(asker: Asker, store: Store, memory: DeviceMemory, device: str) -> Sizes:
     """Batch sizes by what a device's memory holds, kept for the next run."""
-    kept = Kept("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
+    cache = BlobCache("batch_sizes", asker.model.digest, asker.engine.identity, memory.name, repr(asker.decoding))
 
-    def size(alike: Sequence[Task]) -> int:
+    def size(alike: Sequence[AnswerTask]) -> int:
         longest = sorted(alike, key=lambda task: -task.cell.length)
-        key = kept.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
-        known = kept.get(key)
-        if known is not None:
-            return int(json.loads(known))
+        key = cache.key(alike[0].parts, alike[0].cell.options > 0, longest[0].cell.length // _LENGTHS)
+        stored_size = cache.get(key)
+        if stored_size is not None:
+            return int(json.loads(stored_size))
         module_of(asker).to(device)
         with progress(asker.stage.settings, "measuring memory") as advance:
 
@@ -99,10 +99,10 @@ def measured(asker: Asker, store: Store, memory: Memory, device: str) -> Sizes:
                 advance()
                 return memory.peak(lambda: _answer(asker, store, longest[:n]))
 
-            found = grow(peak_of, memory.used(), memory.room, min(MOST, len(alike)))
-        if found < len(alike):  # else it says more about the data than about the memory
-            kept.put(key, json.dumps(found).encode())
-        return found
+            largest = grow(peak_of, memory.used(), memory.room, min(MOST, len(alike)))
+        if largest < len(alike):  # else it says more about the data than about the memory
+            cache.put(key, json.dumps(largest).encode())
+        return largest
 
     return size
 
@@ -137,7 +137,7 @@ def grow(peak_of: Callable[[int], int], used: int, room: int, most: int) -> int:
     return n
 
 
-def _answer(asker: Asker, store: Store, tasks: Sequence[Task]) -> None:
+def _answer(asker: Asker, store: Store, tasks: Sequence[AnswerTask]) -> None:
     """Answer for nothing but to see what it takes."""
-    asked = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
-    asker.model.answer(asker.model.encode(asked), asker.decoding)
+    batch = requests(asker, store, [task.cell.place for task in tasks], tasks[0].parts)
+    asker.model.answer(asker.model.encode(batch), asker.decoding)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 ALONE, REPLICAS, DEVICE_MAP, TENSOR_PARALLEL, FSDP = "alone", "replicas", "device_map", "tensor_parallel", "fsdp"
 SPREAD = frozenset({DEVICE_MAP, TENSOR_PARALLEL, FSDP})
 """Ways to have one model on several devices."""
-PATIENCE = timedelta(days=7)
+TIMEOUT = timedelta(days=7)
 """How long processes wait for each other: the first looks everything up before the others have anything to do."""
 
 
-def manner(settings: Settings, together: bool) -> str:
+def parallelism(settings: Settings, together: bool) -> str:
     """How this stage's answers are computed.
 
     Raises:
@@ -51,7 +51,7 @@ def trainer_arguments(settings: Settings, how: str) -> dict[str, Any]:
         return {"accelerator": settings.device, "devices": 1}
     from lightning.pytorch.strategies import DDPStrategy
 
-    strategy = DDPStrategy(timeout=PATIENCE)
+    strategy = DDPStrategy(timeout=TIMEOUT)
     return {"accelerator": settings.device, "devices": settings.devices, "num_nodes": settings.nodes, "strategy": strategy}
 
 

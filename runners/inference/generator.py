@@ -58,11 +58,11 @@ class Generator:
         try:
             with progress(self.settings, f"asking {self.engine.name}", len(keys)) as advance:
                 for done in self.engine.answer([requests[k] for k in keys]) if keys else ():
-                    made = [(keys[place], reply) for place, reply in done]
-                    self._keep([(key, reply) for key, reply in made if reply.text is not None])
-                    rejected.update((key, reply) for key, reply in made if reply.text is None)
-                    self.counters["replies computed"] += len(made)
-                    advance(len(made))
+                    replies = [(keys[place], reply) for place, reply in done]
+                    self._keep([(key, reply) for key, reply in replies if reply.text is not None])
+                    rejected.update((key, reply) for key, reply in replies if reply.text is None)
+                    self.counters["replies computed"] += len(replies)
+                    advance(len(replies))
         finally:
             self.counters.update(Counter(getattr(self.engine, "counters", {})) - before)
         if rejected:
@@ -84,8 +84,8 @@ class Generator:
 
 def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
     """What a `Chosen` parameter of kind `generators` names."""
-    made: GeneratorEngine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
-    return made
+    engine: GeneratorEngine | Composer = load_chosen("generators", chosen)(GeneratorContext(settings))
+    return engine
 
 
 def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> Generator:

@@ -18,38 +18,41 @@ UNKNOWN = bytes(32)
 """In the place of a signal's key where the answer is not stored: under it nothing ever is."""
 
 
-def stored_keys(asker: Asker, store: Store, wanted: Sequence[tuple[Place, str]]) -> list[bytes]:
+def stored_keys(asker: Asker, store: Store, places_and_parts: Sequence[tuple[Place, str]]) -> list[bytes]:
     """The key of each of these parts; of a signal whose answer is not stored `UNKNOWN`."""
     about: dict[tuple[Place, bool], bytes] = {}
-    for shown in (False, True):
-        places = list(dict.fromkeys(place for place, part in wanted if is_signal(part) and (part in SHOWN_DRAWS) is shown))
-        about |= {(place, shown): known for place, known in zip(places, _subjects(asker, store, places, shown), strict=True)}
+    for with_draws in (False, True):
+        places = list(dict.fromkeys(place for place, part in places_and_parts if is_signal(part) and (part in SHOWN_DRAWS) is with_draws))
+        about |= {
+            (place, with_draws): subject_digest
+            for place, subject_digest in zip(places, _subjects(asker, store, places, with_draws), strict=True)
+        }
     keys = []
-    for place, part in wanted:
-        known = about[place, part in SHOWN_DRAWS] if is_signal(part) else b""
-        keys.append(UNKNOWN if known == UNKNOWN else asker.key(place, part, known))
+    for place, part in places_and_parts:
+        subject_digest = about[place, part in SHOWN_DRAWS] if is_signal(part) else b""
+        keys.append(UNKNOWN if subject_digest == UNKNOWN else asker.key(place, part, subject_digest))
     return keys
 
 
-def made_keys(asker: Asker, request: Request, place: Place, made: Mapping[str, Part]) -> dict[str, bytes]:
+def made_keys(asker: Asker, request: Request, place: Place, parts: Mapping[str, Part]) -> dict[str, bytes]:
     """Part -> key, of what was just made for a request: signals are about the answers among it, or about those that were known."""
-    answer = made.get(ANSWER) or request.greedy or Part()
-    drawn = {**request.drawn, **{draw_of(part): value.text or "" for part, value in made.items() if draw_of(part)}}
+    answer = parts.get(ANSWER) or request.greedy or Part()
+    drawn = {**request.drawn, **{draw_of(part): value.text or "" for part, value in parts.items() if draw_of(part)}}
     texts = [drawn[number] for number in sorted(drawn)]
     return {
-        part: asker.key(place, part, subject(answer, texts if part in SHOWN_DRAWS else ()) if is_signal(part) else b"") for part in made
+        part: asker.key(place, part, subject(answer, texts if part in SHOWN_DRAWS else ()) if is_signal(part) else b"") for part in parts
     }
 
 
-def _subjects(asker: Asker, store: Store, places: Sequence[Place], shown: bool) -> list[bytes]:
+def _subjects(asker: Asker, store: Store, places: Sequence[Place], with_draws: bool) -> list[bytes]:
     """What signals at these places are about; `UNKNOWN` where not all of it is stored."""
     if not places:
         return []
-    parts = [ANSWER, *(draw_part(draw) for draw in range(1, asker.draws + 1) if shown)]
+    parts = [ANSWER, *(draw_part(draw) for draw in range(1, asker.draws + 1) if with_draws)]
     keys = [asker.key(place, part) for place in places for part in parts]
     whole = np.all(store.has(keys).reshape(len(places), len(parts)), axis=1).tolist()
-    found = store.take([key for key, is_whole in zip(keys, np.repeat(whole, len(parts)), strict=True) if is_whole])
-    rows = zip(found["text"].to_pylist(), found["tokens"].to_pylist(), strict=True)
+    stored = store.take([key for key, is_whole in zip(keys, np.repeat(whole, len(parts)), strict=True) if is_whole])
+    rows = zip(stored["text"].to_pylist(), stored["tokens"].to_pylist(), strict=True)
     subjects = []
     for is_whole in whole:
         if not is_whole:

@@ -52,7 +52,7 @@ def answer_all(asker: Asker, store: Store, work: Work, together: bool = False) -
         KeyboardInterrupt: the user asked to stop; what was answered is stored.
         StageError: a single prompt needs more memory than there is.
     """
-    how = distributed.manner(asker.stage.settings, together)
+    how = distributed.parallelism(asker.stage.settings, together)
     # Others that were started with us wait to be told, also that there is nothing to do; those we would start need not be.
     if work.batches or (how not in (distributed.ALONE, distributed.DEVICE_MAP) and "WORLD_SIZE" in os.environ):
         _run(asker, store, work, how)
@@ -60,7 +60,7 @@ def answer_all(asker: Asker, store: Store, work: Work, together: bool = False) -
 
 def follow(asker: Asker, store: Store) -> None:
     """Answer this process's share of what the first one has planned."""
-    _run(asker, store, Work(()), distributed.manner(asker.stage.settings, together=True))
+    _run(asker, store, Work(()), distributed.parallelism(asker.stage.settings, together=True))
 
 
 def _run(asker: Asker, store: Store, work: Work, how: str) -> None:
@@ -106,8 +106,8 @@ def _answering() -> Any:
             self.asker, self.store, self.work, self.how, self.advance = asker, store, work, how, advance
 
         def setup(self, stage: str) -> None:
-            told = self.trainer.strategy.broadcast(replace(self.work) if self.trainer.is_global_zero else None)
-            self.work.batches, self.work.limits, self.work.notes = told.batches, told.limits, told.notes
+            plan = self.trainer.strategy.broadcast(replace(self.work) if self.trainer.is_global_zero else None)
+            self.work.batches, self.work.limits, self.work.notes = plan.batches, plan.limits, plan.notes
             spread = self.how in distributed.SPREAD
             self.mine = self.work.batches if spread else self.work.batches[self.trainer.global_rank :: self.trainer.world_size]
             self.writes = not spread or self.trainer.is_global_zero
@@ -136,14 +136,14 @@ def _answering() -> Any:
                     waiting.extendleft((piece, None) for piece in reversed(batch.cut(limit)))
                     continue
                 encoded = encoded or self.loader.encoded(batch)
-                made = self.answers(batch, encoded)
-                if made is None:
+                answers = self.answers(batch, encoded)
+                if answers is None:
                     gc.collect()
                     if torch.cuda.is_available():
                         torch.cuda.empty_cache()
                     waiting.appendleft((batch, None))
                     continue
-                self.keep(batch, encoded.requests, made)
+                self.keep(batch, encoded.requests, answers)
                 self.advance(len(batch.places))
 
         def answers(self, batch: Batch, encoded: Encoded) -> list[dict[str, Part]] | None:
@@ -167,13 +167,13 @@ def _answering() -> Any:
                     ) from error
                 return None
 
-        def keep(self, batch: Batch, requests: Sequence[Request], made: list[dict[str, Part]]) -> None:
+        def keep(self, batch: Batch, requests: Sequence[Request], answers: list[dict[str, Part]]) -> None:
             if self.writes:
                 keys: list[bytes] = []
-                for place, request, answer in zip(batch.places, requests, made, strict=True):
+                for place, request, answer in zip(batch.places, requests, answers, strict=True):
                     own = made_keys(self.asker, request, place, answer)
                     keys += [own[part] for part in batch.parts]
-                rows = [(part, answer[part]) for answer in made for part in batch.parts]
+                rows = [(part, answer[part]) for answer in answers for part in batch.parts]
                 self.store.put(keys, [part for part, _ in rows], [as_kept(part, value) for part, value in rows])
 
         def on_predict_end(self) -> None:
@@ -203,11 +203,11 @@ class Loader:
         return [(piece, self.encoded(piece)) for piece in pieces]
 
     def encoded(self, batch: Batch) -> Encoded:
-        asked = requests(self.asker, self.store, batch.places, batch.parts)
-        made: Encoded = replace(self.asker.model.encode(asked), requests=tuple(asked))
+        batch_requests = requests(self.asker, self.store, batch.places, batch.parts)
+        encoded: Encoded = replace(self.asker.model.encode(batch_requests), requests=tuple(batch_requests))
         if not self.pinned:
-            return made
-        return replace(made, tensors={n: t.pin_memory() if hasattr(t, "pin_memory") else t for n, t in made.tensors.items()})
+            return encoded
+        return replace(encoded, tensors={n: t.pin_memory() if hasattr(t, "pin_memory") else t for n, t in encoded.tensors.items()})
 
 
 def _too_big(asker: Asker, batch: Batch, error: BaseException) -> str:

@@ -44,26 +44,26 @@ class Nli:
         numbers: dict[Pair, int] = {}
         place = np.fromiter((numbers.setdefault(pair, len(numbers)) for pair in pairs), np.int64, len(pairs))
         distinct = list(numbers)
-        found = np.empty((len(distinct), 3))
+        logits = np.empty((len(distinct), 3))
         ruled = [_ruled(*pair) for pair in distinct]
-        for i, known in enumerate(ruled):
-            if known is not None:
-                found[i] = known
-        asked = [i for i, known in enumerate(ruled) if known is None]
-        if asked:
-            found[asked] = self._asked([distinct[i] for i in asked])
+        for i, rule in enumerate(ruled):
+            if rule is not None:
+                logits[i] = rule
+        open_pairs = [i for i, rule in enumerate(ruled) if rule is None]
+        if open_pairs:
+            logits[open_pairs] = self._asked([distinct[i] for i in open_pairs])
         self.counters["nli pairs"] += len(pairs)
         self.counters["nli pairs same as another"] += len(pairs) - len(distinct)
-        self.counters["nli pairs told by rule"] += len(distinct) - len(asked)
-        return found[place]
+        self.counters["nli pairs told by rule"] += len(distinct) - len(open_pairs)
+        return logits[place]
 
     def _asked(self, pairs: list[Pair]) -> Floats:
         """Logits of distinct pairs, from the cache or the engine."""
         if not self.engine.identity:
-            found = np.empty((len(pairs), 3))
+            logits = np.empty((len(pairs), 3))
             for done in self.engine.infer(pairs):
-                found[[i for i, _ in done]] = [logits for _, logits in done]
-            return found
+                logits[[i for i, _ in done]] = [logits for _, logits in done]
+            return logits
         keys = [pair_key(*pair) for pair in pairs]
         missing = [i for i, key in enumerate(keys) if key not in self._kept]
         self.counters["nli pairs stored"] += len(pairs) - len(missing)
@@ -97,8 +97,8 @@ def open_nli(chosen: Any, context: NliContext, cache: Path = CACHE) -> Nli:
 def probabilities(logits: Floats) -> Floats:
     """Softmax over the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    found: Floats = powers / powers.sum(axis=-1, keepdims=True)
-    return found
+    shares: Floats = powers / powers.sum(axis=-1, keepdims=True)
+    return shares
 
 
 def pair_key(premise: str, hypothesis: str) -> bytes:

@@ -40,7 +40,7 @@ class Sight:
     """As a cross-modal perturbation made it; None where the variant does not read the picture to change the question."""
 
 
-class Seen:
+class PixelDigestCache:
     """The sights of one dataset."""
 
     def __init__(self, dataset: Path, variants: list[Variant], seed: int) -> None:
@@ -71,10 +71,10 @@ class Seen:
 
     def get(self, key: bytes | None) -> Sight | None:
         """What was seen, if it was."""
-        found = self._known.get(key) if key is not None else None
-        if found is not None and key is not None:
+        sight = self._known.get(key) if key is not None else None
+        if sight is not None and key is not None:
             self._used.add(key)
-        return found
+        return sight
 
     def add(self, key: bytes | None, sight: Sight) -> None:
         """Remember."""
@@ -108,7 +108,7 @@ def _behind(module: str) -> str:
 def _code(variant: Variant, seed: int) -> tuple[bytes | None, bool, bool]:
     """Digest of the code and settings behind a variant's pictures, whether they depend on the sample, and on its question."""
     decoding = [answers.FORMAT.decode(), _behind(pictures.__name__), engine_digest(inputs.__name__)]
-    if variant.modality not in ("image", "cross") or variant.made is not None:  # pixels are those of the file
+    if variant.modality not in ("image", "cross") or variant.folders is not None:  # pixels are those of the file
         return hashlib.sha256(json.dumps(decoding).encode()).digest(), False, False
     if not variant.module:
         return None, True, True

@@ -24,56 +24,56 @@ from qualm.runners.servers.client import GIVE_UP_AFTER, Rejected, ServerError
 from qualm.runners.store.answers import Store, sound
 
 if TYPE_CHECKING:
-    from qualm.runners.inference.batch_plan import Task
+    from qualm.runners.inference.batch_plan import AnswerTask
     from qualm.runners.inference.requests import Asker, Place
 
 SHOWN = 10
 """So many undefined answers are told on standard error; the run's record has all."""
 
 
-def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
+def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
     """Have a server answer all that is missing, and store it.
 
     Raises:
         StageError: the server, or every single request, failed; what was answered is stored.
     """
     lock = threading.Lock()  # a store is for one thread at a time
-    asked: dict[int, Request] = {}
-    told_parts: list[dict[str, Part]] = [{} for _ in tasks]
+    requests: dict[int, Request] = {}
+    values_of: list[dict[str, Part]] = [{} for _ in tasks]
     numbers = {id(task): number for number, task in enumerate(tasks)}
     model, stage = asker.model, asker.stage
-    log = _Log(asker, tasks, known=len(store) > 0)
+    log = _Log(asker, tasks, proven=len(store) > 0)
 
-    def work(task: Task) -> Iterator[PartReply]:
+    def work(task: AnswerTask) -> Iterator[PartReply]:
         answer = asker.key(task.cell.place, ANSWER)
         with lock:
-            given = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
+            answer_part = None if ANSWER in task.parts or not store.has([answer])[0] else store.parts([answer])[0]
         missing = list(task.parts)
         try:
-            request = asked[numbers[id(task)]] = asker.request(task.cell.place, task.parts, given)
-            for told in model.parts(request, asker.decoding):
-                missing.remove(told.part)
-                value, reason = sound(told.part, told.value)
-                yield replace(told, value=value, reason="; ".join(filter(None, (told.reason, reason))))
+            request = requests[numbers[id(task)]] = asker.request(task.cell.place, task.parts, answer_part)
+            for outcome in model.parts(request, asker.decoding):
+                missing.remove(outcome.part)
+                value, reason = sound(outcome.part, outcome.value)
+                yield replace(outcome, value=value, reason="; ".join(filter(None, (outcome.reason, reason))))
         except Rejected as error:  # of what had to be known before the rest could be asked for
             yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
-    def keep(told: list[tuple[int, PartReply]]) -> None:
-        if told:
-            keys = [made_keys(asker, asked[number], tasks[number].cell.place, told_parts[number])[t.part] for number, t in told]
+    def keep(outcomes: list[tuple[int, PartReply]]) -> None:
+        if outcomes:
+            keys = [made_keys(asker, requests[number], tasks[number].cell.place, values_of[number])[t.part] for number, t in outcomes]
             with lock:
-                store.put(keys, [t.part for _, t in told], [t.value for _, t in told])
+                store.put(keys, [t.part for _, t in outcomes], [t.value for _, t in outcomes])
 
     if not tasks:
         return
     try:
         with progress(stage.settings, "asking", sum(len(task.parts) for task in tasks)) as advance:
-            for made in model.line.pooled(tasks, work, "sample"):
-                for number, told in made:
-                    told_parts[number][told.part] = told.value
-                keep([(place, told) for place, told in made if not told.rejected])
-                log.take(made)
-                advance(len(made))
+            for outcomes in model.line.pooled(tasks, work, "sample"):
+                for number, outcome in outcomes:
+                    values_of[number][outcome.part] = outcome.value
+                keep([(place, outcome) for place, outcome in outcomes if not outcome.rejected])
+                log.take(outcomes)
+                advance(len(outcomes))
                 log.check()
     except ServerError as error:
         raise StageError(str(error)) from None
@@ -86,21 +86,21 @@ def ask_all(asker: Asker, store: Store, tasks: list[Task]) -> None:
 class _Log:
     """What was undefined and why, and what the server said of itself."""
 
-    def __init__(self, asker: Asker, tasks: list[Task], known: bool) -> None:
-        """`known`: this model has answered before."""
-        self.asker, self.tasks, self.known = asker, tasks, known
+    def __init__(self, asker: Asker, tasks: list[AnswerTask], proven: bool) -> None:
+        """`proven`: this model has answered before."""
+        self.asker, self.tasks, self.proven = asker, tasks, proven
         self.rejected: list[tuple[int, PartReply]] = []
         self._undefined: list[dict[str, str]] = []
         self._answered = 0
 
-    def take(self, made: list[tuple[int, PartReply]]) -> None:
-        for place, told in made:
-            if told.rejected:
-                self.rejected.append((place, told))
+    def take(self, outcomes: list[tuple[int, PartReply]]) -> None:
+        for place, outcome in outcomes:
+            if outcome.rejected:
+                self.rejected.append((place, outcome))
             else:
                 self._answered += 1
-            if told.reason:
-                self._tell(self.tasks[place].cell.place, told)
+            if outcome.reason:
+                self._tell(self.tasks[place].cell.place, outcome)
 
     def check(self) -> None:
         """Stop where nothing was ever answered: more likely our fault than theirs.
@@ -109,29 +109,29 @@ class _Log:
             StageError: so it is.
         """
         refused = {place for place, _ in self.rejected}
-        if not self.known and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
+        if not self.proven and not self._answered and len(refused) >= min(GIVE_UP_AFTER, len(self.tasks)):
             first = self.rejected[0][1].reason
             raise StageError(f"{self.asker.model.line.name}: every request was rejected ({len(refused)} samples); the first so: {first}")
 
-    def _tell(self, place: Place, told: PartReply) -> None:
+    def _tell(self, place: Place, outcome: PartReply) -> None:
         where = {
             "dataset": self.asker.datasets[place.dataset].name,
             "sample": self.asker.name(place),
             "variant": self.asker.variants[place.variant].name,
-            "part": told.part,
+            "part": outcome.part,
         }
-        self._undefined.append({**where, "reason": told.reason, **({"rejected": "yes"} if told.rejected else {})})
-        name = "rejected" if told.rejected else f"undefined {told.part}"
+        self._undefined.append({**where, "reason": outcome.reason, **({"rejected": "yes"} if outcome.rejected else {})})
+        name = "rejected" if outcome.rejected else f"undefined {outcome.part}"
         self.asker.stage.count(**{name: 1})
         if len(self._undefined) <= SHOWN:
-            print(f"{self.asker.stage.key}: {' '.join(where.values())}: undefined: {told.reason}", file=sys.stderr, flush=True)
+            print(f"{self.asker.stage.key}: {' '.join(where.values())}: undefined: {outcome.reason}", file=sys.stderr, flush=True)
 
     def write(self) -> None:
         """A line in the record of this stage's runs, and counters."""
         model, stage = self.asker.model, self.asker.stage
         stage.count(**Counter({k: n for k, n in (model.counters + model.line.counters).items() if n}))
         path = record(stage)
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "model": model.line.model,
             "base_url": model.line.base_url,
             "served": dict(model.served),
@@ -139,7 +139,7 @@ class _Log:
             "dollars": round(model.line.budget.spent, 6) if model.line.server.price else None,
             "undefined": self._undefined,
         }
-        Journal(path, durable=False).append(json.dumps(told, sort_keys=True).encode() + b"\n")
+        Journal(path, durable=False).append(json.dumps(facts, sort_keys=True).encode() + b"\n")
         if len(self._undefined) > SHOWN:
             print(f"{stage.key}: and {len(self._undefined) - SHOWN} more undefined; all are in {path}", file=sys.stderr, flush=True)
 

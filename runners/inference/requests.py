@@ -25,13 +25,13 @@ from qualm.runners.contracts.models import (
     draw_part,
     is_signal,
 )
-from qualm.runners.data.dataset import BrokenSample, Dataset, Item, Variant
-from qualm.runners.inference.pixel_digests import Seen, Sight
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant
+from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
 from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.store.answers import base_key, manner, part_key, pixel_digest
+from qualm.runners.store.answers import base_key, decoding_bytes, part_key, pixel_digest
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SampleVariant:
     """A place, and what planning and tables want to know of it."""
 
     place: Place
@@ -94,38 +94,38 @@ class Asker:
     """Turns samples into keys and requests, the same ones every time it is asked."""
 
     def __init__(
-        self, model: Any, engine: Engine, datasets: list[Dataset], variants: list[Variant], needs: frozenset[str], stage: Stage
+        self, model: Any, engine: Engine, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage
     ) -> None:
         self.model, self.engine, self.datasets, self.variants, self.needs, self.stage = model, engine, datasets, variants, needs, stage
-        given = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
-        self.decoding = Decoding(**given)
+        decoding = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
+        self.decoding = Decoding(**decoding)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
         self._identity = engine.identity
         self.module: Any = None
         """The model's weights, once they are read."""
-        self._seen: list[Seen] = []
-        self._manners: dict[tuple[str, int], bytes] = {}
+        self._seen: list[PixelDigestCache] = []
+        self._decodings: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
         self._misfit: Callable[[str, bool], str] = getattr(model, "misfit", lambda prompt, image: "")
 
-    def survey(self) -> tuple[list[Cell], list[str]]:
+    def survey(self) -> tuple[list[SampleVariant], list[str]]:
         """Every cell, in the order of the tables, and what is wrong with the samples that have none."""
-        self._seen = [Seen(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
+        self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
-        cells: list[Cell] = []
+        cells: list[SampleVariant] = []
         broken: list[str] = []
         settings = self.stage.settings
         with progress(settings, "looking up", len(rows)) as advance:
-            for found in ahead(self._examine, rows, settings.workers):
+            for examined in ahead(self._examine, rows, settings.workers):
                 advance()
-                if isinstance(found, BrokenSample):
-                    print(f"{self.stage.key}: {found}", file=sys.stderr, flush=True)
-                    broken.append(str(found))
+                if isinstance(examined, BrokenSample):
+                    print(f"{self.stage.key}: {examined}", file=sys.stderr, flush=True)
+                    broken.append(str(examined))
                     continue
-                cells += (cell for cell in found if isinstance(cell, Cell))
-                self.stage.count(**Counter(note for note in found if isinstance(note, str)))
-        for seen in self._seen:
-            seen.save()
+                cells += (cell for cell in examined if isinstance(cell, SampleVariant))
+                self.stage.count(**Counter(note for note in examined if isinstance(note, str)))
+        for digests in self._seen:
+            digests.save()
         return cells, broken
 
     def name(self, place: Place) -> str:
@@ -142,26 +142,26 @@ class Asker:
     def key(self, place: Place, part: str, subject: bytes = b"") -> bytes:
         """The key of one part of the answer; of a signal, about this answer (`qualm.runners.inference.keys`)."""
         options = self._options(place) if part == OPTIONS else 0
-        how = self._manners.get((part, options)) or self._manners.setdefault((part, options), self._manner(part, options))
+        how = self._decodings.get((part, options)) or self._decodings.setdefault((part, options), self._decoding_of(part, options))
         return part_key(place.base, how, self._stream(place) if draw_of(part) or part in SHOWN_DRAWS else 0, subject)
 
-    def _manner(self, part: str, options: int) -> bytes:
+    def _decoding_of(self, part: str, options: int) -> bytes:
         how, versions = self.decoding, self.engine.behind(part)
         if part == OPTIONS:
-            return manner(part, {"method": "choice", "options": options}, versions)
+            return decoding_bytes(part, {"method": "choice", "options": options}, versions)
         greedy = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
         drawn = {"temperature": how.temperature, "top_p": how.top_p}
         if draw_of(part):
-            return manner(part, {**greedy, "method": "sample", **drawn}, versions)
-        return manner(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy, versions)
+            return decoding_bytes(part, {**greedy, "method": "sample", **drawn}, versions)
+        return decoding_bytes(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy, versions)
 
-    def request(self, place: Place, parts: Sequence[str], given: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
+    def request(self, place: Place, parts: Sequence[str], answer: Part | None = None, drawn: Mapping[int, str] | None = None) -> Request:
         """The request for some parts of an answer, made anew and held to its key.
 
         Args:
             place: of the sample and variant.
             parts: what is wanted.
-            given: the greedy answer, where it is known.
+            answer: the greedy answer, where it is known.
             drawn: sampled answers by number, likewise.
 
         Raises:
@@ -181,16 +181,16 @@ class Asker:
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: twice perturbed, it came out differently; "
                 "a perturbation must take all chance from its rngs, and the dataset must not change during the run"
             )
-        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, given, drawn or {})
+        return Request(prompt, picture, self._options(place), question, tuple(parts), self._stream(place), pixels, answer, drawn or {})
 
-    def _examine(self, place: tuple[int, int]) -> list[Cell | str] | BrokenSample:
+    def _examine(self, place: tuple[int, int]) -> list[SampleVariant | str] | BrokenSample:
         number, row = place
         try:
             return list(self._cells(number, row))
         except BrokenSample as error:
             return error
 
-    def _cells(self, number: int, row: int) -> Iterator[Cell | str]:
+    def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
         """The cells of a sample, and words for what is to be counted of it."""
         dataset = self.datasets[number]
         own = _Start(dataset.item(row))
@@ -200,32 +200,32 @@ class Asker:
             if not variant.fits(own.item.data is not None):
                 yield "dropped (no image to perturb)"
                 continue
-            start = own if variant.made is None else own.other(variant.item(dataset, row))
+            start = own if variant.folders is None else own.other(variant.item(dataset, row))
             look = None if start is None else self._look(self._seen[number], index, start)
             if look is None:
                 yield f"dropped ({variant.name}: not applicable)"
                 continue
             sight, question = look
-            shown = (question, sight is not None)
-            if shown not in prompts:
-                prompts[shown] = self._prompt(dataset, row, *shown)
-                if misfit := self._misfit(prompts[shown], sight is not None):
+            asked_as = (question, sight is not None)
+            if asked_as not in prompts:
+                prompts[asked_as] = self._prompt(dataset, row, *asked_as)
+                if misfit := self._misfit(prompts[asked_as], sight is not None):
                     raise BrokenSample(f"{own.item.where}, variant {variant.name}: {misfit}")
-            prompt = prompts[shown]
+            prompt = prompts[asked_as]
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             where = Place(number, row, index, self._base(prompt, pixels, question))
-            told = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
-            yield Cell(where, self._options(where), pixels, self._length(prompt, size), told)
+            input_digest = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
+            yield SampleVariant(where, self._options(where), pixels, self._length(prompt, size), input_digest)
             if not variant.modality:
-                clean = told
-            elif told == clean:
+                clean = input_digest
+            elif input_digest == clean:
                 yield f"unchanged by {variant.name}"
 
-    def _look(self, seen: Seen, index: int, start: _Start) -> tuple[Sight | None, str] | None:
+    def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[Sight | None, str] | None:
         """What a variant makes of a sample: its picture, if it has one, and question; None where it cannot be applied."""
         variant, item = self.variants[index], start.item
-        key = None if item.data is None else seen.key(index, start.digest, item.sample_id, item.question)
-        sight = seen.get(key)
+        key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
+        sight = digests.get(key)
         if sight is not None and (variant.modality != "text" or variant.function is None):
             return sight, item.question if sight.question is None else sight.question
         if sight is not None:
@@ -236,12 +236,12 @@ class Asker:
             return None
         picture, question = applied
         if picture is not None:
-            crossed = variant.modality == "cross" and variant.made is None
+            crossed = variant.modality == "cross" and variant.folders is None
             sight = Sight(pixel_digest(picture), picture.size, question if crossed else None)
-            seen.add(key, sight)
+            digests.add(key, sight)
         return sight, question
 
-    def _prompt(self, dataset: Dataset, row: int, question: str, image: bool) -> str:
+    def _prompt(self, dataset: DatasetFolder, row: int, question: str, image: bool) -> str:
         sample = dataset.samples[row]
         try:
             return str(self.model.render(messages(question, sample["choices"] or (), image=image)))

@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Remote, draw_of, is_signal
-from qualm.runners.data.dataset import Dataset, Variant
+from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference import batch_plan
 from qualm.runners.inference.batch_size import sizes
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.local import answer_all, follow
 from qualm.runners.inference.remote import ask_all
-from qualm.runners.inference.requests import Asker, Cell
+from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.inference.tabulate import table
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import is_first
@@ -37,7 +37,7 @@ _LATE_SECONDS = 90.0
 def answer_tables(
     model: Any,
     module: str,
-    datasets: list[Dataset],
+    datasets: list[DatasetFolder],
     variants: list[Variant],
     needs: frozenset[str],
     stage: Stage,
@@ -66,14 +66,14 @@ def answer_tables(
             follow(asker, store)
         return []
     cells, broken = asker.survey()
-    found = batch_plan.look_up(asker, cells, store)
-    _count(stage, found)
-    _answer(asker, store, cells, found, together)
+    lookup = batch_plan.look_up(asker, cells, store)
+    _count(stage, lookup)
+    _answer(asker, store, cells, lookup, together)
     if broken:
         more = f" and {len(broken) - 10} more" if len(broken) > 10 else ""
         raise StageError(f"{len(broken)} samples cannot be asked; all others are answered and kept: " + "; ".join(broken[:10]) + more)
     if together:
-        _wait_for_others(asker, found, store)
+        _wait_for_others(asker, lookup, store)
     store.refresh()
     if not together and (left := batch_plan.look_up(asker, cells, store)).missing:  # signals about an answer that somebody else wrote first
         _answer(asker, store, cells, left, together)
@@ -102,29 +102,29 @@ def open_store(asker: Asker, about: Mapping[str, str]) -> Store:
     )
 
 
-def _answer(asker: Asker, store: Store, cells: Sequence[Cell], found: batch_plan.Found, together: bool) -> None:
+def _answer(asker: Asker, store: Store, cells: Sequence[SampleVariant], lookup: batch_plan.Lookup, together: bool) -> None:
     """Have all that is missing answered and stored."""
     if isinstance(asker.model, Remote):  # by one process, with as many requests at a time as the server takes
-        ask_all(asker, store, found.missing)
+        ask_all(asker, store, lookup.missing)
         return
     work = batch_plan.Work(())
-    if found.missing:
-        work = batch_plan.PlanFile(asker, cells).work(asker, found.missing, store, sizes(asker, store, together))
+    if lookup.missing:
+        work = batch_plan.PlanFile(asker, cells).work(asker, lookup.missing, store, sizes(asker, store, together))
     answer_all(asker, store, work, together)
 
 
-def _count(stage: Stage, found: batch_plan.Found) -> None:
+def _count(stage: Stage, lookup: batch_plan.Lookup) -> None:
     """What is computed and what is taken from the store, by kind: answers, draws, signals about the answers."""
     computed: dict[str, int] = {}
-    for task in found.missing:
+    for task in lookup.missing:
         for part in task.parts:
             computed[part] = computed.get(part, 0) + 1
     for kind, belongs in _KINDS.items():
-        now, before = (sum(n for part, n in counts.items() if belongs(part)) for counts in (computed, found.stored))
+        now, before = (sum(n for part, n in counts.items() if belongs(part)) for counts in (computed, lookup.stored))
         if now or before:
             stage.count(**{f"{kind} computed": now, f"{kind} stored": before})
-    if found.repeats:
-        stage.count(**{"same as another": found.repeats})
+    if lookup.repeats:
+        stage.count(**{"same as another": lookup.repeats})
 
 
 _KINDS: dict[str, Callable[[str], bool]] = {
@@ -134,11 +134,11 @@ _KINDS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def _wait_for_others(asker: Asker, found: batch_plan.Found, store: Store) -> None:
+def _wait_for_others(asker: Asker, lookup: batch_plan.Lookup, store: Store) -> None:
     """Until all that was planned is seen here: a shared file system may show it late."""
-    wanted = [(task.cell.place, part) for task in found.missing for part in task.parts]
+    needed = [(task.cell.place, part) for task in lookup.missing for part in task.parts]
     deadline = time.monotonic() + _LATE_SECONDS
-    while not store.has(keys := stored_keys(asker, store, wanted)).all():
+    while not store.has(keys := stored_keys(asker, store, needed)).all():
         if time.monotonic() > deadline:
             raise StageError(
                 f"{int((~store.has(keys)).sum())} answers that other processes computed are not in {store.folder}; "

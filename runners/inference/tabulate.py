@@ -11,7 +11,7 @@ import pyarrow as pa
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.contracts.models import ANSWER, COLUMNS, PARTS, draw_of
 from qualm.runners.inference.keys import stored_keys
-from qualm.runners.inference.requests import Asker, Cell
+from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.store.answers import Store
 
 _FIELD = {
@@ -26,7 +26,7 @@ _ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
 _CHUNK = 2048
 
 
-def table(asker: Asker, number: int, cells: Sequence[Cell], store: Store) -> pa.Table:
+def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
     """GENERATIONS of one dataset.
 
     Args:
@@ -42,23 +42,23 @@ def table(asker: Asker, number: int, cells: Sequence[Cell], store: Store) -> pa.
     return pa.concat_tables([GENERATIONS.empty_table(), *(_rows(asker, number, some, store) for some in mine)])
 
 
-def _rows(asker: Asker, number: int, cells: Sequence[Cell], store: Store) -> pa.Table:
+def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
     samples = asker.datasets[number].samples
     parts = [asker.parts(cell.options) for cell in cells]
-    found = store.take(
-        stored_keys(asker, store, [(cell.place, part) for cell, wanted in zip(cells, parts, strict=True) for part in wanted])
+    stored = store.take(
+        stored_keys(asker, store, [(cell.place, part) for cell, needed in zip(cells, parts, strict=True) for part in needed])
     )
     rows: dict[str, list[Any]] = {name: [] for name in ("sample_id", "variant", "draw", "input_digest")}
     filled: dict[str, list[tuple[int, int]]] = {name: [] for name in COLUMNS}  # column -> (row, place among the parts)
     at = 0
-    for cell, wanted in zip(cells, parts, strict=True):
-        draws = [GREEDY, *(draw for part in wanted if (draw := draw_of(part)))]
+    for cell, needed in zip(cells, parts, strict=True):
+        draws = [GREEDY, *(draw for part in needed if (draw := draw_of(part)))]
         greedy = row = len(rows["draw"])
         rows["draw"] += draws
         rows["sample_id"] += [samples[cell.place.row]["sample_id"]] * len(draws)
         rows["variant"] += [asker.variants[cell.place.variant].name] * len(draws)
         rows["input_digest"] += [cell.input_digest] * len(draws)
-        for part in wanted:
+        for part in needed:
             drawn = draw_of(part) > 0
             row += drawn
             for column in PARTS[ANSWER if drawn else part]:
@@ -68,11 +68,11 @@ def _rows(asker: Asker, number: int, cells: Sequence[Cell], store: Store) -> pa.
     columns = {name: pa.array(values, GENERATIONS.field(name).type) for name, values in rows.items()}
     for name in COLUMNS:
         wanted_column = name == "text" or name in asker.needs
-        columns[name] = _column(name, filled[name] if wanted_column else [], total, found)
+        columns[name] = _column(name, filled[name] if wanted_column else [], total, stored)
     return pa.table([columns[field.name] for field in GENERATIONS], schema=GENERATIONS)
 
 
-def _column(name: str, filled: Sequence[tuple[int, int]], total: int, found: pa.Table) -> pa.Array:
+def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa.Table) -> pa.Array:
     """One column: at each row the value of the part it comes from, null where none fills it."""
     kind = GENERATIONS.field(name).type
     if not filled:
@@ -80,10 +80,10 @@ def _column(name: str, filled: Sequence[tuple[int, int]], total: int, found: pa.
     row, place = np.array(filled).T
     if name in _ONE_NUMBER:
         values: list[float | None] = [None] * total
-        for r, numbers in zip(row.tolist(), found["numbers"].take(pa.array(place)).to_pylist(), strict=True):
+        for r, numbers in zip(row.tolist(), stored["numbers"].take(pa.array(place)).to_pylist(), strict=True):
             values[r] = next(iter(numbers or ()), None)
         return pa.array(values, kind)
     source = np.full(total, -1)
     source[row] = place
-    column = found[_FIELD.get(name, "logprobs")].combine_chunks()
+    column = stored[_FIELD.get(name, "logprobs")].combine_chunks()
     return column.take(pa.array(source, mask=source < 0)).cast(kind)

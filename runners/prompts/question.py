@@ -88,9 +88,9 @@ def _true_or_false(answer: str) -> str:
     return f"Possible answer: {answer}\nIs the possible answer:\n(A) True\n(B) False\nThe possible answer is:"
 
 
-def _after(question: str, answer: str, asked: str, image: bool) -> list[dict[str, object]]:
-    said: dict[str, object] = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-    return [*_user(question, image), said, *_user(asked, image=False)]
+def _after(question: str, answer: str, follow_up: str, image: bool) -> list[dict[str, object]]:
+    reply: dict[str, object] = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+    return [*_user(question, image), reply, *_user(follow_up, image=False)]
 
 
 def _user(text: str, image: bool) -> list[dict[str, object]]:

@@ -22,17 +22,17 @@ class PromptError(Exception):
     """A prompt file that is missing or lacks a place. The message says which file, what was expected, what to do."""
 
 
-def read_prompt(name: str, given: str | None = None) -> str:
+def read_prompt(name: str, own_path: str | None = None) -> str:
     """The text of a prompt, comments left out.
 
     Args:
         name: of our own prompt, a file of specs/prompts/ without `.md`.
-        given: path of the user's, from the project's root, in its stead.
+        own_path: path of the user's, from the project's root, in its stead.
 
     Raises:
         PromptError: there is no such file.
     """
-    path = Path(given) if given else ROOT / PROMPTS / f"{name}.md"
+    path = Path(own_path) if own_path else ROOT / PROMPTS / f"{name}.md"
     try:
         return _COMMENT.sub("", textfiles.read_text(path, 1 << 20)).strip()
     except textfiles.TextFileError as error:
@@ -55,7 +55,7 @@ def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
         raise PromptError(f"{where}: {{{name}}}: no such place; there are: {', '.join(sorted(values))}")
     for name in sorted(set(values) - there):
         raise PromptError(f"{where}: expected the place {{{name}}} in it, found none")
-    return _PLACE.sub(lambda found: values[found[1]], prompt)
+    return _PLACE.sub(lambda match: values[match[1]], prompt)
 
 
 def with_sections(prompt: str, sections: Mapping[str, str]) -> str:

@@ -86,11 +86,11 @@ def engine(module: str) -> Engine:
         if path.name == "__init__.py" and not path.stat().st_size:
             continue
         own = plugin(name) if _is_ours(name) else None
-        known = components(name) if _is_ours(name) and own is None else None
+        of_ours = components(name) if _is_ours(name) and own is None else None
         if own is not None and own[2] is not None:
             plugins[f"{own[0]}/{own[1]}"] = own[2]
-        elif known is not None:
-            versions |= {component: COMPONENTS[component].version for component in known}
+        elif of_ours is not None:
+            versions |= {component: COMPONENTS[component].version for component in of_ours}
         else:
             rest[name] = source_digest(path)
     first = module.partition(".")[0]
@@ -118,8 +118,8 @@ def imported_versions(module: str) -> dict[str, str]:
     modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
     names = {n.partition(".")[0] for path, name in modules for n in imports.named(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
-    known = packages_distributions()
-    return {library: library_version(library) for name in sorted(outside) for library in sorted(set(known.get(name, ())))}
+    distributions = packages_distributions()
+    return {library: library_version(library) for name in sorted(outside) for library in sorted(set(distributions.get(name, ())))}
 
 
 @cache

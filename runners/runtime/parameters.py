@@ -22,14 +22,14 @@ def to_mappings(params: Any) -> Any:
         return [to_mappings(p) for p in params]
     if not isinstance(params, dict):
         return params
-    found = {}
+    mappings = {}
     for name, value in params.items():
         key = LABELLED.get(name)
         if key and isinstance(value, list) and all(isinstance(item, dict) and key in item for item in value):
-            found[name] = {item[key]: to_mappings({k: v for k, v in item.items() if k != key}) for item in value}
+            mappings[name] = {item[key]: to_mappings({k: v for k, v in item.items() if k != key}) for item in value}
         else:
-            found[name] = value if name == "args" else to_mappings(value)
-    return found
+            mappings[name] = value if name == "args" else to_mappings(value)
+    return mappings
 
 
 def to_lists(params: Any) -> Any:
@@ -38,12 +38,12 @@ def to_lists(params: Any) -> Any:
         return [to_lists(p) for p in params]
     if not isinstance(params, dict):
         return params
-    found = {}
+    lists = {}
     for name, value in params.items():
         key = LABELLED.get(name)
         if key and isinstance(value, dict):
             labels = sorted(value, key=lambda label: (label != _FIRST, label))
-            found[name] = [{key: label, **to_lists(value[label])} for label in labels]
+            lists[name] = [{key: label, **to_lists(value[label])} for label in labels]
         else:
-            found[name] = value if name == "args" else to_lists(value)
-    return found
+            lists[name] = value if name == "args" else to_lists(value)
+    return lists

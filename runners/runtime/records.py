@@ -53,11 +53,11 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files or not all(f.is_file() for f in files):
         raise RecordError(f"{path}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it")
-    wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+    expected = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     tables = []
     for file in files:
         try:
-            tables.append(_conform(pq.read_table(file, columns=columns), wanted, str(file)))
+            tables.append(_conform(pq.read_table(file, columns=columns), expected, str(file)))
         except (pa.ArrowInvalid, OSError) as error:
             raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
     return pa.concat_tables(tables)
@@ -176,10 +176,10 @@ def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table
 
 
-def _check_names(found: pa.Schema, wanted: pa.Schema, where: str) -> None:
-    missing = [f.name for f in wanted if f.name not in found.names and not _added_later(f)]
+def _check_names(actual: pa.Schema, expected: pa.Schema, where: str) -> None:
+    missing = [f.name for f in expected if f.name not in actual.names and not _added_later(f)]
     if missing:
-        raise RecordError(f"{where}: expected columns {', '.join(wanted.names)}; missing {', '.join(missing)}")
+        raise RecordError(f"{where}: expected columns {', '.join(expected.names)}; missing {', '.join(missing)}")
 
 
 def _added_later(field: pa.Field) -> bool:

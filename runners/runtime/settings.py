@@ -92,7 +92,7 @@ def read_settings(file: Path = FILE) -> Settings:
         SettingsError: an unknown key, or a value of the wrong type.
     """
     values: dict[str, Any] = {}
-    known: dict[str, type[Any]] = {f.name: type(getattr(Settings(), f.name)) for f in fields(Settings) if f.name != "servers"}
+    types: dict[str, type[Any]] = {f.name: type(getattr(Settings(), f.name)) for f in fields(Settings) if f.name != "servers"}
     if file.exists() or file.is_symlink():
         try:
             raw = tomllib.loads(textfiles.read_text(file, 1 << 20))
@@ -107,12 +107,12 @@ def read_settings(file: Path = FILE) -> Settings:
                 except ServerSettingError as error:
                     raise SettingsError(f"{file}: {error}") from None
                 continue
-            if key not in known:
-                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(known)}, servers")
-            if type(value) is not known[key]:
-                raise SettingsError(f"{file}: {key}: expected {known[key].__name__}, got {value!r}")
+            if key not in types:
+                raise SettingsError(f"{file}: unknown setting '{key}'; there are: {', '.join(types)}, servers")
+            if type(value) is not types[key]:
+                raise SettingsError(f"{file}: {key}: expected {types[key].__name__}, got {value!r}")
             values[key] = value
-    for key, kind in known.items():
+    for key, kind in types.items():
         text = os.environ.get(f"QUALM_{key.upper()}")
         if text is None:
             continue

@@ -75,9 +75,9 @@ class Stage:
         for name, n in numbers.items():
             self.counters[name] = self.counters.get(name, 0) + n
 
-    def publish(self, made: Path, target: str | Path) -> None:
+    def publish(self, output: Path, target: str | Path) -> None:
         """Move a finished file or folder from scratch to its place in one rename."""
-        atomic.publish(made, Path(target))
+        atomic.publish(output, Path(target))
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -94,14 +94,14 @@ def libraries() -> dict[str, str]:
     """Versions of the libraries that shape content, read without importing them."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     models = ("torch", "transformers", "peft", "torchao", "bitsandbytes")
     for name in (*models, "numpy", "pyarrow", "pillow", "opencv-python-headless", "scikit-learn", "rouge-score"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def read_stage(key: str, settings: Settings) -> Stage:

@@ -46,10 +46,10 @@ def write_stamp(spec: str, root: Path = Path()) -> None:
 def read_stamp(spec: str, root: Path) -> dict[str, Any] | None:
     """The facts that were left; None where there are none."""
     try:
-        found = json.loads((root / ".qualm" / "runs" / spec / FILE).read_text(encoding="utf-8"))
+        facts = json.loads((root / ".qualm" / "runs" / spec / FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return facts if isinstance(facts, dict) else None
 
 
 def told(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

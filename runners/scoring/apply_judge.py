@@ -63,24 +63,24 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     """
     plugin = rule.get("judges", ref["plugin"])
     function = rule.load("judges", plugin.name)
-    told, enough = EVIDENCE in plugin.reads, plugin.declares.get("PEOPLE")
-    keys = [_for_judge(answer, told, enough) for answer in answers]
+    needs_evidence, enough = EVIDENCE in plugin.reads, plugin.declares.get("PEOPLE")
+    keys = [_for_judge(answer, needs_evidence, enough) for answer in answers]
     unique = list(dict.fromkeys(keys))
     columns = [[a.question for a in unique], [list(a.references or a.people) for a in unique], [a.prediction for a in unique]]
-    columns += [[a.evidence for a in unique]] if told else []
+    columns += [[a.evidence for a in unique]] if needs_evidence else []
     columns += [[list(a.choices) for a in unique]] if CHOICES in plugin.reads else []
     context = [JudgeContext(settings, counters)] if plugin.reads[0] == "context" else []
     where = f"judge '{ref['label']}'"
-    made = called(plugin, where, lambda: function(*context, *columns, **ref["args"]), JudgeError)
-    judged = listed(plugin, where, made, len(unique), Judgement)
-    found = dict(zip(unique, judged, strict=True))
+    returned = called(plugin, where, lambda: function(*context, *columns, **ref["args"]), JudgeError)
+    judged = listed(plugin, where, returned, len(unique), Judgement)
+    judgement_of = dict(zip(unique, judged, strict=True))
     if len(unique) < len(answers):
         counters["same as another"] += len(answers) - len(unique)
-    return [found[key] for key in keys]
+    return [judgement_of[key] for key in keys]
 
 
-def _for_judge(answer: Answered, told: bool, enough: int | None) -> Answered:
+def _for_judge(answer: Answered, needs_evidence: bool, enough: int | None) -> Answered:
     """An answer without what this judge is not told, so that those are equal which are equal to it."""
     people = answer.people if enough is not None and len(answer.people) >= enough else ()
-    evidence = answer.evidence if told else ""
+    evidence = answer.evidence if needs_evidence else ""
     return answer if (people, evidence) == (answer.people, answer.evidence) else replace(answer, people=people, evidence=evidence)

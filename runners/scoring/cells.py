@@ -82,11 +82,11 @@ class Cell:
 
     def known(self, reads: frozenset[str]) -> set[str]:
         """The columns that there are; of those that number a field's values, the ones in `reads` that any sample has."""
-        known = {*self.columns, "is_calibration"}
-        known |= SET_COLUMNS if self.settings else set()
-        known |= {"uncertainty"} if self.uncertainties else set()
-        known |= PAIRED_UNCERTAINTY if self.estimators_of_both else set()
-        return known | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
+        columns = {*self.columns, "is_calibration"}
+        columns |= SET_COLUMNS if self.settings else set()
+        columns |= {"uncertainty"} if self.uncertainties else set()
+        columns |= PAIRED_UNCERTAINTY if self.estimators_of_both else set()
+        return columns | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
 
     def coded(self, column: str) -> Floats:
         """A column that numbers the values of a field of the samples."""
@@ -140,8 +140,8 @@ class Tables:
 
     def judge(self, dataset: str) -> str | None:
         """The judge whose ratings are the correctness of a data set's open answers."""
-        found: str | None = self._judge_of.get(dataset, self._judge)
-        return found
+        judge: str | None = self._judge_of.get(dataset, self._judge)
+        return judge
 
     def _split(self, stage: Stage, name: str, schema: pa.Schema, columns: list[str]) -> dict[Key, pa.Table]:
         if name not in stage.inputs:
@@ -177,13 +177,13 @@ def read_cells(stage: Stage, samples: Samples, tables: Tables) -> Iterator[Cell]
             continue
         path = files[samples.name]
         answers = greedy_by_variant(path, ["option_logits", *CONFIDENCE[stage.params["confidence"]]])
-        made = partial(_cells, samples, tables, model, path)
-        clean = {cell.model: cell for cell in made(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
+        cells_of = partial(_cells, samples, tables, model, path)
+        clean = {cell.model: cell for cell in cells_of(CLEAN, answers[CLEAN])} if CLEAN in answers else {}
         for variant, table in answers.items():
             if variant == CLEAN:
                 yield from clean.values()
             else:
-                yield from (cell.paired(clean.get(cell.model)) for cell in made(variant, table))
+                yield from (cell.paired(clean.get(cell.model)) for cell in cells_of(variant, table))
 
 
 def _cells(samples: Samples, tables: Tables, model: str, path: str, variant: str, table: pa.Table) -> Iterator[Cell]:
@@ -237,8 +237,8 @@ def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judges:
         filled = np.where(np.isnan(probs), -1.0, probs)
         predicted = filled.argmax(axis=1)
         columns["confidence"][scored] = filled.max(axis=1)[scored]
-        known = scored & (samples.truth >= 0)
-        columns["correct"][known] = (predicted == samples.truth)[known]
+        scorable = scored & (samples.truth >= 0)
+        columns["correct"][scorable] = (predicted == samples.truth)[scorable]
         columns["predicted"] = np.where(scored, predicted, np.nan)
         columns["n_options"] = np.where(choice, samples.n_options, np.nan)
     if not choice.all():
@@ -246,8 +246,8 @@ def _columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judges:
     columns |= _judged(samples, judged, judges, columns["correct"], where)
     if samples.asked_about.any():
         rated = columns.get(RATED_BY + FINAL_ANSWER, columns["correct"])
-        said = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
-        columns["says_uncertain"] = np.where(samples.asked_about & ~np.isnan(rated), said, np.nan)
+        says_uncertain = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
+        columns["says_uncertain"] = np.where(samples.asked_about & ~np.isnan(rated), says_uncertain, np.nan)
     return columns
 
 
@@ -260,8 +260,8 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
         return
     values, lengths = flat(table["token_logprobs"])
     total = np.bincount(np.repeat(np.arange(len(rows)), lengths), values, len(rows))
-    told = (lengths > 0) & is_open
-    confidence[rows[told]] = np.minimum(np.exp(total[told]), 1.0)
+    has_tokens = (lengths > 0) & is_open
+    confidence[rows[has_tokens]] = np.minimum(np.exp(total[has_tokens]), 1.0)
 
 
 def _judged(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
@@ -312,36 +312,36 @@ def _declining(samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: ND
     columns["gt_is_idk"][of] = 1 - samples.answerable[of]
 
 
-def _marks(samples: Samples, given: pa.ChunkedArray, rows: NDArray[np.int64]) -> dict[str, Floats]:
+def _marks(samples: Samples, marks_of: pa.ChunkedArray, rows: NDArray[np.int64]) -> dict[str, Floats]:
     """A column for each name that any answer was marked with."""
     columns: dict[str, Floats] = {}
-    for row, marks in zip(rows, given.to_pylist() if given.null_count < len(given) else (), strict=False):
+    for row, marks in zip(rows, marks_of.to_pylist() if marks_of.null_count < len(marks_of) else (), strict=False):
         for name, value in marks or ():
             columns.setdefault(name, np.full(samples.n, np.nan))[row] = value
     return columns
 
 
 def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Setting]:
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for (setting, score), part in split(table, ["setting", "score"]) if table is not None else ():  # type: ignore[misc]
         rows = samples.rows_of(part["sample_id"], where)
         filled = {}
         for name in ("is_calibration", "covered", "set_size"):
             filled[name] = np.full(samples.n, 0.0 if name == "is_calibration" else np.nan)
             filled[name][rows] = numbers(part[name])
-        of = found.setdefault(setting, Setting(filled["is_calibration"]))
+        of = settings.setdefault(setting, Setting(filled["is_calibration"]))
         if not np.array_equal(of.is_calibration, filled["is_calibration"]):
             raise StageError(f"{where}: scores of setting '{setting}' calibrate on different rows; run `dvc repro`")
         of.scores[score] = {name: filled[name] for name in ("covered", "set_size")}
-    return found
+    return settings
 
 
 def _uncertainties(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Floats]:
-    found = {}
+    by_estimator = {}
     for (estimator,), part in split(table, ["estimator"]) if table is not None else ():  # type: ignore[misc]
-        found[estimator] = np.full(samples.n, np.nan)
-        found[estimator][samples.rows_of(part["sample_id"], where)] = numbers(part["value"])
-    return found
+        by_estimator[estimator] = np.full(samples.n, np.nan)
+        by_estimator[estimator][samples.rows_of(part["sample_id"], where)] = numbers(part["value"])
+    return by_estimator
 
 
 def numbers(column: pa.ChunkedArray) -> Floats:

@@ -72,5 +72,5 @@ def risk_coverage(confidence: Floats, correct: Floats) -> Iterator[tuple[float, 
     order = np.argsort(-confidence, kind="stable")
     risk = 1 - np.cumsum(correct[order]) / np.arange(1, n + 1)
     ends = np.flatnonzero(np.r_[np.diff(confidence[order]) != 0, True])
-    kept = ends[np.unique(np.linspace(0, len(ends) - 1, min(POINTS, len(ends))).round().astype(int))]
-    yield from zip(((kept + 1) / n).tolist(), risk[kept].tolist(), strict=True)
+    points = ends[np.unique(np.linspace(0, len(ends) - 1, min(POINTS, len(ends))).round().astype(int))]
+    yield from zip(((points + 1) / n).tolist(), risk[points].tolist(), strict=True)

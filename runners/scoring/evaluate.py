@@ -50,25 +50,27 @@ class Metric:
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     """Load the metric plugins of a stage and check what they read."""
-    known = (
+    readable = (
         {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty", "says_uncertain"}
         | CHOICE_ONLY
         | OPEN_ONLY
         | PAIRED
     )
-    found = []
+    metrics = []
     for ref in refs:
         plugin = rule.get("metrics", ref["plugin"])
         reads = tuple(c for c in columns.columns(plugin, ref["args"]).values() if c is not None)
-        if not reads or reads[-1] != "weights" or not {c for c in reads[:-1] if not c.startswith(PREFIXES)} <= known:
+        if not reads or reads[-1] != "weights" or not {c for c in reads[:-1] if not c.startswith(PREFIXES)} <= readable:
             raise StageError(
                 f"{plugin.path}: {plugin.name} reads {', '.join(reads) or 'nothing'}; expected columns of "
-                f"{', '.join(sorted(known))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
+                f"{', '.join(sorted(readable))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
             )
         function = rule.load("metrics", ref["plugin"])
         why = getattr(sys.modules[function.__module__], "why_undefined", None)
-        found.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], _over(plugin.declares.get("OVER"), ref["args"]), why))
-    return found
+        metrics.append(
+            Metric(ref["label"], plugin, reads[:-1], function, ref["args"], _over(plugin.declares.get("OVER"), ref["args"]), why)
+        )
+    return metrics
 
 
 def _over(declared: Any, args: Mapping[str, Any]) -> str | None:
@@ -107,7 +109,7 @@ class Measured:
 
 
 @dataclass
-class Task:
+class MetricTask:
     """One evaluation of one metric on the scored rows of a slice."""
 
     metric: Metric
@@ -125,10 +127,10 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[s
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
 
 
-def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[Task], list[tuple[str, list[Task]]]]:
+def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
     """What there is to evaluate, not yet resampled; and every label with the tasks whose mean it is."""
-    tasks: list[Task] = []
-    labels: list[tuple[str, list[Task]]] = []
+    tasks: list[MetricTask] = []
+    labels: list[tuple[str, list[MetricTask]]] = []
     for metric in metrics:
         reads = frozenset(metric.reads)
         if not cell.applies(reads):
@@ -144,12 +146,12 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[T
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
         for name, sets, names_of_each in _columns_for(cell, reads):
-            made = [_task(cell, metric, each | coded, universe, np.searchsorted(part.rows, universe)) for each in sets]
-            for task in made:
+            of_setting = [_task(cell, metric, each | coded, universe, np.searchsorted(part.rows, universe)) for each in sets]
+            for task in of_setting:
                 task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
-            tasks += made
-            labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, made, strict=False)]
-            labels.append((f"{metric.label}[{name}]" if name else metric.label, made))
+            tasks += of_setting
+            labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, of_setting, strict=False)]
+            labels.append((f"{metric.label}[{name}]" if name else metric.label, of_setting))
     return tasks, labels
 
 
@@ -188,9 +190,9 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     )
 
 
-def _task(cell: Cell, metric: Metric, given: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> Task:
+def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> MetricTask:
     """The point estimate, and what is needed to resample it."""
-    taken = {name: given[name][universe] for name in metric.reads}
+    taken = {name: readings[name][universe] for name in metric.reads}
     scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
     for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
         scored &= ~np.isin(group, group[~scored])
@@ -202,46 +204,46 @@ def _task(cell: Cell, metric: Metric, given: dict[str, Floats], universe: NDArra
     weights = Recorder(int(scored.sum()))
     value = np.full(1, np.nan)
     if n:
-        made = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
-        value = numbers(metric.plugin, f"metric '{metric.label}', one value per resample", made, (1,))
+        returned = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
+        value = numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (1,))
     why = metric.why(*arrays, **metric.args) if metric.why and n and np.isnan(value[0]) else ""
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
-    return Task(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored, why, left_out))
+    return MetricTask(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored, why, left_out))
 
 
-def resample(tasks: Sequence[Task], bootstrap: Resamples) -> None:
+def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values in all resamples. Equal columns of all tasks are summed once, in one matrix product."""
     table: dict[bytes, int] = {}
-    kept: list[Floats] = []
-    wanted: dict[int, list[list[int]]] = {}
+    distinct: list[Floats] = []
+    places: dict[int, list[list[int]]] = {}
     for k, task in enumerate(tasks):
         if task.weights.only_sums:
             sums = [bootstrap.seen_on(task.rows).group_sums(each) for each in task.weights.columns]
-            wanted[k] = [[_place(row, table, kept) for row in each] for each in sums]
-    summed = np.stack(kept) if kept else np.empty((0, bootstrap.groups))
+            places[k] = [[_place(row, table, distinct) for row in each] for each in sums]
+    summed = np.stack(distinct) if distinct else np.empty((0, bootstrap.groups))
     values: list[list[Floats]] = [[] for _ in tasks]
     for block in bootstrap.blocks():
         sums_of_block = summed @ block.counts.T
         for k, task in enumerate(tasks):
             weights = block.rows(task.rows)
-            if k in wanted:
-                weights = Replay(weights, [sums_of_block[each].T for each in wanted[k]])
-            made = task.metric.function(*task.arrays, weights, **task.metric.args)
+            if k in places:
+                weights = Replay(weights, [sums_of_block[each].T for each in places[k]])
+            returned = task.metric.function(*task.arrays, weights, **task.metric.args)
             values[k].append(
-                numbers(task.metric.plugin, f"metric '{task.metric.label}', one value per resample", made, (len(block.counts),))
+                numbers(task.metric.plugin, f"metric '{task.metric.label}', one value per resample", returned, (len(block.counts),))
             )
-    for task, found in zip(tasks, values, strict=True):
-        task.measured.resampled = np.concatenate([*found, np.empty(0)])
+    for task, resampled in zip(tasks, values, strict=True):
+        task.measured.resampled = np.concatenate([*resampled, np.empty(0)])
 
 
-def _place(row: Floats, table: dict[bytes, int], kept: list[Floats]) -> int:
+def _place(row: Floats, table: dict[bytes, int], distinct: list[Floats]) -> int:
     """The place of a column among the distinct ones."""
     key = row.tobytes()
     if key not in table:
-        table[key] = len(kept)
-        kept.append(row)
+        table[key] = len(distinct)
+        distinct.append(row)
     return table[key]
 
 
@@ -265,7 +267,7 @@ def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[t
 
     None (NaN) for an undefined value, for a single group, and where fewer than half of the resamples are defined.
     """
-    found = [(np.nan, np.nan)] * len(measured)
+    limits = [(np.nan, np.nan)] * len(measured)
     levels = [(1 - level) / 2, (1 + level) / 2]
     usual = []
     for k, one in enumerate(measured):
@@ -276,9 +278,9 @@ def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[t
             usual.append(k)
         else:
             low, high = np.quantile(defined, levels)
-            found[k] = result(low), result(high)
+            limits[k] = result(low), result(high)
     if usual:
         lows, highs = np.quantile(np.stack([measured[k].resampled for k in usual]), levels, axis=1)
         for k, low, high in zip(usual, lows.tolist(), highs.tolist(), strict=True):
-            found[k] = result(low), result(high)
-    return found
+            limits[k] = result(low), result(high)
+    return limits

@@ -23,7 +23,7 @@ from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import BLOCK
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.evaluate import Measured, Metric, Slice, Task, intervals, mean_of, resample, tasks_of
+from qualm.runners.scoring.evaluate import Measured, Metric, MetricTask, Slice, intervals, mean_of, resample, tasks_of
 
 SLACK = 1e-12
 RANKS = 10
@@ -66,8 +66,8 @@ def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: flo
         if chosen:
             resample(chosen, Sides(part, permutations // share, seed, a.samples.name, part.label))
     better = {m.label: rule.get("metrics", m.function.__name__).declares.get("HIGHER_IS_BETTER") for m in metrics}
-    found = [_test(label, of, part, level, better[_owner(label, better)]) for label, of in labels]
-    return found
+    tests = [_test(label, of, part, level, better[_owner(label, better)]) for label, of in labels]
+    return tests
 
 
 def _owner(label: str, labels: dict[str, Any]) -> str:
@@ -75,7 +75,7 @@ def _owner(label: str, labels: dict[str, Any]) -> str:
     return label if label in labels else label[: label.rindex("[")]
 
 
-def _test(label: str, of: list[Task], part: Slice, level: float, better: bool | None) -> Test:
+def _test(label: str, of: list[MetricTask], part: Slice, level: float, better: bool | None) -> Test:
     measured = mean_of([task.measured for task in of])
     n = measured.n // 2
     values = measured.resampled
@@ -146,11 +146,11 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
     """The rows of both cells behind each other; what is unscored in one is unscored in both."""
 
     def joined(mine: dict[str, Floats], yours: dict[str, Floats]) -> dict[str, Floats]:
-        found = {}
+        both = {}
         for name in [n for n in mine if n in yours]:
             gone = np.isnan(mine[name]) | np.isnan(yours[name])
-            found[name] = np.concatenate([np.where(gone, np.nan, mine[name]), np.where(gone, np.nan, yours[name])])
-        return found
+            both[name] = np.concatenate([np.where(gone, np.nan, mine[name]), np.where(gone, np.nan, yours[name])])
+        return both
 
     settings = {}
     for name in [n for n in a.settings if n in b.settings]:
@@ -189,6 +189,6 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
 def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
     """Which models are tested against which: all against the baseline, then the pairs asked for, none twice."""
     baseline = compare["baseline"]
-    found = [(baseline, m) for m in models if m != baseline] if baseline in models else []
-    found += [(a, b) for a, b in compare["pairs"] if a in models and b in models]
-    return list(dict.fromkeys(found))
+    pairs = [(baseline, m) for m in models if m != baseline] if baseline in models else []
+    pairs += [(a, b) for a, b in compare["pairs"] if a in models and b in models]
+    return list(dict.fromkeys(pairs))

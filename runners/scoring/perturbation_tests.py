@@ -63,13 +63,13 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice, permutations: in
         alike: dict[tuple[bytes, bytes], list[tuple[int, Floats]]] = {}  # what is correlated with the same y shares its deals
         for task in tasks:
             if not np.isnan(task.measured.value):
-                kept, x, y = correlated(metric)(*task.arrays, **metric.args)
-                alike.setdefault((task.rows[kept].tobytes(), y[kept].tobytes()), []).append((id(task), x[kept]))
+                rows_over, x, y = correlated(metric)(*task.arrays, **metric.args)
+                alike.setdefault((task.rows[rows_over].tobytes(), y[rows_over].tobytes()), []).append((id(task), x[rows_over]))
         for (rows, y_bytes), of in alike.items():
             group = part.bootstrap.seen_on(np.frombuffer(rows, dtype=np.int64)).group
             columns = np.column_stack([x for _, x in of])
-            found = independence(columns, np.frombuffer(y_bytes), group, permutations, _entropy(seed, cell, part))
-            values |= dict(zip([name for name, _ in of], found.tolist(), strict=True))
+            p_values = independence(columns, np.frombuffer(y_bytes), group, permutations, _entropy(seed, cell, part))
+            values |= dict(zip([name for name, _ in of], p_values.tolist(), strict=True))
         for label, (task, *_) in labels:
             yield Effect(label, task.measured.value, 0.0, values[id(task)])
 
@@ -93,7 +93,7 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
     spread = np.sqrt((x**2).sum(axis=0) * ((y - y.mean()) ** 2).sum())
     if all(len(block) < 2 for block in blocks) or not permutations:
         return np.full(x.shape[1], np.nan)
-    rng, found = np.random.default_rng(entropy), np.zeros(x.shape[1])
+    rng, as_extreme = np.random.default_rng(entropy), np.zeros(x.shape[1])
     observed = np.abs(y @ x)
     step = max(1, BLOCK // len(x))
     for start in range(0, permutations, step):
@@ -101,14 +101,14 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
         for block in blocks:
             turns = rng.permuted(np.tile(np.arange(len(block)), (len(dealt), 1)), axis=1)
             dealt[:, block.ravel()] = y[block[turns].reshape(len(dealt), -1)]
-        found += (np.abs(dealt @ x) >= observed - SLACK * spread).sum(axis=0)
-    return np.where(spread > 0, (1 + found) / (1 + permutations), np.nan)
+        as_extreme += (np.abs(dealt @ x) >= observed - SLACK * spread).sum(axis=0)
+    return np.where(spread > 0, (1 + as_extreme) / (1 + permutations), np.nan)
 
 
 def correlated(metric: Metric) -> Correlated:
     """The function `correlated` of a metric's file: the columns it reads -> (rows it is over, x, y)."""
-    found: Correlated = vars(sys.modules[metric.function.__module__])["correlated"]
-    return found
+    function: Correlated = vars(sys.modules[metric.function.__module__])["correlated"]
+    return function
 
 
 def _swapped(cell: Cell) -> Cell:

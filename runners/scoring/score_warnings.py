@@ -17,25 +17,25 @@ def warnings(rows: Iterable[Row]) -> list[str]:
     Args:
         rows: of SCORES; those of clean inputs and all questions count.
     """
-    found: dict[tuple[str, str, int, int, str], list[str]] = {}
+    metrics_of: dict[tuple[str, str, int, int, str], list[str]] = {}
     for row in rows:
         if (row["variant"], row["slice"]) == (CLEAN, ALL) and row.get("why") and row["n_unscored"]:
             key = (row["dataset"], row["model"], row["n_unscored"], row["n"] + row["n_unscored"], row["why"])
-            found.setdefault(key, []).append(row["metric"])
+            metrics_of.setdefault(key, []).append(row["metric"])
     return [
         f"{dataset}, {model}: {_of(unscored, total)} not scored ({', '.join(metrics)}): {why}"
-        for (dataset, model, unscored, total, why), metrics in found.items()
+        for (dataset, model, unscored, total, why), metrics in metrics_of.items()
     ]
 
 
 def notes(rows: Iterable[Row]) -> list[str]:
     """A line for every metric without a value over no answers at all: why, by data set and models."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    models_of: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
         if row["value"] is None and row.get("why") and not row["n_unscored"]:
-            models = found.setdefault((row["dataset"], row["metric"], row["why"]), [])
+            models = models_of.setdefault((row["dataset"], row["metric"], row["why"]), [])
             models += [] if row["model"] in models else [row["model"]]
-    return [f"{dataset}: {metric} is undefined ({', '.join(models)}): {why}" for (dataset, metric, why), models in found.items()]
+    return [f"{dataset}: {metric} is undefined ({', '.join(models)}): {why}" for (dataset, metric, why), models in models_of.items()]
 
 
 def _of(unscored: int, total: int) -> str:

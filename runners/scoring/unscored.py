@@ -58,11 +58,11 @@ class Reasons:
     def most_common(self, rows: NDArray[np.int64]) -> str:
         """The reason of most of these rows, with its count where there are others."""
         values, counts = np.unique(self.texts[rows].astype(str), return_counts=True)
-        known = {value: int(n) for value, n in zip(values.tolist(), counts.tolist(), strict=True) if value}
-        if not known:
+        counts_of = {value: int(n) for value, n in zip(values.tolist(), counts.tolist(), strict=True) if value}
+        if not counts_of:
             return ""
-        reason = max(known, key=lambda value: known[value])
-        return reason if known[reason] == len(rows) else f"{reason} ({known[reason]:,} of these)"
+        reason = max(counts_of, key=lambda value: counts_of[value])
+        return reason if counts_of[reason] == len(rows) else f"{reason} ({counts_of[reason]:,} of these)"
 
 
 def reasons(samples: Samples, answers: pa.Table, judged: pa.Table | None, judges: tuple[str | None, str | None], where: str) -> Reasons:
@@ -101,19 +101,19 @@ def _is_for_open(label: str) -> bool:
     return name not in rule.names("judges") or reads_open(rule.get("judges", name))
 
 
-def explain(found: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:
+def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:
     """Why rows of a metric are unscored: by the column that most of them lack.
 
     Args:
-        found: of the cell; None where that is not known.
+        reasons_of_cell: of the cell; None where that is not known.
         reads: the metric's columns.
         taken: their values, of the unscored rows alone.
         rows: which rows of the cell these are.
     """
     lacks = {name: int(np.isnan(taken[name]).sum()) for name in reads}
     column = max(lacks, key=lambda name: lacks[name])
-    if found is not None and (column in JUDGED or judge_of(column) is not None):
-        return found.most_common(rows)
+    if reasons_of_cell is not None and (column in JUDGED or judge_of(column) is not None):
+        return reasons_of_cell.most_common(rows)
     return WITHOUT.get(column, f"no `{column}`")
 
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from qualm.registry.text import one_line
 from qualm.runners.servers.config import Server
 from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, shown, used
-from qualm.runners.servers.rate_limits import Budget, Pace, Patience
+from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from qualm.runners.servers.redact import redacted, reveals
 from qualm.runners.servers.replies import check, longest, parsed
 
@@ -59,7 +59,7 @@ class Rejected(Exception):
     """The server will not answer this one request, however often it is asked: the message says why."""
 
 
-class Unusable(Rejected):
+class NoUsableReply(Rejected):
     """Every try brought a reply, and none could be used: the message says what was wrong with the last."""
 
 
@@ -73,7 +73,7 @@ class _Again(Exception):
         """The server took the request and may charge for it."""
 
 
-class Line:
+class Client:
     """The connection to one model of one server. `ask` may be called from several threads.
 
     Building it sends nothing and looks for no key: the first request does.
@@ -101,8 +101,8 @@ class Line:
         """Tries repeated, cents spent."""
         self.tokens: Counter[str] = Counter()
         """Sent and received, as the server counts them."""
-        self._patience = Patience(server.retries, server.pause)
-        self._pace = Pace(server.requests_per_minute, server.tokens_per_minute)
+        self._retry_policy = RetryPolicy(server.retries, server.pause)
+        self._rate_limiter = RateLimiter(server.requests_per_minute, server.tokens_per_minute)
         self._client: Any = None
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -132,7 +132,7 @@ class Line:
                 raise Stopped(f"max_spend of ${self.budget.cap:g} would be passed (${self.budget.spent:.4f} are spent); raise it")
             cost = 0.0
             try:
-                if self._stop.wait(self._pace.reserve(sent // 4 + received)):
+                if self._stop.wait(self._rate_limiter.reserve(sent // 4 + received)):
                     raise Failed("was stopped with the others")
                 answer = self._once(client, body)
                 cost = self._settle(answer, most, sent // 4 + received)
@@ -141,13 +141,13 @@ class Line:
                 return result
             except (_Again, Nonsense) as error:
                 cost = most if isinstance(error, Nonsense) or error.silent else cost
-                retries = min(self._patience.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._patience.retries
+                retries = min(self._retry_policy.retries, IMPOSSIBLE) if isinstance(error, Impossible) else self._retry_policy.retries
                 if attempt > retries:
                     raise self._last(error, attempt) from None
                 after = getattr(error, "after", None)
                 if after:
-                    self._pace.rest(after)
-                if self._stop.wait(self._patience.before(attempt, after)):
+                    self._rate_limiter.rest(after)
+                if self._stop.wait(self._retry_policy.before(attempt, after)):
                     raise Failed("was stopped with the others") from None
             finally:
                 self.budget.settle(most, cost)
@@ -166,7 +166,7 @@ class Line:
             count = len(self._unusable)
         if count >= self.server.concurrency - 1 + GIVE_UP_AFTER:  # those on their way may all be at the one thing that it gets wrong
             return Stopped(f"no reply to {count} requests in a row can be used; the last so: {message}")
-        return Unusable(f"none of {attempts} replies can be used; the last so: {message}")
+        return NoUsableReply(f"none of {attempts} replies can be used; the last so: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
         """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.
@@ -192,8 +192,8 @@ class Line:
         def run(place: int, item: T) -> None:
             self._item.place = place
             try:
-                for made in work(item):
-                    done.put((place, made, None, False))
+                for results in work(item):
+                    done.put((place, results, None, False))
                 done.put((place, None, None, True))
             except BaseException as error:  # noqa: BLE001 - handed to whoever waits
                 done.put((place, None, error, True))
@@ -204,11 +204,11 @@ class Line:
                     while waiting and not stop and running < self.server.concurrency:
                         pool.submit(run, *waiting.popleft())
                         running += 1
-                    made: list[tuple[int, R]] = []
+                    results: list[tuple[int, R]] = []
                     for place, result, error, ended in _drained(done):
                         running -= ended
                         if result is not None:
-                            made.append((place, result))
+                            results.append((place, result))
                             streak = 0
                         elif isinstance(error, Failed):
                             failed.append(f"{what} {place + 1} of {len(items)}: {error}")
@@ -220,8 +220,8 @@ class Line:
                         stop = stop or failed[-1]
                     if stop:
                         self._stop.set()
-                    if made:
-                        yield made
+                    if results:
+                        yield results
             finally:
                 self.close()
         if fault is not None:
@@ -258,13 +258,13 @@ class Line:
         """The key, looked up when the first request is made and not before: answers that are kept need none."""
         if not self.server.key:
             return NO_KEY
-        found = os.environ.get(self.server.key)
-        if not found:
+        key = os.environ.get(self.server.key)
+        if not key:
             raise Stopped(
                 f"expected a key in the environment variable {self.server.key}, which is not set; export it, or name another by "
                 f'`key` under [servers."{self.base_url}"] in qualm.toml (empty: the server wants none)'
             )
-        return found
+        return key
 
     def _once(self, client: Any, body: Mapping[str, Any]) -> dict[str, Any]:
         """A reply that holds what was asked for.
@@ -296,21 +296,23 @@ class Line:
     def _refusal(self, response: Any) -> Exception:
         """What a status means that is not 200."""
         status = response.status_code
-        said = self._plain(f"status {status}: {shown(self._plain(response.text))}")
+        message = self._plain(f"status {status}: {shown(self._plain(response.text))}")
         if 300 <= status < 400:
-            return Stopped(f"{said}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)")
+            return Stopped(
+                f"{message}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)"
+            )
         if status in REJECTED:
-            return Rejected(said)
+            return Rejected(message)
         if status in HOPELESS or "insufficient_quota" in response.text:
-            return Stopped(said)
-        return _Again(said, _seconds(response.headers.get("retry-after")))
+            return Stopped(message)
+        return _Again(message, _seconds(response.headers.get("retry-after")))
 
     def _settle(self, answer: Mapping[str, Any], most: float, reserved: int) -> float:
         """What a reply cost; the most it can have cost where the server does not say."""
         read, written = used(answer)
         if not read or not written:  # nobody reads a request of no tokens
             return most
-        self._pace.correct(read + written - reserved)
+        self._rate_limiter.correct(read + written - reserved)
         with self._lock:
             self.tokens.update(sent=read, received=written)
         return self.budget.price.of(read, written)

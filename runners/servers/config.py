@@ -79,7 +79,7 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
     """
     if not isinstance(raw, Mapping):
         raise ServerSettingError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
-    found = {}
+    servers = {}
     for name, table in raw.items():
         at = f"{where}.{name}"
         if name != DEFAULT and urlsplit(name).scheme not in ("http", "https"):
@@ -90,8 +90,8 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
         if not isinstance(models, Mapping) or not all(isinstance(m, Mapping) for m in models.values()):
             raise ServerSettingError(f"{at}.{MODELS}: expected a table per model, got {models!r}")
         own = {m: _values(values, f"{at}.{MODELS}.{m}") for m, values in models.items()}
-        found[name] = {**_values({k: v for k, v in table.items() if k != MODELS}, at), MODELS: own}
-    return found
+        servers[name] = {**_values({k: v for k, v in table.items() if k != MODELS}, at), MODELS: own}
+    return servers
 
 
 def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -> Server:
@@ -105,12 +105,12 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     for table in (tables.get(DEFAULT, {}), own, own.get(MODELS, {}).get(model, {})):
         values |= {name: value for name, value in table.items() if name != MODELS}
     values.setdefault("key", OWN_KEY.get(urlsplit(values.get("address") or base_url).hostname or "", ""))
-    made = replace(Server(), **values)
-    if made.max_spend and made.price is None:
+    chosen = replace(Server(), **values)
+    if chosen.max_spend and chosen.price is None:
         raise ServerSettingError(
             f"servers.{base_url}: max_spend needs `price = {{input = DOLLARS, output = DOLLARS}}`, per million tokens of {model}"
         )
-    return made
+    return chosen
 
 
 _KINDS: dict[str, type[Any]] = {f.name: type(f.default) for f in fields(Server) if f.name != "price"}
@@ -119,27 +119,27 @@ _ABOVE_ZERO = ("timeout", "deadline", "pause")
 
 
 def _values(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, given in table.items():
+    values: dict[str, Any] = {}
+    for name, raw in table.items():
         at = f"{where}.{name}"
         if name == "price":
-            found[name] = _price(given, at)
+            values[name] = _price(raw, at)
             continue
         if name not in _KINDS:
             raise ServerSettingError(f"{at}: unknown setting; there are: {', '.join((*_KINDS, 'price', MODELS))}")
         kind = _KINDS[name]
-        value = float(given) if kind is float and type(given) is int else given
+        value = float(raw) if kind is float and type(raw) is int else raw
         if type(value) is not kind:
-            raise ServerSettingError(f"{at}: expected {kind.__name__}, got {given!r}")
+            raise ServerSettingError(f"{at}: expected {kind.__name__}, got {raw!r}")
         least = "at least 1" if name in _AT_LEAST_ONE else "above 0" if name in _ABOVE_ZERO else "at least 0"
         if kind is not str and (value < (name in _AT_LEAST_ONE) or (name in _ABOVE_ZERO and value <= 0)):
-            raise ServerSettingError(f"{at}: expected a number {least}, got {given!r}")
-        found[name] = value
-    return found
+            raise ServerSettingError(f"{at}: expected a number {least}, got {raw!r}")
+        values[name] = value
+    return values
 
 
-def _price(given: Any, where: str) -> Price:
-    numbers: list[Any] = [given.get(n) for n in ("input", "output")] if isinstance(given, Mapping) and len(given) == 2 else []
+def _price(raw: Any, where: str) -> Price:
+    numbers: list[Any] = [raw.get(n) for n in ("input", "output")] if isinstance(raw, Mapping) and len(raw) == 2 else []
     if not numbers or not all(type(n) in (int, float) and n >= 0 for n in numbers):
-        raise ServerSettingError(f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, got {given!r}")
+        raise ServerSettingError(f"{where}: expected {{input = DOLLARS, output = DOLLARS}} per million tokens, got {raw!r}")
     return Price(float(numbers[0]), float(numbers[1]))

@@ -15,20 +15,20 @@ LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How often and after what pauses a request is tried again."""
 
     retries: int
     pause: float
 
-    def before(self, attempt: int, asked: float | None) -> float:
+    def before(self, attempt: int, retry_after: float | None) -> float:
         """Seconds before try `attempt` (1 is the first repetition); what the server asks for comes first, within bounds."""
         longest = min(self.pause * 2 ** (attempt - 1), LONGEST_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
-        return own if asked is None else min(max(asked, own), LONGEST_ASKED)
+        return own if retry_after is None else min(max(retry_after, own), LONGEST_ASKED)
 
 
-class Pace:
+class RateLimiter:
     """Requests and tokens per minute, spread evenly: a request begins when all before it have been paid for in time.
 
     Safe for several threads.

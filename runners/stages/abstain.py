@@ -57,9 +57,9 @@ def run(stage: Stage) -> None:
         for cells in _by_model(read_cells(stage, samples, tables)):
             for method in methods:
                 if cells[0].model in method["of"] and chosen[method["label"]].any():
-                    found, made = _apply(method, cells, chosen[method["label"]], scored)
-                    rules += found
-                    parts += made
+                    own_rules, own_tables = _apply(method, cells, chosen[method["label"]], scored)
+                    rules += own_rules
+                    parts += own_tables
     _check_fitted(stage, lacking, {r["method"] for r in rules})
     whole = pa.concat_tables(parts) if parts else ABSTENTIONS.empty_table()
     stage.count(answers=whole.num_rows, rules=len(rules), not_attained=sum(not r["attained"] for r in rules))
@@ -135,26 +135,26 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
         raise StageError(f"{where}: its open answers were not judged; add a judge to the spec")
     plugin, function = plugins.get("abstentions", method["plugin"]), plugins.load("abstentions", method["plugin"])
     answers = _answers(clean, method)
-    known = ~np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk, answers.gt_is_idk])).any(axis=0)
+    defined = ~np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk, answers.gt_is_idk])).any(axis=0)
     category = np.array([v or "" for v in samples.values("category")] if method["per"] == "category" else [ALL] * samples.n, dtype=object)
     # on `test` the rows that were chosen on are scored all the same; that is what makes it optimistic
     held_out = fits if method["fit"] != "test" else np.zeros(samples.n, dtype=bool)
     applied = scored & (samples.n_options == 0) & ~held_out
-    thresholds, found = np.full(samples.n, np.nan), []
+    thresholds, rules = np.full(samples.n, np.nan), []
     for part in sorted(set(category[samples.n_options == 0])):
         inside = category == part
-        chosen = fits & inside & known
-        made: AbstentionRule = called(plugin, where, partial(function, answers.rows(chosen), **method["args"]))
-        if not isinstance(made, AbstentionRule):
-            raise wrong(plugin, where, "a Rule", made)
-        thresholds[inside] = made.threshold
-        counted = applied & inside & known
+        chosen = fits & inside & defined
+        fitted: AbstentionRule = called(plugin, where, partial(function, answers.rows(chosen), **method["args"]))
+        if not isinstance(fitted, AbstentionRule):
+            raise wrong(plugin, where, "a Rule", fitted)
+        thresholds[inside] = fitted.threshold
+        counted = applied & inside & defined
         turned = int(answers.turned(thresholds)[counted].sum())
         same = {"model": first.model, "dataset": samples.name, "method": method_name(method["label"], method["fit"]), "part": part}
-        threshold = None if np.isnan(made.threshold) else made.threshold
+        threshold = None if np.isnan(fitted.threshold) else fitted.threshold
         numbers = {"threshold": threshold, "n_fit": int(chosen.sum()), "n_abstained": turned, "n": int(counted.sum())}
-        found.append(same | numbers | {"attained": made.attained, "statement": made.statement, "fit": method["fit"]})
-    return found, [_table(cell, method, thresholds, held_out) for cell in cells]
+        rules.append(same | numbers | {"attained": fitted.attained, "statement": fitted.statement, "fit": method["fit"]})
+    return rules, [_table(cell, method, thresholds, held_out) for cell in cells]
 
 
 def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Bools) -> pa.Table:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.assembled_images import Pictures
+from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.data_cards import DataCard, parents, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
 from qualm.runners.data.reviews.curation import CurationError, curate
@@ -37,7 +37,7 @@ KIND = StageKind(
 
 
 @dataclass
-class Recipe:
+class RecipeOutput:
     """What one recipe made."""
 
     label: str
@@ -54,12 +54,12 @@ class Merged:
     samples: pa.Table
     dropped: Counter[str] = field(default_factory=Counter)
 
-    def keep(self, wanted: pa.Array, reason: str) -> None:
+    def keep(self, mask: pa.Array, reason: str) -> None:
         """Leave out rows, counting the pairs that go."""
-        gone = self.samples.filter(pc.invert(wanted))
+        gone = self.samples.filter(pc.invert(mask))
         if gone.num_rows:
             self.dropped[reason] += pc.count_distinct(gone["pair_id"]).as_py()
-            self.samples = self.samples.filter(wanted)
+            self.samples = self.samples.filter(mask)
 
     def without(self, pairs: set[str], reason: str) -> None:
         """Leave out whole pairs."""
@@ -79,7 +79,7 @@ def run(stage: Stage) -> None:
     facts: dict[str, Any] = {}
     if "reviews" in stage.inputs:
         facts["verification"] = _curate(stage, merged, [*(r.folder for r in recipes), *sources.values()])
-    pictures = Pictures(stage, [(r.label, r.folder, list(r.record["parents"]), r.samples) for r in recipes], sources)
+    pictures = AssembledPictures(stage, [(r.label, r.folder, list(r.record["parents"]), r.samples) for r in recipes], sources)
     rule = stage.params["near_duplicates"]
     hashes = pictures.hashes(set(merged.samples["image_id"].drop_null().to_pylist()))
     _drop_broken(merged, hashes)
@@ -92,15 +92,15 @@ def run(stage: Stage) -> None:
     write_table(folder / "samples.parquet", merged.samples, SAMPLES, stage.provenance)
     with ShardWriter(folder / "images", IMAGES) as out:
         out.extend(pictures.rows(set(merged.samples["image_id"].drop_null().to_pylist())))
-    made = {i for r in recipes for i in pictures.made(r.label)}
-    _write_facts(folder, recipes, merged, made, {"distance": rule["distance"], "dropped": rule["drop"], **alike}, facts)
+    perturbed = {i for r in recipes for i in pictures.made(r.label)}
+    _write_facts(folder, recipes, merged, perturbed, {"distance": rule["distance"], "dropped": rule["drop"], **alike}, facts)
     stage.count(samples=merged.samples.num_rows, images=out.rows, pairs=pc.count_distinct(merged.samples["pair_id"]).as_py())
     stage.count(**{f"dropped ({reason})": n for reason, n in sorted(merged.dropped.items())}, **{"near-duplicates": alike["pairs"]})
     write_card(stage, _card(stage, recipes, merged), folder, stage.outputs["card"])
     stage.publish(folder, stage.outputs["dataset"])
 
 
-def _card(stage: Stage, recipes: list[Recipe], merged: Merged) -> DataCard:
+def _card(stage: Stage, recipes: list[RecipeOutput], merged: Merged) -> DataCard:
     """What the set's card tells: pairs dropped by each recipe, then by what all of them went through."""
     made_of, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
     how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
@@ -109,16 +109,16 @@ def _card(stage: Stage, recipes: list[Recipe], merged: Merged) -> DataCard:
     return DataCard(stage.params["dataset"], stage.key, "pairs", how, made_of, sources, left_out)
 
 
-def _read(label: str, folder: Path) -> Recipe:
+def _read(label: str, folder: Path) -> RecipeOutput:
     samples = read_table(folder / "samples.parquet", SAMPLES)
     try:
         record = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise StageError(f"{folder}/recipe.json: expected what recipe '{label}' says of itself: {error}; run `dvc repro`") from error
-    return Recipe(label, folder, samples, record)
+    return RecipeOutput(label, folder, samples, record)
 
 
-def _check_ids(recipes: list[Recipe]) -> None:
+def _check_ids(recipes: list[RecipeOutput]) -> None:
     """Ids are one recipe's each, and every pair is whole."""
     owner: dict[str, str] = {}
     for recipe in recipes:
@@ -132,21 +132,21 @@ def _check_ids(recipes: list[Recipe]) -> None:
             members.setdefault(row["pair_id"], []).append(row["answerable"])
         for pair, answerable in members.items():
             if pair is None or sorted(answerable) != [False, True]:
-                said = f"{sum(answerable)} answerable and {len(answerable) - sum(answerable)} unanswerable"
-                raise StageError(f"recipe {recipe.label}: pair '{pair}' has {said} members; expected one of each")
+                counts = f"{sum(answerable)} answerable and {len(answerable) - sum(answerable)} unanswerable"
+                raise StageError(f"recipe {recipe.label}: pair '{pair}' has {counts} members; expected one of each")
 
 
 def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]:
     """Filter the test split by people's decisions."""
     try:
-        found = curate(merged.samples.to_pylist(), folders, Path(stage.inputs["reviews"]), unreviewed=stage.params["unreviewed"])
+        curated = curate(merged.samples.to_pylist(), folders, Path(stage.inputs["reviews"]), unreviewed=stage.params["unreviewed"])
     except CurationError as error:
         raise StageError(str(error)) from error
     before = merged.samples
-    merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(found.kept), pa.string())))
-    for reason, n in found.facts["units"]["dropped"].items():
+    merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
+    for reason, n in curated.facts["units"]["dropped"].items():
         merged.dropped[f"review: {reason}"] += n
-    return found.facts
+    return curated.facts
 
 
 def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
@@ -157,11 +157,13 @@ def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
         merged.without(set(rows["pair_id"].to_pylist()), "picture cannot be decoded")
 
 
-def _write_facts(folder: Path, recipes: list[Recipe], merged: Merged, made: set[str], alike: dict[str, Any], facts: dict[str, Any]) -> None:
+def _write_facts(
+    folder: Path, recipes: list[RecipeOutput], merged: Merged, perturbed: set[str], alike: dict[str, Any], facts: dict[str, Any]
+) -> None:
     (folder / "recipes").mkdir()
     for recipe in recipes:
         shutil.copyfile(recipe.folder / "recipe.json", folder / "recipes" / f"{recipe.folder.name}.json")
-    told = [
+    about_recipes = [
         {
             "label": r.label,
             "recipe": r.record["recipe"],
@@ -172,8 +174,8 @@ def _write_facts(folder: Path, recipes: list[Recipe], merged: Merged, made: set[
         }
         for r in recipes
     ]
-    counts = statistics(read_samples_of(folder), made)
-    whole = {**counts, "recipes": told, "dropped": dict(sorted(merged.dropped.items())), "near_duplicates": alike}
+    counts = statistics(read_samples_of(folder), perturbed)
+    whole = {**counts, "recipes": about_recipes, "dropped": dict(sorted(merged.dropped.items())), "near_duplicates": alike}
     for name, content in ((FILE, whole), (VERIFICATION, facts.get("verification"))):
         if content is not None:
             (folder / name).write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

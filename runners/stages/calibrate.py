@@ -51,9 +51,9 @@ def run(stage: Stage) -> None:
                 calibrates = splits[setting["label"], dataset]
                 for ref in setting["scores"]:
                     key = {"model": model, "dataset": dataset, "setting": setting["label"], "score": ref["label"]}
-                    limit, made = _apply(samples, probs[precision(setting)], calibrates, setting, ref, key)
+                    limit, own_sets = _apply(samples, probs[precision(setting)], calibrates, setting, ref, key)
                     limits.append(limit)
-                    sets.extend(made)
+                    sets.extend(own_sets)
     whole = pa.concat_tables(sets) if sets else CONFORMAL_SETS.empty_table()
     stage.count(sets=whole.num_rows, undefined=whole["set_size"].null_count, thresholds=len(limits))
     for name, table, schema in (("sets", whole, CONFORMAL_SETS), ("thresholds", limits, CONFORMAL_THRESHOLDS)):
@@ -90,8 +90,8 @@ def _apply(
     if CLEAN not in probs:
         raise StageError(f"model '{key['model']}', dataset '{key['dataset']}': no clean variant to calibrate on")
     plugin, where = plugins.get("conformal", ref["plugin"]), f"model '{key['model']}', dataset '{key['dataset']}'"
-    made = {variant: called(plugin, where, partial(score, p, **ref["args"])) for variant, p in probs.items()}
-    scores = {variant: numbers(plugin, where, values, probs[variant].shape) for variant, values in made.items()}
+    returned = {variant: called(plugin, where, partial(score, p, **ref["args"])) for variant, p in probs.items()}
+    scores = {variant: numbers(plugin, where, values, probs[variant].shape) for variant, values in returned.items()}
     scored = ~np.isnan(probs[CLEAN]).all(axis=1)
     usable = np.flatnonzero(calibrates & scored & (samples.truth >= 0))
     own = scores[CLEAN][usable, samples.truth[usable]].astype(probs[CLEAN].dtype)

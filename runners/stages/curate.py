@@ -43,7 +43,7 @@ def run(stage: Stage) -> None:
     samples = read_table(source / "samples.parquet", SAMPLES)
     scored = rule(stage.params, name).scored(name, samples["split"])
     try:
-        found = curate(
+        curated = curate(
             samples.to_pylist(),
             [source],
             Path(stage.inputs["reviews"]),
@@ -53,25 +53,25 @@ def run(stage: Stage) -> None:
         )
     except (CurationError, ClaimError) as error:
         raise StageError(f"dataset {name}: {error}") from error
-    kept = samples.filter(pc.is_in(samples["sample_id"], value_set=pa.array(sorted(found.kept), pa.string())))
-    if not kept.num_rows:
-        why = ", ".join(f"{n:,} {reason}" for reason, n in found.facts["units"]["dropped"].items())
+    remaining = samples.filter(pc.is_in(samples["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
+    if not remaining.num_rows:
+        why = ", ".join(f"{n:,} {reason}" for reason, n in curated.facts["units"]["dropped"].items())
         raise StageError(f"dataset {name}: no question is left of {samples.num_rows:,} ({why}); review some with `qualm verify`")
-    _write(stage, source, folder, kept, found.facts)
-    for reason, n in found.facts["units"]["dropped"].items():
+    _write(stage, source, folder, remaining, curated.facts)
+    for reason, n in curated.facts["units"]["dropped"].items():
         stage.count(**{f"dropped (review: {reason})": n})
     made_of, sources = parents({name: stage.inputs["dataset"]}, [stage.inputs["card"]])
     how = {"reviews": stage.inputs["reviews"], "unreviewed": stage.params["unreviewed"]}
-    left_out = {f"review: {reason}": n for reason, n in found.facts["units"]["dropped"].items()}
+    left_out = {f"review: {reason}": n for reason, n in curated.facts["units"]["dropped"].items()}
     write_card(stage, DataCard(name, stage.key, "curated", how, made_of, sources, left_out), folder, stage.outputs["card"])
     stage.publish(folder, stage.outputs["dataset"])
 
 
-def _write(stage: Stage, source: Path, folder: Path, kept: pa.Table, facts: dict[str, Any]) -> None:
+def _write(stage: Stage, source: Path, folder: Path, remaining: pa.Table, facts: dict[str, Any]) -> None:
     shutil.copytree(source, folder, ignore=lambda at, names: [n for n in names if Path(at) == source and n in TABLES])
-    write_table(folder / "samples.parquet", kept, SAMPLES, stage.provenance)
-    needed = set(kept["image_id"].to_pylist())
+    write_table(folder / "samples.parquet", remaining, SAMPLES, stage.provenance)
+    needed = set(remaining["image_id"].to_pylist())
     with ShardWriter(folder / "images", IMAGES) as pictures:
         pictures.extend(row for row in iterate(source / "images", IMAGES, batch_size=64) if row["image_id"] in needed)
     (folder / VERIFICATION).write_text(json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
-    stage.count(samples=kept.num_rows, images=pictures.rows)
+    stage.count(samples=remaining.num_rows, images=pictures.rows)

@@ -101,7 +101,7 @@ class Bad:
         self.faults.append(Fault(str(error), "bad records"))
 
 
-def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection: Selection, bad: Bad) -> None:
+def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selection: Selection, bad: Bad) -> None:
     """Stream what the spec selects of an adapter's output into tables, checking what every reader relies on."""
     images: set[str] = set()
     needed: set[str | None] = set()
@@ -113,7 +113,7 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
         ShardWriter(folder / "images", IMAGES) as pictures,
         TableWriter(folder / "samples.parquet", with_provenance(stage, SAMPLES)) as rows,
     ):
-        for item in made:
+        for item in items:
             if isinstance(item, Image):
                 if item.image_id in images:
                     raise StageError(f"dataset {name}: image '{item.image_id}' comes twice; image ids must be unique")
@@ -142,13 +142,13 @@ def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample], selection
 def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
     """Rewrite the samples as a preparation makes them, and the pictures without those that are needed no more."""
     name, table = stage.params["dataset"], folder / "samples.parquet"
-    given = [as_sample(row) for row in iterate(table, SAMPLES)]
+    originals = [as_sample(row) for row in iterate(table, SAMPLES)]
     prepare = load("preparations", ref["plugin"])
-    before = iter(given)
+    before = iter(originals)
     needed: set[str | None] = set()
     with TableWriter(folder / "samples.parquet", with_provenance(stage, SAMPLES)) as rows:
         try:
-            for sample in prepare(PreparationContext(name, stage.seed), given, **ref["args"]):
+            for sample in prepare(PreparationContext(name, stage.seed), originals, **ref["args"]):
                 if not any((s.sample_id, s.image_id, s.split) == (sample.sample_id, sample.image_id, sample.split) for s in before):
                     raise StageError(f"dataset {name}: {ref['plugin']} gave sample '{sample.sample_id}', which is none of the next ones")
                 if problem := problem_of(sample, {sample.image_id}, set()):
@@ -158,23 +158,25 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
         except PreparationError as error:
             raise StageError(str(error)) from error
     if not rows.rows:
-        raise StageError(f"dataset {name}: {ref['plugin']} left out all of {len(given):,} samples; `qualm ls preparations {ref['plugin']}`")
+        raise StageError(
+            f"dataset {name}: {ref['plugin']} left out all of {len(originals):,} samples; `qualm ls preparations {ref['plugin']}`"
+        )
     stage.counters.update(samples=rows.rows)
-    if rows.rows < len(given):
-        stage.count(left_out_by_preparation=len(given) - rows.rows)
+    if rows.rows < len(originals):
+        stage.count(left_out_by_preparation=len(originals) - rows.rows)
         _keep_images(stage, folder, needed)
 
 
 def _cut(stage: Stage, folder: Path, limit: int) -> None:
     """Rewrite the tables with the chosen samples and the images they need, in the order they had."""
     table = folder / "samples.parquet"
-    kept = choose(((r["sample_id"], r["category"]) for r in iterate(table, SAMPLES, ["sample_id", "category"])), limit, stage.seed)
+    chosen = choose(((r["sample_id"], r["category"]) for r in iterate(table, SAMPLES, ["sample_id", "category"])), limit, stage.seed)
     needed: set[str | None] = set()
 
     def samples() -> Iterator[Mapping[str, Any]]:
         for row in iterate(table, SAMPLES):
             advance()
-            if row["sample_id"] in kept:
+            if row["sample_id"] in chosen:
                 needed.add(row["image_id"])
                 yield row
 

@@ -79,10 +79,10 @@ def run(stage: Stage) -> None:
             parts += _estimated(stage, estimators, context, blocks)
     finally:
         stage.count(**context.counters)
-    made = stage.scratch / "uncertainties.parquet"
+    file = stage.scratch / "uncertainties.parquet"
     whole = pa.concat_tables(parts) if parts else UNCERTAINTIES.empty_table()
-    write_table(made, whole, UNCERTAINTIES, stage.provenance)
-    stage.publish(made, stage.outputs["uncertainties"])
+    write_table(file, whole, UNCERTAINTIES, stage.provenance)
+    stage.publish(file, stage.outputs["uncertainties"])
 
 
 def _estimator(ref: Mapping[str, Any]) -> Estimator:
@@ -91,22 +91,22 @@ def _estimator(ref: Mapping[str, Any]) -> Estimator:
         read = columns(plugin, ref["args"])
     except PluginError as error:
         raise StageError(str(error)) from error
-    known = [*GENERATIONS.names, *DRAWN, QUESTION]
-    unknown = [c for c in read.values() if c is not None and c not in known]
+    readable = [*GENERATIONS.names, *DRAWN, QUESTION]
+    unknown = [c for c in read.values() if c is not None and c not in readable]
     if unknown:
-        raise StageError(f"{plugin.path}: reads {', '.join(unknown)}; expected columns of GENERATIONS: {', '.join(known)}")
+        raise StageError(f"{plugin.path}: reads {', '.join(unknown)}; expected columns of GENERATIONS: {', '.join(readable)}")
     return Estimator(ref["label"], plugin, read, ref["args"])
 
 
 def _together(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    found: list[Block] = []
+    group: list[Block] = []
     for block in blocks:
-        found.append(block)
-        if sum(b.greedy.num_rows for b in found) >= AT_ONCE:
-            yield found
-            found = []
-    if found:
-        yield found
+        group.append(block)
+        if sum(b.greedy.num_rows for b in group) >= AT_ONCE:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _blocks(stage: Stage, reads: list[str]) -> Iterator[Block]:
@@ -120,19 +120,19 @@ def _blocks(stage: Stage, reads: list[str]) -> Iterator[Block]:
             for variant in pc.unique(table.filter(pc.equal(table["draw"], GREEDY))["variant"]).to_pylist():
                 mine = table.filter(pc.equal(table["variant"], variant))
                 greedy = mine.filter(pc.equal(mine["draw"], GREEDY))
-                found = {c: greedy[c] for c in of_greedy}
+                of_block = {c: greedy[c] for c in of_greedy}
                 if drawn:
-                    found |= _drawn(stage, greedy, mine, drawn, f"{path}, {variant}")
+                    of_block |= _drawn(stage, greedy, mine, drawn, f"{path}, {variant}")
                 if questions:
                     place = pc.index_in(greedy["sample_id"], value_set=questions[dataset][0])
-                    found[QUESTION] = questions[dataset][1].take(place)
-                yield Block(model, dataset, variant, greedy.select(["sample_id"]), found)
+                    of_block[QUESTION] = questions[dataset][1].take(place)
+                yield Block(model, dataset, variant, greedy.select(["sample_id"]), of_block)
 
 
 def _questions(stage: Stage) -> dict[str, tuple[pa.Array, pa.ChunkedArray]]:
     """Ids and questions of every data set."""
     samples = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
-    return {name: (found.ids, found.table["question"]) for name, found in samples.items()}
+    return {name: (own.ids, own.table["question"]) for name, own in samples.items()}
 
 
 def _drawn(stage: Stage, greedy: pa.Table, table: pa.Table, drawn: Mapping[str, str], where: str) -> dict[str, pa.ChunkedArray]:
@@ -156,11 +156,11 @@ def _listed(values: pa.ChunkedArray, place: NDArray[np.int64], whole: NDArray[np
     flat_ = values.take(pa.array(place[whole].ravel())).combine_chunks()
     n = place.shape[1]
     valid = np.asarray(pc.is_valid(flat_).to_numpy(zero_copy_only=False)).reshape(-1, n).all(axis=1)
-    kept = np.zeros(len(place), dtype=bool)
-    kept[whole] = valid
-    offsets = np.concatenate([[0], np.cumsum(kept * n)]).astype(np.int32)
+    complete = np.zeros(len(place), dtype=bool)
+    complete[whole] = valid
+    offsets = np.concatenate([[0], np.cumsum(complete * n)]).astype(np.int32)
     items = flat_.filter(pa.array(np.repeat(valid, n)))
-    return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets), items, mask=pa.array(~kept))])
+    return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets), items, mask=pa.array(~complete))])
 
 
 def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
@@ -177,10 +177,10 @@ def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorCont
     parts = []
     for number, block in enumerate(blocks):
         size = block.greedy.num_rows
-        for estimator, found in zip(estimators, by_estimator, strict=True):
-            if number not in found:
+        for estimator, by_block in zip(estimators, by_estimator, strict=True):
+            if number not in by_block:
                 continue
-            own = found[number]
+            own = by_block[number]
             if size and any(block.columns[c].null_count == size for c in estimator.reads):
                 stage.count(**{"without what an estimator reads": size})  # draws of multiple choice, say: nobody is unscored by that
                 continue
@@ -195,25 +195,25 @@ def _joined(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 def _values(estimator: Estimator, columns: Mapping[str, pa.ChunkedArray], n: int, context: EstimatorContext) -> pa.Array:
     """The estimator's value of every row, null where a column it reads is null or the value is undefined."""
-    given = np.ones(n, dtype=bool)
+    readable = np.ones(n, dtype=bool)
     for name in columns:
-        given &= pc.is_valid(columns[name]).to_numpy()
+        readable &= pc.is_valid(columns[name]).to_numpy()
     values = np.full(n, np.nan)
-    if given.any():
-        chosen = pa.array(given)
+    if readable.any():
+        chosen = pa.array(readable)
         handed = {name: column(values.filter(chosen)) for name, values in columns.items()}
         function = rule.load("estimators", estimator.plugin.name)
         first = [context] if estimator.plugin.reads[0] == CONTEXT else []
         arguments = [handed[c] if c is not None else None for c in estimator.columns.values()]
         try:
             where = f"estimator '{estimator.label}'"
-            made = called(estimator.plugin, where, lambda: function(*first, *arguments, **estimator.args), NliError)
-            result = numbers(estimator.plugin, f"{where}, one number for each of {given.sum():,} rows", made, (int(given.sum()),))
+            returned = called(estimator.plugin, where, lambda: function(*first, *arguments, **estimator.args), NliError)
+            result = numbers(estimator.plugin, f"{where}, one number for each of {readable.sum():,} rows", returned, (int(readable.sum()),))
         except NliError as error:
             raise StageError(f"{estimator.label}: {error}") from error
         # The same draws in another order, or on another machine, differ in the last bits, and what is a tie (every draw the same,
         # clean and perturbed) would pass for more uncertainty or less.
-        values[given] = [kept(value) for value in result.tolist()]
+        values[readable] = [kept(value) for value in result.tolist()]
     return pa.array(values, mask=np.isnan(values))
 
 

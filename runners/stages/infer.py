@@ -12,7 +12,7 @@ from qualm.registry.plugins.rule import get, gives, load
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.dataset import Dataset, read_variants, rehearse
+from qualm.runners.data.dataset import DatasetFolder, read_variants, rehearse
 from qualm.runners.data.skipped_rows import report
 from qualm.runners.data.splits import rule
 from qualm.runners.inference.run import answer_tables
@@ -40,7 +40,7 @@ def run(stage: Stage) -> None:
         raise StageError(
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs"
         )
-    datasets = [Dataset(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
+    datasets = [DatasetFolder(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
     if "option_logits" not in gives(plugin, chosen["args"]) and not stage.params.get(IN_WORDS):
         _open_only(chosen["label"], plugin.name, datasets)
     folder = stage.inputs.get("model")
@@ -59,14 +59,14 @@ def run(stage: Stage) -> None:
         return
     for dataset, table in zip(datasets, tables, strict=True):
         target = Path(stage.outputs["generations"][dataset.name])
-        made = stage.scratch / f"{dataset.name}.parquet"
+        file = stage.scratch / f"{dataset.name}.parquet"
         counts = {"samples": len(dataset), "rows": table.num_rows}
         facts = {"model": chosen["label"], "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
-        write_table(made, table, GENERATIONS, {**stage.provenance, **facts})
-        stage.publish(made, target)
+        write_table(file, table, GENERATIONS, {**stage.provenance, **facts})
+        stage.publish(file, target)
 
 
-def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
+def _open_only(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
     """Refuse multiple-choice questions, which are scored by their options' logits."""
     for dataset in datasets:
         chosen = next((s["sample_id"] for s in dataset.samples if s["choices"]), None)
@@ -78,11 +78,11 @@ def _open_only(label: str, plugin: str, datasets: list[Dataset]) -> None:
             )
 
 
-def _look_up(model: Any, dataset: Dataset, stage: Stage) -> pa.Table:
+def _look_up(model: Any, dataset: DatasetFolder, stage: Stage) -> pa.Table:
     table = model.lookup(dataset.name, dataset.table)
-    known = len(set(table.column("sample_id").to_pylist()))
+    answered = len(set(table.column("sample_id").to_pylist()))
     stage.count(recorded=table.num_rows)
-    if known < len(dataset):
-        stage.count(**{"dropped (not recorded)": len(dataset) - known})
+    if answered < len(dataset):
+        stage.count(**{"dropped (not recorded)": len(dataset) - answered})
     report(dataset.name, getattr(model, "left_out", ()), stage)
     return table

@@ -49,57 +49,57 @@ def run(stage: Stage) -> None:
     by_judge = {ref["label"]: _judged(stage, ref, _its_blocks(stage, ref, blocks)) for ref in stage.params["judges"]}
     rows = [row for k in range(len(blocks)) for of in by_judge.values() for row in of[k]]
     stage.count(judgements=len(rows), unscored=sum(row["rating"] is None for row in rows))
-    made = stage.scratch / "judgements.parquet"
-    write_table(made, rows, JUDGEMENTS, stage.provenance)
+    file = stage.scratch / "judgements.parquet"
+    write_table(file, rows, JUDGEMENTS, stage.provenance)
     if "labels" in stage.inputs:
         _reliability(stage)
-    stage.publish(made, stage.outputs["judgements"])
+    stage.publish(file, stage.outputs["judgements"])
 
 
 def _reliability(stage: Stage) -> None:
     """What the judges say of answers that people have judged."""
     counters: Counter[str] = Counter()
     try:
-        found = all_judges(stage.params["judges"], read_labels(Path(stage.inputs["labels"])), stage.settings, counters)
+        agreement = all_judges(stage.params["judges"], read_labels(Path(stage.inputs["labels"])), stage.settings, counters)
     except (JudgeError, LabelError) as error:
         raise StageError(str(error)) from error
     finally:
         stage.count(**counters)
-    made = stage.scratch / "judging.json"
-    made.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    stage.publish(made, stage.outputs["judging"])
+    file = stage.scratch / "judging.json"
+    file.write_text(json.dumps(agreement, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    stage.publish(file, stage.outputs["judging"])
 
 
 def _its_blocks(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Block]:
     """The blocks as one judge has them: empty where their data set names other judges, without answers of the kind it is not for."""
-    only, made, kinds = stage.params.get("only", {}), [], {True: takes_choices(ref), False: takes_open(ref)}
+    only, filtered, kinds = stage.params.get("only", {}), [], {True: takes_choices(ref), False: takes_open(ref)}
     for rows, answers in blocks:
         named = not rows or ref["label"] in only.get(rows[0]["dataset"], [ref["label"]])
-        kept = [(row, answer) for row, answer in zip(rows, answers, strict=True) if named and kinds[_has_choices(answer)]]
-        made.append(([row for row, _ in kept], [answer for _, answer in kept]))
-    return made
+        suitable = [(row, answer) for row, answer in zip(rows, answers, strict=True) if named and kinds[_has_choices(answer)]]
+        filtered.append(([row for row, _ in suitable], [answer for _, answer in suitable]))
+    return filtered
 
 
 def _judged(stage: Stage, ref: dict[str, Any], blocks: list[Block]) -> list[Rows]:
     """The rows of every block with what one judge says of them; nothing where there is nothing to judge."""
     counters: Counter[str] = Counter()
-    asked = [answer for _, answers in blocks for answer in answers if answer is not None]
+    to_judge = [answer for _, answers in blocks for answer in answers if answer is not None]
     try:
-        judgements = iter(judge(ref, asked, stage.settings, counters))
+        judgements = iter(judge(ref, to_judge, stage.settings, counters))
     except JudgeError as error:
         raise StageError(str(error)) from error
     finally:
         stage.count(**counters)
-    made = []
+    by_block = []
     for rows, answers in blocks:
         block = []
         for row, answer in zip(rows, answers, strict=True):
             one = next(judgements) if answer is not None else None
-            said = {name: getattr(one, name, None) for name in ("rating", "pred_is_idk", "reply", "parse_ok")}
+            judgement = {name: getattr(one, name, None) for name in ("rating", "pred_is_idk", "reply", "parse_ok")}
             marks = list(one.marks.items()) if one and one.marks else None
-            block.append({**row, "judge": ref["label"], **said, "marks": marks})
-        made.append(block)
-    return made
+            block.append({**row, "judge": ref["label"], **judgement, "marks": marks})
+        by_block.append(block)
+    return by_block
 
 
 def _has_choices(answer: Answered | None) -> bool:
@@ -109,10 +109,10 @@ def _has_choices(answer: Answered | None) -> bool:
 def _answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[Answered | None]]:
     """Answers of one model to open questions; None for one without text or without anything to compare with, which stays unscored.
     And those to multiple-choice questions that are text and no numbers."""
-    found = pc.index_in(table["sample_id"], value_set=samples.ids)
-    if found.null_count:
-        raise StageError(f"{where}: {found.null_count} answers are to samples that dataset '{samples.name}' does not have; run `dvc repro`")
-    place = found.to_numpy().astype(np.int64)
+    index = pc.index_in(table["sample_id"], value_set=samples.ids)
+    if index.null_count:
+        raise StageError(f"{where}: {index.null_count} answers are to samples that dataset '{samples.name}' does not have; run `dvc repro`")
+    place = index.to_numpy().astype(np.int64)
     numbered = pc.greater(pc.fill_null(pc.list_value_length(table["option_logits"]), 0), 0)
     in_words = (
         pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy() & ((samples.truth >= 0) | (samples.answerable == 0))[place]
@@ -129,8 +129,8 @@ def _answers(samples: Samples, table: pa.Table, where: str) -> tuple[Rows, list[
             rows.append({**row, "gt_is_idk": not fact["answerable"]})
             answers.append(Answered(fact["question"], references, text, choices=tuple(fact["choices"])))
             continue
-        given = tuple(fact["references"] or ())
-        references, people = (given, ()) if fact["answerable"] else ((), given)
+        answers_of_people = tuple(fact["references"] or ())
+        references, people = (answers_of_people, ()) if fact["answerable"] else ((), answers_of_people)
         rows.append({**row, "gt_is_idk": not fact["answerable"]})
         fits = text is not None and (references or not fact["answerable"])
         answers.append(Answered(fact["question"], references, text, people, samples.evidence[i] or "") if fits else None)

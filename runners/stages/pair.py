@@ -62,14 +62,14 @@ def run(stage: Stage) -> None:
     stage.publish(folder, stage.outputs["pairs"])
 
 
-def _write(stage: Stage, folder: Path, made: Iterable[Image | Sample]) -> list[Sample]:
+def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample]) -> list[Sample]:
     """Stream a recipe's output into tables and hold it to what every reader relies on."""
     images: set[str] = set()
     ids: set[str] = set()
     samples: list[Sample] = []
     label = stage.params["label"]
     with progress(stage.settings, f"{label}: pairs") as advance, ShardWriter(folder / "images", IMAGES) as pictures:
-        for item in made:
+        for item in items:
             if isinstance(item, Image):
                 if item.image_id in images:
                     raise StageError(f"recipe {label}: picture '{item.image_id}' comes twice; ids must be unique")

@@ -26,7 +26,7 @@ from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbCo
 from qualm.runners.contracts.returned import described, perturbed
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.data_cards import DataCard, parents, write_card
-from qualm.runners.data.dataset import BrokenSample, Dataset
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.data.rows import with_provenance
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 from qualm.runners.data.splits import rule
@@ -58,11 +58,11 @@ def run(stage: Stage) -> None:
         raise StageError(f"{plugin.path}: MODALITY: expected one of {', '.join(MODALITIES)}, got {modality!r}")
     function = partial(load("perturbations", plugin.name), **chosen["args"])
     context = PerturbContext(stage.settings, stage.seed, chosen["variant"])
-    made: list[tuple[Path, str]] = []
+    folders: list[tuple[Path, str]] = []
     versions, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
     try:
         for number, (name, folder) in enumerate(stage.inputs["datasets"].items()):
-            dataset = Dataset(name, Path(folder), rule(chosen, name))
+            dataset = DatasetFolder(name, Path(folder), rule(chosen, name))
             target = stage.scratch / str(number)
             shutil.rmtree(target, ignore_errors=True)
             asks = plugin.reads[:1] == (CONTEXT,)
@@ -74,26 +74,26 @@ def run(stage: Stage) -> None:
             how = {key: chosen[key] for key in ("plugin", "args", "modality")}
             card = DataCard(f"{name}, {chosen['variant']}", stage.key, "perturbed", how, versions[number : number + 1], sources, left_out)
             write_card(stage, card, target, stage.outputs["cards"][name])
-            made.append((target, stage.outputs["perturbed"][name]))
+            folders.append((target, stage.outputs["perturbed"][name]))
     except (PerturbError, GeneratorError, PromptError, SceneGraphError, BrokenSample) as error:
         raise StageError(f"variant {chosen['variant']}: {error}") from error
     finally:
         stage.count(**context.counters)
         stage.count(**{f"dropped ({reason})": n for reason, n in sorted(context.dropped.items())})
-    for path, place in made:
+    for path, place in folders:
         stage.publish(path, place)
 
 
 class _Perturbing:
     """One data set on its way through a perturbation."""
 
-    def __init__(self, stage: Stage, dataset: Dataset, modality: str, function: Any, context: PerturbContext | None) -> None:
+    def __init__(self, stage: Stage, dataset: DatasetFolder, modality: str, function: Any, context: PerturbContext | None) -> None:
         self.stage, self.dataset, self.modality, self.function = stage, dataset, modality, function
         self.variant, self.file = stage.params["variant"], str(get("perturbations", stage.params["plugin"]).path)
         self.rows: list[dict[str, Any]] = dataset.table.to_pylist()
         if context is not None:
-            wanted = {row["image_id"] for row in self.rows} - {None}
-            scenes = cache(lambda: read_scenes(dataset.folder, wanted, drawn=False) if (dataset.folder / "scenes").is_dir() else {})
+            ids = {row["image_id"] for row in self.rows} - {None}
+            scenes = cache(lambda: read_scenes(dataset.folder, ids, drawn=False) if (dataset.folder / "scenes").is_dir() else {})
             context = replace(context, scenes=scenes)
         self.context = context
         self.written: set[str] = set()
@@ -131,18 +131,18 @@ class _Perturbing:
         rows = [self.rows[i] for i in part]
         images = list(ahead(self.dataset.image, part, self.stage.settings.workers)) if sees else [None] * len(part)
         questions = [row["question"] for row in rows]
-        given: Any = {"image": images, "text": questions, "cross": list(zip(images, questions, strict=True))}[self.modality]
+        originals: Any = {"image": images, "text": questions, "cross": list(zip(images, questions, strict=True))}[self.modality]
         rngs = [generator(self.stage.seed, self.variant, row["sample_id"]) for row in rows]
         if self.context is None:
-            made = self.function(given, rngs)
+            items = self.function(originals, rngs)
         else:
             data = [self.dataset.encoded(i) for i in part]
             facts: list[dict[str, str]] = [{} for _ in part]
-            made = self.function(replace(self.context, rows=rows, pictures=data, facts=facts), given, rngs)
+            items = self.function(replace(self.context, rows=rows, pictures=data, facts=facts), originals, rngs)
             rows = [{**row, "meta": [*row["meta"], *own.items()]} for row, own in zip(rows, facts, strict=True)]
-        if not isinstance(made, list | tuple) or len(made) != len(rows):
-            raise StageError(f"{self.file}: expected a list of as many items as it was given, {len(rows):,}, got {described(made)}")
-        for row, image, before, after in zip(rows, images, given, made, strict=True):
+        if not isinstance(items, list | tuple) or len(items) != len(rows):
+            raise StageError(f"{self.file}: expected a list of as many items as it was given, {len(rows):,}, got {described(items)}")
+        for row, image, before, after in zip(rows, images, originals, items, strict=True):
             item = perturbed(self.file, f"variant {self.variant}: sample '{row['sample_id']}'", self.modality, before, after)
             if item is not None:
                 picture, question = {"image": (item, row["question"]), "text": (image, item), "cross": item}[self.modality]
@@ -155,10 +155,10 @@ class _Perturbing:
         if picture is None or image is None or picture is image or picture.tobytes() == image.tobytes():
             return {**row, "question": question}, None
         name = pixel_digest(picture)[:32]
-        found = {**row, "question": question, "image_id": name}
+        new_row = {**row, "question": question, "image_id": name}
         if name in self.written:
-            return found, None
+            return new_row, None
         self.written.add(name)
         with io.BytesIO() as file:
             picture.save(file, "PNG", compress_level=3)
-            return found, file.getvalue()
+            return new_row, file.getvalue()

@@ -128,10 +128,10 @@ def _policy(style: str, script: str) -> str:
 
 def _content(results: Results) -> dict[str, Any]:
     params = results.stage.params
-    wanted = int(params.get("examples", 24))
+    n_examples = int(params.get("examples", 24))
     with_pairs = [d for d in results.datasets if paired(results, d)]
     singles = [d for d in results.datasets if d in results.samples and d not in with_pairs]
-    each = wanted // (len(with_pairs) + len(singles) or 1)
+    each = n_examples // (len(with_pairs) + len(singles) or 1)
     tables = strategies.strategies(results)
     drawn = studies.studies(results)
     return {
@@ -150,8 +150,8 @@ def _content(results: Results) -> dict[str, Any]:
         "idk_figures": [*metric_study.by_category(results), *metric_study.metric_study(results)] if tables else [],
         "judging": judging(results),
         "perturbed": perturbed(results),
-        "pairs": pairs(results, (wanted - each * len(singles)) // 2) if with_pairs else [],
-        "examples": examples(results, wanted - each * len(with_pairs) if singles else 0, singles),
+        "pairs": pairs(results, (n_examples - each * len(singles)) // 2) if with_pairs else [],
+        "examples": examples(results, n_examples - each * len(with_pairs) if singles else 0, singles),
         "shown": shown_tables(results),
         "made": appendix(results),
         "models": [visible(m, 80) for m in results.models],
@@ -217,16 +217,16 @@ def _counts(results: Results, dataset: str) -> str:
 
 def _libraries(results: Results) -> list[tuple[str, str]]:
     """Library versions out of the tables' provenance; more than one where tables come from different machines."""
-    found: dict[str, set[str]] = {}
+    versions_of: dict[str, set[str]] = {}
     for record in results.provenance:
         versions: Mapping[str, str] = record.get("libraries", {})
         for library, version in versions.items():
-            found.setdefault(visible(library, 40), set()).add(visible(version, 40))
-    return [(library, ", ".join(sorted(found[library]))) for library in sorted(found)]
+            versions_of.setdefault(visible(library, 40), set()).add(visible(version, 40))
+    return [(library, ", ".join(sorted(versions_of[library]))) for library in sorted(versions_of)]
 
 
 def _metrics(results: Results) -> list[tuple[str, str, str]]:
     """Every metric on the page in one line: name, direction, what it is."""
-    seen = {a.plugin: a for a in results.labels.values()}
+    by_plugin = {a.plugin: a for a in results.labels.values()}
     direction = {True: "higher is better", False: "lower is better", None: "no direction"}
-    return [(a.title, direction[a.higher_is_better], visible(a.summary, 300)) for a in seen.values()]
+    return [(a.title, direction[a.higher_is_better], visible(a.summary, 300)) for a in by_plugin.values()]

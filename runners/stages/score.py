@@ -150,12 +150,12 @@ def _run(stage: Stage) -> None:
             if compare and cell.variant == CLEAN:
                 clean[cell.model] = cell
             for part in slices:
-                found = evaluate(metrics, cell, part)
-                limits = intervals([measured for _, measured in found], interval["level"], part.bootstrap.groups)
+                values = evaluate(metrics, cell, part)
+                limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
                 if study and part.label == ALL:
-                    study.add(cell, part.bootstrap.groups, found, limits)
+                    study.add(cell, part.bootstrap.groups, values, limits)
                 same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
-                for (label, measured), (low, high) in zip(found, limits, strict=True):
+                for (label, measured), (low, high) in zip(values, limits, strict=True):
                     stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
                     if measured.why and np.isnan(measured.value):
                         stage.count(**{f"undefined ({measured.why})": 1})
@@ -165,7 +165,7 @@ def _run(stage: Stage) -> None:
                         same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None}
                     )
                 if tested and "clean_correct" in cell.columns:
-                    counts = {label: measured.n for label, measured in found}
+                    counts = {label: measured.n for label, measured in values}
                     for one in effects_of.effects(tested, cell, part, stage.params["tests"]["permutations"], stage.seed):
                         numbers = {name: _null(getattr(one, name)) for name in ("value", "reference", "p")}
                         grid.append(same | {"metric": one.metric, "n": counts[one.metric]} | numbers)
@@ -215,7 +215,7 @@ class Lacking:
 
 def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice]) -> list[dict[str, Any]]:
     """Every pair of models that is asked for, on every slice of one dataset."""
-    compare, found = stage.params["compare"], []
+    compare, comparisons = stage.params["compare"], []
     level = stage.params["interval"]["level"]
     for part in slices:
         here: list[dict[str, Any]] = []
@@ -224,9 +224,9 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
             for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
                 numbers = {name: _null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
                 here.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
-        found += _corrected(here, compare["correction"], compare["family"])
-    stage.count(comparisons=len(found))
-    return found
+        comparisons += _corrected(here, compare["correction"], compare["family"])
+    stage.count(comparisons=len(comparisons))
+    return comparisons
 
 
 def _corrected_grid(grid: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
@@ -254,9 +254,9 @@ def _owner(test: dict[str, Any]) -> str:
 
 def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
     points = confidence_weighted_accuracy.points(rows, {m["label"]: m["plugin"] for m in stage.params["metrics"]})
-    made = stage.scratch / "metric_study.csv"
-    confidence_weighted_accuracy.write_points(points, made)
-    stage.publish(made, stage.outputs["metric_study"])
+    file = stage.scratch / "metric_study.csv"
+    confidence_weighted_accuracy.write_points(points, file)
+    stage.publish(file, stage.outputs["metric_study"])
     _publish(
         stage, "correlations", list(confidence_weighted_accuracy.correlations(points, stage.params["interval"]["level"])), CORRELATIONS
     )
@@ -266,9 +266,9 @@ def _study_perturbations(stage: Stage, study: perturbation.Study) -> None:
     for name, (rows, schema) in study.tables().items():
         _publish(stage, name, rows, schema)
     for name in perturbation.FIELDS:
-        made = stage.scratch / f"{name}.csv"
-        study.write(name, made)
-        stage.publish(made, stage.outputs[name])
+        file = stage.scratch / f"{name}.csv"
+        study.write(name, file)
+        stage.publish(file, stage.outputs[name])
 
 
 def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> list[Slice]:
@@ -291,11 +291,11 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> l
 
 def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
     """Each combination of values of the fields that any row has, joined as the fields are, and its rows."""
-    found = _values(samples, fields[0])
+    rows_of = _values(samples, fields[0])
     for field in fields[1:]:
-        both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in found.items() for b, y in _values(samples, field).items()}
-        found = {value: rows for value, rows in both.items() if len(rows)}
-    return found
+        both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in rows_of.items() for b, y in _values(samples, field).items()}
+        rows_of = {value: rows for value, rows in both.items() if len(rows)}
+    return rows_of
 
 
 def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
@@ -325,9 +325,9 @@ def _null(value: float) -> float | None:
 
 
 def _publish(stage: Stage, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
-    made = stage.scratch / f"{name}.parquet"
-    write_table(made, rows, schema, stage.provenance)
-    stage.publish(made, stage.outputs[name])
+    file = stage.scratch / f"{name}.parquet"
+    write_table(file, rows, schema, stage.provenance)
+    stage.publish(file, stage.outputs[name])
 
 
 def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves) -> None:
@@ -336,10 +336,10 @@ def _write(stage: Stage, rows: list[dict[str, Any]], curves: Curves) -> None:
     for row in rows:
         if row["variant"] == CLEAN and row["slice"] == ALL and row["value"] is not None:
             nested.setdefault(row["model"], {}).setdefault(row["dataset"], {})[row["metric"]] = result(row["value"])
-    made = stage.scratch / "metrics.json"
-    made.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    stage.publish(made, stage.outputs["metrics"])
+    file = stage.scratch / "metrics.json"
+    file.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    stage.publish(file, stage.outputs["metrics"])
     for name in FIELDS:
-        made = stage.scratch / f"{name}.csv"
-        curves.write(name, made)
-        stage.publish(Path(made), stage.outputs[name])
+        file = stage.scratch / f"{name}.csv"
+        curves.write(name, file)
+        stage.publish(Path(file), stage.outputs[name])

@@ -77,7 +77,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
     return hashlib.sha256(FORMAT + material.encode()).digest()
 
 
-def manner(part: str, decoding: Mapping[str, Any], versions: Mapping[str, int] = MappingProxyType({})) -> bytes:
+def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str, int] = MappingProxyType({})) -> bytes:
     """What one part depends on beside its base, as bytes.
 
     Args:
@@ -94,7 +94,7 @@ def part_key(base: bytes, how: bytes, stream: int = 0, subject: bytes = b"") -> 
 
     Args:
         base: see `base_key`.
-        how: see `manner`.
+        how: see `decoding_bytes`.
         stream: what seeds a draw.
         subject: of a signal, the answer that it is about (see `subject`).
     """
@@ -183,9 +183,9 @@ class Store:
                 time.sleep(0.02 * attempt)
                 self._open()
             places = self._index.find(keys)
-            found = None if (places < 0).any() else self._gather(places)
-            if found is not None:
-                return found
+            table = None if (places < 0).any() else self._gather(places)
+            if table is not None:
+                return table
         raise LostError(f"{self.folder}: {int((places < 0).sum())} of {len(keys)} answers are not stored (any more)")
 
     def parts(self, keys: Sequence[bytes]) -> list[Part]:
@@ -313,11 +313,11 @@ class _Index:
 
     def find(self, keys: Sequence[bytes]) -> Places:
         """The place of each key, -1 where there is none."""
-        found = self._sorted(keys)
+        places = self._sorted(keys)
         if self._recent:
-            for row in np.flatnonzero(found < 0).tolist():
-                found[row] = self._recent.get(keys[row], -1)
-        return found
+            for row in np.flatnonzero(places < 0).tolist():
+                places[row] = self._recent.get(keys[row], -1)
+        return places
 
     def count(self) -> int:
         """Distinct keys."""
@@ -326,18 +326,18 @@ class _Index:
         return distinct + len(self._recent)
 
     def _sorted(self, keys: Sequence[bytes]) -> Places:
-        wanted = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 4)
-        found = np.full(len(keys), -1, np.int64)
-        at = np.searchsorted(self._first, wanted[:, 0])
+        words = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 4)
+        places = np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self._first, words[:, 0])
         left = np.flatnonzero(at < len(self._first))
         while len(left):
-            left = left[self._first[at[left]] == wanted[left, 0]]
-            whole = (self._keys[at[left]] == wanted[left]).all(axis=1)
-            found[left[whole]] = self._places[at[left[whole]]]
+            left = left[self._first[at[left]] == words[left, 0]]
+            whole = (self._keys[at[left]] == words[left]).all(axis=1)
+            places[left[whole]] = self._places[at[left[whole]]]
             left = left[~whole]  # the first word is another key's too: look at the next place
             at[left] += 1
             left = left[at[left] < len(self._first)]
-        return found
+        return places
 
 
 def key_words(keys: pa.ChunkedArray) -> Keys:

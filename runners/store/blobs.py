@@ -16,7 +16,7 @@ from qualm.registry.formats import atomic
 from qualm.runners.runtime.stage import LOCAL, StageError
 
 
-class Kept:
+class BlobCache:
     """The results of one kind. Any number of threads and processes may use it at once."""
 
     def __init__(self, kind: str, *identity: Any, root: Path | None = None) -> None:

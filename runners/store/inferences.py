@@ -42,8 +42,8 @@ class Inferences:
     def take(self, keys: Sequence[bytes]) -> NDArray[np.float64]:
         """(n, 3) logits of these keys, all of which are here."""
         self._blocks = [np.concatenate(self._blocks)]
-        found: NDArray[np.float64] = self._blocks[0][[self._rows[key] for key in keys]].astype(np.float64)
-        return found
+        logits: NDArray[np.float64] = self._blocks[0][[self._rows[key] for key in keys]].astype(np.float64)
+        return logits
 
     def put(self, keys: Sequence[bytes], logits: Sequence[Sequence[float]]) -> None:
         """Append one batch; when this returns, it survives a kill and a power cut.

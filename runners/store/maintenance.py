@@ -139,9 +139,9 @@ def refuse(folder: Path, why: str) -> None:
 
 def accept(folder: Path) -> bool:
     """Take that back; whether it was said."""
-    known = bool(_refusal(folder))
+    was_refused = bool(_refusal(folder))
     (folder / REFUSED).unlink(missing_ok=True)
-    return known
+    return was_refused
 
 
 def _refusal(folder: Path) -> str:
@@ -220,11 +220,11 @@ def _merge(segments: Segments, done: Done, dry: bool) -> int:
 def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
     """Write one segment with the first rows of these, then retire them; a segment that is gone meanwhile is left out of both."""
     tables = {name: table for name in group if (table := segments.read(name)) is not None}
-    kept = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
-    saved: int = sum(table.nbytes for table in tables.values()) - kept.nbytes
+    merged = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
+    saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes
     if not dry:
-        if kept.num_rows:
-            segments.write(kept, moment(group[0]))
+        if merged.num_rows:
+            segments.write(merged, moment(group[0]))
         for name in tables:
             segments.retire(name)
     return saved
@@ -243,21 +243,21 @@ def _firsts(segments: Segments) -> dict[str, Mask]:
 
 
 def _weigh(folder: Path) -> Holding:
-    found = Holding(folder, read_about(folder))
+    holding = Holding(folder, read_about(folder))
     own = segments(folder, touch=False)
     for name, fresh in _firsts(own).items():
         table = own.read(name)
         if table is None:  # merged or set aside a moment ago
             continue
-        found.segments += 1
-        found.bytes += _size(folder / name)
-        found.last_use = max(found.last_use, int(moment(name)) / 1e9)
-        found.repeats += int((~fresh).sum())
-        found.parts.update(str(n).partition(" ")[0] for n in table["part"].filter(pa.array(fresh)).to_pylist())
-    found.damaged = own.damaged + sum(1 for _ in folder.glob("*.damaged"))
-    found.leftover_bytes = sum(map(_size, leftovers(folder, 0.0)))
+        holding.segments += 1
+        holding.bytes += _size(folder / name)
+        holding.last_use = max(holding.last_use, int(moment(name)) / 1e9)
+        holding.repeats += int((~fresh).sum())
+        holding.parts.update(str(n).partition(" ")[0] for n in table["part"].filter(pa.array(fresh)).to_pylist())
+    holding.damaged = own.damaged + sum(1 for _ in folder.glob("*.damaged"))
+    holding.leftover_bytes = sum(map(_size, leftovers(folder, 0.0)))
     used = folder / USED
     for mark in sorted(used.iterdir()) if used.is_dir() else ():
-        found.stages.append(mark.name.replace(" ", "/"))
-        found.last_use = max(found.last_use, mark.stat().st_mtime)
-    return found
+        holding.stages.append(mark.name.replace(" ", "/"))
+        holding.last_use = max(holding.last_use, mark.stat().st_mtime)
+    return holding

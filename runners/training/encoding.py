@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.contracts.models import Request
-from qualm.runners.data.dataset import BrokenSample, Dataset
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.training.examples import Example
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Coded:
 class Encoder:
     """Encodes examples, from any thread, and remembers."""
 
-    def __init__(self, model: HfVlm, datasets: Mapping[str, Dataset], memory: int = PICTURES_IN_MEMORY) -> None:
+    def __init__(self, model: HfVlm, datasets: Mapping[str, DatasetFolder], memory: int = PICTURES_IN_MEMORY) -> None:
         self.model, self.datasets, self.memory = model, datasets, memory
         self._texts: dict[tuple[str, int, str], tuple[tuple[int, ...], dict[str, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[str, str], tuple[int, ...]] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from qualm.registry import HISTORY, REJECTED
 from qualm.runners.contracts.finetunes import FinetuneError
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.prompts.question import LETTERS, messages, render_question, verification
 
 
@@ -73,7 +73,7 @@ def _turn(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
-def read_rows(dataset: Dataset, count: Callable[..., None]) -> list[Row]:
+def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
     """The rows of a dataset that can be trained on, those with an answer, in the table's order.
 
     Raises:

@@ -16,7 +16,7 @@ from qualm.registry.plugins.rule import Chosen, get
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.models import DRAWS
-from qualm.runners.data.dataset import Dataset, Variant
+from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.answer_text import normalise
@@ -25,7 +25,7 @@ from qualm.runners.training.examples import Row
 from qualm.runners.training.recipe import trainable
 
 
-def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, Dataset]) -> dict[tuple[str, str], str]:
+def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str]:
     """The greedy answer of a model of the spec to every sample: (dataset, sample id) -> text."""
     module = get("models", context.models[name]["plugin"]).module
     tables = answer_tables(
@@ -69,7 +69,9 @@ def entropy(texts: Sequence[str]) -> float:
     return max(0.0, -sum(n / len(texts) * math.log(n / len(texts)) for n in counts))
 
 
-def sampled(context: FinetuneContext, name: str, dataset: Dataset, rows: Sequence[Row], draws: int, temperature: float) -> list[list[str]]:
+def sampled(
+    context: FinetuneContext, name: str, dataset: DatasetFolder, rows: Sequence[Row], draws: int, temperature: float
+) -> list[list[str]]:
     """Several answers to each row, drawn at a temperature; chance comes from the seed, the sample and the draw alone.
 
     Args:

@@ -12,8 +12,8 @@ import numpy as np
 
 from qualm.registry.plugins.rule import Chosen, load_chosen
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
-from qualm.runners.data.dataset import Dataset
-from qualm.runners.data.splits import TRAIN, Rule
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.splits import TRAIN, SplitRule
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.training.batching import pack, pad
@@ -89,9 +89,9 @@ class Material:
         return {**pools, name: added}, {**{n: w / total * (1 - share) for n, w in weights.items()}, name: share}
 
 
-def _training_rows(name: str, folder: Path) -> Dataset:
+def _training_rows(name: str, folder: Path) -> DatasetFolder:
     try:
-        return Dataset(name, folder, Rule((TRAIN,)))
+        return DatasetFolder(name, folder, SplitRule((TRAIN,)))
     except StageError as error:
         raise FinetuneError(f"{error}; only rows of '{TRAIN}' are trained on") from error
 

@@ -28,7 +28,7 @@ from qualm.runners.contracts.models import Part
 from qualm.runners.plugins.generators import openai as generator
 from qualm.runners.plugins.models import _completions
 from qualm.runners.plugins.models._completions import least_entropies, option_logits, true_share, within, yes_share
-from qualm.runners.servers.client import Failed, Line, Rejected, Stopped
+from qualm.runners.servers.client import Client, Failed, Rejected, Stopped
 from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.transport import Bounded, read_body
 from qualm.runners.store.answers import sound
@@ -66,8 +66,8 @@ class Handed(Bounded):
         return httpx.Response(status, headers=headers, content=body, request=request)
 
 
-def line(url: str) -> Line:
-    made = Line(
+def line(url: str) -> Client:
+    made = Client(
         "fuzz", "m", url, Server(key=VARIABLE, retries=0, pause=0.01, timeout=0.5, deadline=1.0, price=Price(1.0, 1.0), max_spend=1e9)
     )
     if url == NOWHERE:
@@ -81,7 +81,7 @@ def line(url: str) -> Line:
 NOWHERE = "http://127.0.0.1:9/v1"
 
 
-def case(asked: Line, body: dict[str, Any]) -> str:
+def case(asked: Client, body: dict[str, Any]) -> str:
     """What came of one request: `answer`, or the name of the exception.
 
     Raises:

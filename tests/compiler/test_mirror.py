@@ -18,7 +18,7 @@ UNTESTED: frozenset[str] = frozenset(
         "compiler/people/strength_bench.py",
         "compiler/people/strength_page.py",
         "compiler/people/strength_search.py",
-        "compiler/people/strength_wanted.py",
+        "compiler/people/strength_request.py",
         "compiler/project/checkout.py",
         "compiler/provenance/graph.py",
         "compiler/resolve/datasets.py",

@@ -34,8 +34,8 @@ def test_our_packages_are_named_below_one_name() -> None:
 
 def test_compiling_imports_no_heavy_library() -> None:
     script = (
-        "import sys\nfrom qualm.compiler.project.checkout import Project\nfrom qualm.compiler.forecast.rebuilds import foretell\n"
-        "p = Project(); plan = p.plan('quickstart'); foretell(plan, p.root, 'quickstart')\n"
+        "import sys\nfrom qualm.compiler.project.checkout import Project\nfrom qualm.compiler.forecast.rebuilds import forecast\n"
+        "p = Project(); plan = p.plan('quickstart'); forecast(plan, p.root, 'quickstart')\n"
         "heavy = {'torch', 'transformers', 'lightning', 'dvc', 'pyarrow', 'polars', 'numpy', 'sklearn', 'scipy', 'PIL'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -17,7 +17,7 @@ from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.registry.sample import SAMPLES
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import read_scored, rule
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
@@ -105,9 +105,9 @@ def test_the_set_is_whole_and_its_splits_are_the_source_s(world: World) -> None:
     assert {r["split"] for r in rows} == {"train", "val", "test"}
     for row in rows:
         assert row["split"] == source.get(row["image_id"], row)["split"]
-    everything = Dataset("ours", folder)
+    everything = DatasetFolder("ours", folder)
     assert all(everything.image(i) is not None for i in range(len(everything)))
-    asked = Dataset("ours", folder, rule({}, "ours"))
+    asked = DatasetFolder("ours", folder, rule({}, "ours"))
     assert 0 < len(asked) == sum(r["split"] == "test" for r in rows) < len(everything)
     assert json.loads((folder / "recipes" / "stolen.json").read_text())["pairs"] > 0
 

@@ -18,7 +18,7 @@ import pytest
 
 from qualm.registry.entries.adding import AddError, add
 from qualm.registry.entries.card import Card, Files, load_card
-from qualm.registry.recordings.archive import Archive, ArchiveError
+from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.record import RecordingError
 from qualm.registry.recordings.tables import rows
 
@@ -121,13 +121,13 @@ def test_a_log_whose_members_unpack_to_much_more_than_they_are(tmp_path: Path) -
         archive.writestr("header.json", b" " * 20_000_000)
     with (
         Archive(tmp_path / "a.eval") as log,
-        pytest.raises(ArchiveError, match="unpacks to 20,000,000 bytes; more than 8,388,608 are refused"),
+        pytest.raises(LogArchiveError, match="unpacks to 20,000,000 bytes; more than 8,388,608 are refused"),
     ):
         log.read("header.json")
     with zipfile.ZipFile(tmp_path / "b.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         for n in range(20):
             archive.writestr(f"samples/{n}.json", b" " * 8_000_000)
-    with pytest.raises(ArchiveError, match="unpacks to 160,000,000 bytes, more than 100 times its size"):
+    with pytest.raises(LogArchiveError, match="unpacks to 160,000,000 bytes, more than 100 times its size"):
         Archive(tmp_path / "b.eval")
 
 
@@ -156,8 +156,8 @@ def test_of_an_archive_only_what_the_card_names_is_unpacked(repo: Path, tmp_path
     unpacked: list[str] = []
     tell = lambda what, file, size, total: unpacked.append(file) if what == "unpacking" else None  # noqa: E731
     added = add(repo, "x", str(tmp_path / "a.zip"), card("questions.json"), tell)
-    assert unpacked == ["top/questions.json"] and list(added.found.files) == ["questions.json"]
-    assert added.found.left_out == ["more/notes.txt", "notes.txt"]
+    assert unpacked == ["top/questions.json"] and list(added.inspection.files) == ["questions.json"]
+    assert added.inspection.left_out == ["more/notes.txt", "notes.txt"]
 
 
 def test_where_it_lies_deeper_in_an_archive_is_said(repo: Path, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Decision:
 class Curated:
     """What is left of the samples, and what to tell about it."""
 
-    kept: frozenset[str]
+    remaining: frozenset[str]
     """Ids of the samples that stay, of all splits."""
     facts: dict[str, Any]
     """Counts, valid shares and agreement, as JSON: `verification.json` of the set's folder."""
@@ -90,7 +90,7 @@ def read_decisions(path: Path) -> list[Decision]:
         raise CurationError(f"{file}: not a readable CSV table: {error}") from error
     if tuple(reader.fieldnames or ()) != COLUMNS:
         raise CurationError(f"{file}: expected columns {','.join(COLUMNS)}, got {','.join(map(str, reader.fieldnames or ())) or 'none'}")
-    found: dict[tuple[str, str, str], Decision] = {}
+    decisions: dict[tuple[str, str, str], Decision] = {}
     for line, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise CurationError(f"{file}:{line}: expected {len(COLUMNS)} fields")
@@ -98,9 +98,9 @@ def read_decisions(path: Path) -> list[Decision]:
         if decision.decision not in CHOICES:
             raise CurationError(f"{file}:{line}: decision: expected one of {', '.join(CHOICES)}, got '{decision.decision}'")
         key = (decision.sample_id, decision.content, decision.reviewer)
-        if found.setdefault(key, decision) != decision:
+        if decisions.setdefault(key, decision) != decision:
             raise CurationError(f"{file}:{line}: {decision.reviewer} decided '{decision.sample_id}' twice and differently; keep one line")
-    return sorted(found.values())
+    return sorted(decisions.values())
 
 
 def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
@@ -120,7 +120,7 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
         picture: `pixels_of` its picture; empty where it has none.
         claims: `qualm.runners.data.reviews.claims` of it, where its data set makes any.
     """
-    shown: list[Any] = [
+    content: list[Any] = [
         sample["question"],
         list(sample["references"] or ()),
         list(sample["choices"] or ()),
@@ -129,7 +129,7 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
         picture,
         *([list(claims)] if claims else []),
     ]
-    return hashlib.sha256(json.dumps(shown, ensure_ascii=False).encode()).hexdigest()[:20]
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:20]
 
 
 def pixels_of(data: bytes | None) -> str:
@@ -189,23 +189,23 @@ def curate(
         CurationError: the table of decisions is broken.
     """
     decisions = read_decisions(reviews)
-    asked = [s for s in samples if s["split"] in splits]
-    about = {s["sample_id"]: tuple(claims(s)) for s in asked}
-    known = {d.sample_id for d in decisions}
-    pictures = _pixels(folders, {s["image_id"] for s in asked if s["sample_id"] in known and s["image_id"] is not None})
+    reviewable = [s for s in samples if s["split"] in splits]
+    about = {s["sample_id"]: tuple(claims(s)) for s in reviewable}
+    decided = {d.sample_id for d in decisions}
+    pictures = _pixels(folders, {s["image_id"] for s in reviewable if s["sample_id"] in decided and s["image_id"] is not None})
     content = {
         s["sample_id"]: content_of(s, pictures.get(s["image_id"], "") if s["image_id"] is not None else "", about[s["sample_id"]])
-        for s in asked
-        if s["sample_id"] in known
+        for s in reviewable
+        if s["sample_id"] in decided
     }
     applied = [d for d in decisions if content.get(d.sample_id) == d.content]
     settled = {sample: verdict for (sample, _), verdict in settle(applied).items()}
-    verdicts = {s["sample_id"]: settled.get(s["sample_id"], "unreviewed") for s in asked}
+    verdicts = {s["sample_id"]: settled.get(s["sample_id"], "unreviewed") for s in reviewable}
     pairs: dict[str, list[str]] = defaultdict(list)
-    for s in asked:
+    for s in reviewable:
         pairs[s["pair_id"] or s["sample_id"]].append(verdicts[s["sample_id"]])
     fates = {pair: _fate(v, unreviewed) for pair, v in pairs.items()}
-    kept = frozenset(s["sample_id"] for s in samples if s["split"] not in splits or fates[s["pair_id"] or s["sample_id"]] == "kept")
+    remaining = frozenset(s["sample_id"] for s in samples if s["split"] not in splits or fates[s["pair_id"] or s["sample_id"]] == "kept")
     dropped = Counter(fate for fate in fates.values() if fate != "kept")
     facts = {
         "splits": sorted(splits),
@@ -216,13 +216,13 @@ def curate(
             "stale": sum(d.sample_id in content and content[d.sample_id] != d.content for d in decisions),
             "gone": sum(d.sample_id not in content for d in decisions),
         },
-        "unit": "pair" if any(s["pair_id"] for s in asked) else "question",
+        "unit": "pair" if any(s["pair_id"] for s in reviewable) else "question",
         "units": {"all": len(fates), "kept": len(fates) - sum(dropped.values()), "dropped": dict(sorted(dropped.items()))},
-        "categories": _shares(((s["category"] or "", verdicts[s["sample_id"]]) for s in asked), total=True),
+        "categories": _shares(((s["category"] or "", verdicts[s["sample_id"]]) for s in reviewable), total=True),
         "subsets": _shares(((name, verdicts[sample]) for sample, names in about.items() for name in names), total=False),
         "agreement": _agreement(applied),
     }
-    return Curated(kept, facts)
+    return Curated(remaining, facts)
 
 
 def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:
@@ -232,16 +232,16 @@ def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:
     return "unreviewed" if "unreviewed" in verdicts and unreviewed == "drop" else "kept"
 
 
-def _pixels(folders: Sequence[Path], wanted: set[str]) -> dict[str, str]:
+def _pixels(folders: Sequence[Path], ids: set[str]) -> dict[str, str]:
     """Digests of the wanted pictures, from the first folder that has each."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for folder in folders:
-        if len(found) < len(wanted) and (folder / "images").is_dir():
+        if len(digests) < len(ids) and (folder / "images").is_dir():
             for row in iterate(folder / "images", IMAGES, batch_size=64):
                 name = row["image_id"]
-                if name in wanted and name not in found:
-                    found[name] = pixels_of(row["image"]["bytes"] if row["image"] else None)
-    return found
+                if name in ids and name not in digests:
+                    digests[name] = pixels_of(row["image"]["bytes"] if row["image"] else None)
+    return digests
 
 
 def _shares(groups: Iterable[tuple[str, str]], total: bool) -> list[dict[str, Any]]:

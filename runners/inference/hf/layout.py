@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PicturePrefix:
     """One prompt with a picture as a processor made it."""
 
     prompt: str
@@ -45,7 +45,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Layout:
+class BatchLayout:
     """How a batch is to be read."""
 
     prompts: tuple[tuple[int, ...], ...]
@@ -54,7 +54,7 @@ class Layout:
     """For every request the row of the tensors that it begins with."""
     starts: tuple[int, ...] | None
     """How many of a request's tokens that row holds; None where every row is a whole prompt."""
-    seen: tuple[Seen | None, ...]
+    pictures: tuple[PicturePrefix | None, ...]
     """For every request the prompt of its picture that went through the processor; None without a picture."""
     priors: dict[str, tuple[tuple[int, ...], ...]]
     """Part -> for every request the tokens of the prompt without what it leaves out. `without_question` has the picture."""
@@ -76,7 +76,7 @@ def leaders(requests: Sequence[Request], shares: bool) -> list[int]:
 
 def lay_out(
     model: Reader, requests: Sequence[Request], tensors: dict[str, Any], chiefs: list[int], apart: bool
-) -> tuple[dict[str, Any], Layout]:
+) -> tuple[dict[str, Any], BatchLayout]:
     """The tensors that are to be read, and how the requests go on from there.
 
     Args:
@@ -84,26 +84,26 @@ def lay_out(
         requests: the batch.
         tensors: of the prompts of `sorted(set(chiefs))`, as the processor made them.
         chiefs: what `leaders` gave.
-        apart: see `Layout`.
+        apart: see `BatchLayout`.
     """
     order = sorted(set(chiefs))
     place = {chief: row for row, chief in enumerate(order)}
     read = unpadded(tensors)
-    led = {c: Seen(p := requests[c].prompt, model.written(p), read[place[c]]) for c in order if requests[c].image is not None}
+    led = {c: PicturePrefix(p := requests[c].prompt, model.written(p), read[place[c]]) for c in order if requests[c].image is not None}
     prompts: list[tuple[int, ...]] = []
     for request, chief in zip(requests, chiefs, strict=True):
         whole = read[place[chief]]
-        found = (whole, 0) if request.prompt == requests[chief].prompt else led[chief].follow(model, request.prompt)
-        if found is None:
+        continuation = (whole, 0) if request.prompt == requests[chief].prompt else led[chief].follow(model, request.prompt)
+        if continuation is None:
             raise ModelError(f"model '{model.label}': prompt {request.prompt[-80:]!r} holds a mark of a picture in its own text")
-        prompts.append(found[0])
-    seen = tuple(led.get(chief) for chief in chiefs)
+        prompts.append(continuation[0])
+    pictures = tuple(led.get(chief) for chief in chiefs)
     first = tuple(place[c] for c in chiefs)
     starts = _starts(prompts, first)
     if starts is not None:
-        kept = dict(zip(first, starts, strict=True))
-        tensors = _shortened(tensors, [kept[row] for row in range(len(order))])
-    return tensors, Layout(tuple(prompts), first, starts, seen, _priors(model, requests, seen, apart), apart)
+        length_of = dict(zip(first, starts, strict=True))
+        tensors = _shortened(tensors, [length_of[row] for row in range(len(order))])
+    return tensors, BatchLayout(tuple(prompts), first, starts, pictures, _priors(model, requests, pictures, apart), apart)
 
 
 def _starts(prompts: Sequence[tuple[int, ...]], first: Sequence[int]) -> tuple[int, ...] | None:
@@ -124,42 +124,45 @@ def _shortened(tensors: dict[str, Any], lengths: Sequence[int]) -> dict[str, Any
 
     shape, mask = tensors["input_ids"].shape, tensors["attention_mask"].bool()
     width = max(lengths)
-    made = {}
+    shortened = {}
     for name, value in tensors.items():
         if not isinstance(value, torch.Tensor) or value.shape[:2] != shape:
-            made[name] = value
+            shortened[name] = value
             continue
-        made[name] = value.new_zeros((shape[0], width, *value.shape[2:]))
+        shortened[name] = value.new_zeros((shape[0], width, *value.shape[2:]))
         for row, length in enumerate(lengths):
-            made[name][row, width - length :] = value[row, mask[row]][:length]
-    return made
+            shortened[name][row, width - length :] = value[row, mask[row]][:length]
+    return shortened
 
 
-def _priors(model: Reader, requests: Sequence[Request], seen: Sequence[Seen | None], apart: bool) -> dict[str, tuple[tuple[int, ...], ...]]:
+def _priors(
+    model: Reader, requests: Sequence[Request], pictures: Sequence[PicturePrefix | None], apart: bool
+) -> dict[str, tuple[tuple[int, ...], ...]]:
     parts = requests[0].parts
-    found: dict[str, tuple[tuple[int, ...], ...]] = {}
+    tokens: dict[str, tuple[tuple[int, ...], ...]] = {}
     if "without_image" in parts or ("image_divergence" in parts and requests[0].image is not None):
-        found["without_image"] = tuple(model.plain_text(model.render(messages(r.question, image=False))) for r in requests)
+        tokens["without_image"] = tuple(model.plain_text(model.render(messages(r.question, image=False))) for r in requests)
     if "without_both" in parts:
-        found["without_both"] = (model.plain_text(model.render(messages("", image=False))),) * len(requests)
+        tokens["without_both"] = (model.plain_text(model.render(messages("", image=False))),) * len(requests)
     if "without_question" in parts and not apart:
         silent = [model.render(messages("", image=r.image is not None)) for r in requests]
-        found["without_question"] = tuple(
-            model.plain_text(text) if known is None else followed(model, known, text)[0] for known, text in zip(seen, silent, strict=True)
+        tokens["without_question"] = tuple(
+            model.plain_text(text) if picture is None else followed(model, picture, text)[0]
+            for picture, text in zip(pictures, silent, strict=True)
         )
-    return found
+    return tokens
 
 
-def followed(model: Reader, known: Seen, prompt: str) -> tuple[tuple[int, ...], int]:
-    """`Seen.follow`, which must succeed.
+def followed(model: Reader, picture: PicturePrefix, prompt: str) -> tuple[tuple[int, ...], int]:
+    """`PicturePrefix.follow`, which must succeed.
 
     Raises:
         ModelError: the chat template puts a picture behind the question, or a text holds the mark of a picture.
     """
-    found = known.follow(model, prompt)
-    if found is None:
-        raise ModelError(f"model '{model.label}': {prompt[-80:]!r} does not go on from the picture of {known.prompt[-80:]!r}")
-    return found
+    continuation = picture.follow(model, prompt)
+    if continuation is None:
+        raise ModelError(f"model '{model.label}': {prompt[-80:]!r} does not go on from the picture of {picture.prompt[-80:]!r}")
+    return continuation
 
 
 def unpadded(tensors: dict[str, Any]) -> list[tuple[int, ...]]:

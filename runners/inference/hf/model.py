@@ -19,7 +19,7 @@ from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, 
 from qualm.runners.inference.hf.adapters import Base, merge
 from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import folder_digest
-from qualm.runners.inference.hf.layout import Seen, lay_out, leaders, unpadded
+from qualm.runners.inference.hf.layout import PicturePrefix, lay_out, leaders, unpadded
 from qualm.runners.inference.hf.one_pass import one_pass
 from qualm.runners.inference.hf.own_answer import single_tokens
 from qualm.runners.inference.hf.quantized import arguments, verify
@@ -117,12 +117,12 @@ class HfVlm:
     def shares(self, image: PIL.Image.Image) -> bool:
         """Whether a prompt can be made from another's tokens and read on from its cache: found out with the first picture."""
         if self._shares is None:
-            asked = [messages("What is it?"), messages("Why?"), verification("What is it?", "That.")]
-            prompts = [self.render(turns) for turns in asked]
+            conversations = [messages("What is it?"), messages("Why?"), verification("What is it?", "That.")]
+            prompts = [self.render(turns) for turns in conversations]
             read = [unpadded(self._processed([Request(prompt, image)]))[0] for prompt in prompts]
-            known = Seen(prompts[0], self.written(prompts[0]), read[0])
-            found = [known.follow(self, prompt) for prompt in prompts[1:]]
-            self._shares = all(f is not None and f[0] == own for f, own in zip(found, read[1:], strict=True))
+            picture = PicturePrefix(prompts[0], self.written(prompts[0]), read[0])
+            continuations = [picture.follow(self, prompt) for prompt in prompts[1:]]
+            self._shares = all(f is not None and f[0] == own for f, own in zip(continuations, read[1:], strict=True))
         return self._shares
 
     def read(self, requests: Sequence[Request]) -> Rows:
@@ -140,10 +140,10 @@ class HfVlm:
         prompts = [r.prompt for r in requests]
         images = None if requests[0].image is None else [[r.image] for r in requests]
         try:
-            made = dict(self.mine(text=prompts, images=images, padding=True, return_tensors="pt", **self._special(prompts[0])))
+            tensors = dict(self.mine(text=prompts, images=images, padding=True, return_tensors="pt", **self._special(prompts[0])))
         except (ValueError, TypeError) as error:
             raise ModelError(f"model '{self.label}': its processor refuses the prompt {prompts[0][-80:]!r}: {error}") from error
-        return {name: value for name, value in made.items() if name != "labels"}
+        return {name: value for name, value in tensors.items() if name != "labels"}
 
     def _special(self, prompt: str) -> dict[str, Any]:
         begins = self.tokenizer.bos_token
@@ -196,8 +196,8 @@ class HfVlm:
 
     def _picture_marks(self) -> set[int]:
         ids = [self.tokenizer.convert_tokens_to_ids(name) for name in self._mark_names()]
-        known = (*ids, getattr(self.processor, "image_token_id", None))
-        return {int(i) for i in known if i is not None and i != self.tokenizer.unk_token_id}
+        candidates = (*ids, getattr(self.processor, "image_token_id", None))
+        return {int(i) for i in candidates if i is not None and i != self.tokenizer.unk_token_id}
 
     def load(self, dtype: str | None = None, spread: Mapping[str, Any] | None = None) -> torch.nn.Module:
         """Read the weights, adapters merged in.
@@ -215,8 +215,8 @@ class HfVlm:
         who = f"model '{self.label}'"
         if dtype is not None and self.quantization != "none":
             raise ModelError(f"{who}: weights of {self.quantization} are not trained; fine-tune it without `quantization`")
-        told = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
-        module, self.stops = read_weights(who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, **told)
+        options = {**(spread or {}), **arguments(who, self.quantization, self.dtype)}
+        module, self.stops = read_weights(who, AutoModelForImageTextToText, self._from, dtype or self.dtype, self.tokenizer, **options)
         verify(who, self.quantization, module)
         settings = module.generation_config
         for adapter in self.base.adapters:
@@ -249,8 +249,8 @@ class HfVlm:
 
     def texts(self, generated: list[list[int]]) -> list[str]:
         """Generated tokens as answers: up to where the turn ends."""
-        kept = (ids[: first_stop(ids, self.stops)] for ids in generated)
-        return [str(self.mine.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in kept]
+        answers = (ids[: first_stop(ids, self.stops)] for ids in generated)
+        return [str(self.mine.tokenizer.decode(ids, skip_special_tokens=True)).strip() for ids in answers]
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
         """Token ids that this conversation's rendered prompt would have to be followed by: the answer, then the end of the turn.
@@ -292,9 +292,9 @@ class HfVlm:
         prompt = self.render([user])
         whole = str(self.mine.apply_chat_template([user, assistant], tokenize=False))
         gap = whole[len(prompt) :].split(letter)[0] if whole.startswith(prompt) else ""
-        found, tried = single_tokens(self, prompt, [between + letter for between in (gap if gap.isspace() else "", "", " ")])
-        if not found:
+        ids, tried = single_tokens(self, prompt, [between + letter for between in (gap if gap.isspace() else "", "", " ")])
+        if not ids:
             raise ModelError(
                 f"model '{self.label}': option letter {letter} is no single known token after the prompt; tokens found: {tried}"
             )
-        return next(iter(found.values()))
+        return next(iter(ids.values()))

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, draw_part, is_signal
-from qualm.runners.inference.hf.layout import Layout, common, followed
+from qualm.runners.inference.hf.layout import BatchLayout, common, followed
 from qualm.runners.inference.hf.own_answer import true_share, yes_share
 from qualm.runners.inference.hf.rows import Network, Rows, divergences, token_logprobs
 from qualm.runners.inference.hf.sampling import Chooser
@@ -28,7 +28,7 @@ PRIORS = ("without_image", "without_question", "without_both")
 
 
 @dataclass(frozen=True)
-class Said:
+class OwnAnswer:
     """What a model answered to one question."""
 
     greedy: Part
@@ -43,8 +43,8 @@ class Said:
     def tokens(self) -> list[int]:
         return self.greedy.tokens or []
 
-    def without_words(self) -> Said:
-        return Said(replace(self.greedy, text=""), ("",) * len(self.drawn))
+    def without_words(self) -> OwnAnswer:
+        return OwnAnswer(replace(self.greedy, text=""), ("",) * len(self.drawn))
 
 
 def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
@@ -53,31 +53,31 @@ def one_pass(model: Reader, encoded: Encoded, decoding: Decoding) -> Parts:
     trunk = _trunk(model, encoded, layout)
     if OPTIONS in requests[0].parts:
         return _options(model, requests, trunk)
-    made = _decoded(model, requests, trunk, decoding)
+    outputs = _decoded(model, requests, trunk, decoding)
     about = [name for name in requests[0].parts if is_signal(name)]
     if not about:
-        return made
-    said = [_said(request, parts) for request, parts in zip(requests, made, strict=True)]
-    answers = [own.tokens for own in said]
+        return outputs
+    own_answers = [_said(request, parts) for request, parts in zip(requests, outputs, strict=True)]
+    answers = [own.tokens for own in own_answers]
     blind = cache(lambda: _prior(model, "without_image", requests, layout, trunk, answers))  # two signals read it
     for name in about:
-        found = _signal(model, name, requests, layout, trunk, said, blind)
-        for parts, part in zip(made, found, strict=True):
+        signal = _signal(model, name, requests, layout, trunk, own_answers, blind)
+        for parts, part in zip(outputs, signal, strict=True):
             parts[name] = part
-    return made
+    return outputs
 
 
 def _signal(
     model: Reader,
     name: str,
     requests: Sequence[Request],
-    layout: Layout,
+    layout: BatchLayout,
     trunk: Rows,
-    said: Sequence[Said],
+    own_answers: Sequence[OwnAnswer],
     blind: Callable[[], torch.Tensor],
 ) -> list[Part]:
     """One signal about every answer; `blind` gives the logits of its tokens without the image."""
-    answers = [own.tokens for own in said]
+    answers = [own.tokens for own in own_answers]
     if name in PRIORS:
         logits = blind() if name == "without_image" else _prior(model, name, requests, layout, trunk, answers)
         return [Part(logprobs=values) for values in token_logprobs(logits, answers)]
@@ -85,16 +85,16 @@ def _signal(
         if requests[0].image is None:
             return [Part() for _ in requests]
         return [Part(logprobs=values) for values in divergences(_following(trunk, answers), blind(), answers)]
-    texts, readable = _told(model, name, requests, said)
+    texts, readable = _told(model, name, requests, own_answers)
     rows = _asked(model, texts, requests, layout, trunk)
     if name == "said_confidence":
-        made = _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
-        return [part if fits else Part() for part, fits in zip(made, readable, strict=True)]
+        parts = _generated(model, requests, [0], rows, Decoding(CONFIDENCE_TOKENS))
+        return [part if fits else Part() for part, fits in zip(parts, readable, strict=True)]
     shares = _SHARES[name](model, rows.logits.double(), texts[0])
     return [Part(numbers=[share] if fits and share is not None else []) for share, fits in zip(shares, readable, strict=True)]
 
 
-def _trunk(model: Reader, encoded: Encoded, layout: Layout) -> Rows:
+def _trunk(model: Reader, encoded: Encoded, layout: BatchLayout) -> Rows:
     """One row for every request, read to the end of its prompt."""
     import torch
 
@@ -111,10 +111,10 @@ def _options(model: Reader, requests: Sequence[Request], trunk: Rows) -> Parts:
     """The logits of the options' letters, and the likeliest token."""
     letters = model.option_ids(max(r.options for r in requests))
     raw = trunk.logits[:, letters].double().tolist()
-    made = _generated(model, requests, [0], trunk, Decoding(1))
-    for part, row, request in zip(made, raw, requests, strict=True):
+    parts = _generated(model, requests, [0], trunk, Decoding(1))
+    for part, row, request in zip(parts, raw, requests, strict=True):
         part.numbers = row[: request.options]
-    return [{OPTIONS: part} for part in made]
+    return [{OPTIONS: part} for part in parts]
 
 
 def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: Decoding) -> Parts:
@@ -122,8 +122,8 @@ def _decoded(model: Reader, requests: Sequence[Request], trunk: Rows, decoding: 
     draws = [draw_of(name) for name in requests[0].parts if name == ANSWER or draw_of(name)]
     if not draws:
         return [{} for _ in requests]
-    made = iter(_generated(model, requests, draws, trunk, decoding))
-    return [{draw_part(draw) if draw else ANSWER: next(made) for draw in draws} for _ in requests]
+    parts = iter(_generated(model, requests, draws, trunk, decoding))
+    return [{draw_part(draw) if draw else ANSWER: next(parts) for draw in draws} for _ in requests]
 
 
 def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int], rows: Rows, decoding: Decoding) -> list[Part]:
@@ -136,27 +136,27 @@ def _generated(model: Reader, requests: Sequence[Request], draws: Sequence[int],
         if any(p != p for p in values):
             prompt = requests[number // len(draws)].prompt
             raise ModelError(f"its logits are not numbers for prompt {prompt[:80]!r}; float16 overflows, try bfloat16")
-    found = zip(model.texts(tokens), tokens, logprobs, entropies, strict=True)
-    return [Part(text, ids, known, spread) for text, ids, known, spread in found]
+    answers = zip(model.texts(tokens), tokens, logprobs, entropies, strict=True)
+    return [Part(text, ids, values, spread) for text, ids, values, spread in answers]
 
 
-def _said(request: Request, made: dict[str, Part]) -> Said:
-    greedy = made.get(ANSWER) or request.greedy
+def _said(request: Request, parts: dict[str, Part]) -> OwnAnswer:
+    greedy = parts.get(ANSWER) or request.greedy
     if greedy is None or not greedy.tokens:
         raise ModelError(f"signals about an answer are wanted, but neither the answer nor leave to make it: {request.prompt[-80:]!r}")
-    drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in made.items() if draw_of(name)}}
-    return Said(greedy, tuple(drawn[number] for number in sorted(drawn)))
+    drawn = {**request.drawn, **{draw_of(name): part.text or "" for name, part in parts.items() if draw_of(name)}}
+    return OwnAnswer(greedy, tuple(drawn[number] for number in sorted(drawn)))
 
 
 def _prior(
-    model: Reader, name: str, requests: Sequence[Request], layout: Layout, trunk: Rows, answers: Sequence[Sequence[int]]
+    model: Reader, name: str, requests: Sequence[Request], layout: BatchLayout, trunk: Rows, answers: Sequence[Sequence[int]]
 ) -> torch.Tensor:
     """Logits (rows, tokens, vocabulary) before each token of the answers, after a prompt from which something is left out."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
         return _following(model.read([replace(r, prompt=model.render(messages(""))) for r in requests]), answers)
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
-    if name == "without_question" and layout.seen[0] is not None:
+    if name == "without_question" and layout.pictures[0] is not None:
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.extend([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)[1]
     return model.network.write(whole, keep)[1]
@@ -167,54 +167,54 @@ def _following(rows: Rows, answers: Sequence[Sequence[int]]) -> torch.Tensor:
     import torch
 
     keep = max(map(len, answers))
-    made = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
+    following = rows.logits.new_zeros(len(answers), keep, rows.logits.shape[1])
     longer = [i for i, answer in enumerate(answers) if len(answer) > 1]
     if longer:
         part = rows.select(torch.tensor(longer, device=rows.mask.device))
         _, logits = part.extend([answers[i][:-1] for i in longer], part.lengths.tolist(), keep - 1)
-        made[longer, 1:] = logits
+        following[longer, 1:] = logits
     for i, answer in enumerate(answers):
-        made[i, keep - len(answer)] = rows.logits[i]
-    return made
+        following[i, keep - len(answer)] = rows.logits[i]
+    return following
 
 
 _SHARES: dict[str, Any] = {"p_yes": yes_share, "p_true": true_share, "p_true_sampling": true_share}
 
 
-def _told(model: Reader, name: str, requests: Sequence[Request], said: Sequence[Said]) -> tuple[list[str], list[bool]]:
+def _told(model: Reader, name: str, requests: Sequence[Request], own_answers: Sequence[OwnAnswer]) -> tuple[list[str], list[bool]]:
     """The prompts of a question about its own answers, and which of them tell these.
 
     What a model was drawn to say may spell the mark of a picture, or be too long: such answers are left out of their prompt, which
     then only fills the batch, and what would be said of them is undefined.
     """
-    texts = [model.render(_about(name, request, own)) for request, own in zip(requests, said, strict=True)]
+    texts = [model.render(_about(name, request, own)) for request, own in zip(requests, own_answers, strict=True)]
     readable = [not model.misfit(text, request.image is not None) for text, request in zip(texts, requests, strict=True)]
     for i, fits in enumerate(readable):
         if not fits:
-            texts[i] = model.render(_about(name, requests[i], said[i].without_words()))
+            texts[i] = model.render(_about(name, requests[i], own_answers[i].without_words()))
     return texts, readable
 
 
-def _asked(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: Layout, trunk: Rows) -> Rows:
+def _asked(model: Reader, texts: Sequence[str], requests: Sequence[Request], layout: BatchLayout, trunk: Rows) -> Rows:
     """The model at the end of these prompts about its own answers."""
     if layout.apart:
         return model.read([replace(request, prompt=text) for request, text in zip(requests, texts, strict=True)])
     ids, starts = [], []
-    for text, known, prompt in zip(texts, layout.seen, layout.prompts, strict=True):
-        whole = model.plain_text(text) if known is None else followed(model, known, text)[0]
+    for text, picture, prompt in zip(texts, layout.pictures, layout.prompts, strict=True):
+        whole = model.plain_text(text) if picture is None else followed(model, picture, text)[0]
         starts.append(min(common(whole, prompt), len(whole) - 1))
         ids.append(whole[starts[-1] :])
     return trunk.extend(ids, starts)[0]
 
 
-def _about(name: str, request: Request, said: Said) -> list[dict[str, object]]:
+def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object]]:
     image = request.image is not None
     if name == "p_true":
-        return messages(p_true(request.question, said.text), image=image)
+        return messages(p_true(request.question, own.text), image=image)
     if name == "p_true_sampling":
-        if not said.drawn:
+        if not own.drawn:
             raise ModelError(
                 f"P(True) over samples is wanted, but neither sampled answers nor leave to draw them: {request.prompt[-80:]!r}"
             )
-        return messages(p_true_sampling(request.question, said.text, said.drawn), image=image)
-    return (verification if name == "p_yes" else verbalisation)(request.question, said.text, image)
+        return messages(p_true_sampling(request.question, own.text, own.drawn), image=image)
+    return (verification if name == "p_yes" else verbalisation)(request.question, own.text, image)

@@ -45,15 +45,15 @@ def spellings(model: Reader, word: str, prompt: str) -> list[int]:
     Raises:
         ModelError: none does, so the word cannot be told from others.
     """
-    found, tried = single_tokens(model, prompt, [gap + form for form in SPELLINGS[word] for gap in ("", " ")])
-    if not found:
+    ids, tried = single_tokens(model, prompt, [gap + form for form in SPELLINGS[word] for gap in ("", " ")])
+    if not ids:
         raise ModelError(f"model '{model.label}': no spelling of '{word}' is one known token after a prompt; tokens found: {tried}")
-    return sorted(set(found.values()))
+    return sorted(set(ids.values()))
 
 
 def single_tokens(model: Reader, prompt: str, texts: Iterable[str]) -> tuple[dict[str, int], dict[str, list[int]]]:
     """Which of these texts follow a prompt as one known token, which then is theirs; and what tokens each is."""
     before = model.tokenize(prompt)
     whole = {text: model.tokenize(prompt + text) for text in texts}
-    found = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}
-    return found, {text: ids[len(before) :] for text, ids in whole.items()}
+    single = {text: ids[-1] for text, ids in whole.items() if ids[:-1] == before and ids[-1] != model.tokenizer.unk_token_id}
+    return single, {text: ids[len(before) :] for text, ids in whole.items()}

@@ -41,8 +41,8 @@ def arguments(who: str, form: str, dtype: str) -> dict[str, Any]:
     from transformers import BitsAndBytesConfig, TorchAoConfig
 
     if package == "bitsandbytes":
-        kept = {"llm_int8_skip_modules": KEPT, "bnb_4bit_compute_dtype": getattr(torch, dtype)}
-        return {"quantization_config": BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", **kept)}
+        options = {"llm_int8_skip_modules": KEPT, "bnb_4bit_compute_dtype": getattr(torch, dtype)}
+        return {"quantization_config": BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", **options)}
     from torchao.quantization import Int4WeightOnlyConfig, Int8WeightOnlyConfig  # type: ignore[import-not-found]
 
     if form == "int4" and dtype != "bfloat16":
@@ -63,12 +63,12 @@ def verify(who: str, form: str, module: Any) -> None:
 
     if form == "none":
         return
-    kept = re.compile("|".join(f"(?:{pattern})" for pattern in KEPT))
+    unquantized = re.compile("|".join(f"(?:{pattern})" for pattern in KEPT))
     wrong = []
     for name, layer in module.named_modules():
         if isinstance(layer, torch.nn.Linear):
             small = type(layer.weight) is not torch.nn.Parameter
-            if small == bool(kept.match(name)):
+            if small == bool(unquantized.match(name)):
                 wrong.append(name)
     if wrong:
         raise ModelError(

@@ -34,9 +34,9 @@ class Network:
         inner = getattr(module, "model", module)
         self.turning = inner if hasattr(inner, "get_rope_index") else None
         """The part that gives pictures positions on three axes, where there is one."""
-        known = inspect.signature(module.forward).parameters
-        self.placed = "position_ids" in known
-        self.keeps = "logits_to_keep" in known
+        parameters = inspect.signature(module.forward).parameters
+        self.placed = "position_ids" in parameters
+        self.keeps = "logits_to_keep" in parameters
         self.first_position = text.pad_token_id + 1 if kind == "kosmos-2" else 0
         self.reader = module.text_model if kind == "kosmos-2" else module
         """What reads on where there is no new picture: Kosmos-2 as a whole insists on one."""
@@ -74,12 +74,12 @@ class Network:
         """
         import torch
 
-        def shaped(seen: torch.Tensor) -> torch.Tensor:
-            seen = seen.unsqueeze(1)
+        def shaped(visible: torch.Tensor) -> torch.Tensor:
+            visible = visible.unsqueeze(1)
             if not self.additive:
-                return seen
+                return visible
             dtype = self.module.dtype
-            return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
+            return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, torch.finfo(dtype).min)
 
         if self.window is None:
             return shaped(mask)
@@ -146,17 +146,17 @@ class Rows:
 
         tokens, new = _left_padded(ids, self.mask.device)
         start = torch.tensor(list(starts), device=self.mask.device)
-        kept = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
-        mask = torch.cat([kept, new], dim=1)
+        prefix = self.mask & (self.mask.cumsum(dim=1) <= start.unsqueeze(1))
+        mask = torch.cat([prefix, new], dim=1)
         own = _positions(new) + start.unsqueeze(1)
-        told: Any = mask.long()
+        attention: Any = mask.long()
         if self.network.side_by_side:
             width = new.shape[1]
             before = torch.ones(width, width, dtype=torch.bool, device=mask.device).tril()
-            seen = torch.cat([kept.unsqueeze(1).expand(-1, width, -1), new.unsqueeze(1) & before], dim=2)
-            told = self.network.seen(seen, mask.cumsum(dim=1) - 1, own)
+            visible = torch.cat([prefix.unsqueeze(1).expand(-1, width, -1), new.unsqueeze(1) & before], dim=2)
+            attention = self.network.seen(visible, mask.cumsum(dim=1) - 1, own)
         cache = _copied(self.cache)
-        logits = self.network(cache, told, own + self.offset.unsqueeze(1), keep, input_ids=tokens)
+        logits = self.network(cache, attention, own + self.offset.unsqueeze(1), keep, input_ids=tokens)
         return Rows(self.network, cache, mask, start + new.sum(dim=1), self.offset, logits[:, -1]), logits
 
     def decode(
@@ -256,12 +256,12 @@ class _Answers:
         self.numbers = torch.cat([self.numbers, own], dim=1)
         self.owner = torch.cat([self.owner, self.places], dim=1)
         if self.network.side_by_side:
-            seen = (self.owner == _PROMPT).unsqueeze(1) | (self.owner.unsqueeze(1) == self.places.unsqueeze(2))
-            told = self.network.seen(seen, self.numbers, own)
+            visible = (self.owner == _PROMPT).unsqueeze(1) | (self.owner.unsqueeze(1) == self.places.unsqueeze(2))
+            attention = self.network.seen(visible, self.numbers, own)
         else:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
-            told = self.mask.long()
-        return self.network(self.cache, told, own + self.offset.unsqueeze(1), tokens.shape[1], input_ids=tokens)
+            attention = self.mask.long()
+        return self.network(self.cache, attention, own + self.offset.unsqueeze(1), tokens.shape[1], input_ids=tokens)
 
 
 _PROMPT, _PADDING, _ENDED = -1, -2, -3
@@ -282,11 +282,11 @@ def token_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> li
     """
     import torch
 
-    found = []
+    by_row = []
     for row, ids in enumerate(answers):
-        known = torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1)
-        found.append(known.gather(1, torch.tensor([list(ids)], device=known.device).T).squeeze(1).tolist())
-    return found
+        logprobs = torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1)
+        by_row.append(logprobs.gather(1, torch.tensor([list(ids)], device=logprobs.device).T).squeeze(1).tolist())
+    return by_row
 
 
 def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
@@ -299,11 +299,11 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
     """
     import torch
 
-    found = []
+    by_row = []
     for row, ids in enumerate(answers):
         p, q = (torch.log_softmax(logits[row, -len(ids) :].double(), dim=-1) for logits in (seeing, blind))
-        found.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
-    return found
+        by_row.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
+    return by_row
 
 
 def _positions(mask: torch.Tensor) -> torch.Tensor:
@@ -324,14 +324,14 @@ def _copied(cache: Any, index: torch.Tensor | None = None, room: int = 0) -> Any
     """Another cache of the same entries, or of some rows of them, with room for more; growing it leaves the first as it is."""
     from transformers import DynamicCache
 
-    made = DynamicCache()
+    copy_of = DynamicCache()
     for layer in cache.layers:
         other = _roomy()(room) if room else type(layer)()
         other.lazy_initialization(layer.keys, layer.values)
         other.keys = layer.keys if index is None else layer.keys.index_select(0, index)
         other.values = layer.values if index is None else layer.values.index_select(0, index)
-        made.layers.append(other)
-    return made
+        copy_of.layers.append(other)
+    return copy_of
 
 
 @cache

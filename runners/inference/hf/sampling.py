@@ -43,14 +43,14 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     """
     import torch
 
-    found = []
+    tokens = []
     for part, number in zip(torch.split(logits, ROWS), torch.split(numbers, ROWS), strict=True):
         probabilities = torch.softmax(part.double() / temperature, dim=-1)
         if top_p < 1:
             probabilities = _nucleus(probabilities, top_p)
         total = probabilities.cumsum(dim=-1)
-        found.append(torch.searchsorted(total, (number * total[:, -1]).unsqueeze(1), right=True).squeeze(1))
-    return torch.cat(found).clamp_(max=logits.shape[1] - 1)
+        tokens.append(torch.searchsorted(total, (number * total[:, -1]).unsqueeze(1), right=True).squeeze(1))
+    return torch.cat(tokens).clamp_(max=logits.shape[1] - 1)
 
 
 def _nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:

@@ -45,12 +45,12 @@ def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **mor
 
     try:
         with computing(dtype):
-            module, found = loader.from_pretrained(
+            module, report = loader.from_pretrained(
                 **place, dtype=getattr(torch, dtype), use_safetensors=True, output_loading_info=True, **more
             )
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
         raise ModelError(f"{who}: its weights cannot be read: {error}") from error
-    absent = sorted({str(name) for kind in ("missing_keys", "mismatched_keys") for name in found.get(kind) or ()})
+    absent = sorted({str(name) for kind in ("missing_keys", "mismatched_keys") for name in report.get(kind) or ()})
     if absent:
         raise ModelError(f"{who}: weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}")
     return module.eval()

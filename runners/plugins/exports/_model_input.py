@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from qualm.runners.data.dataset import Dataset, Item
+from qualm.runners.data.dataset import DatasetFolder, Item
 from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ class ModelInput:
 
     def __init__(self, part: ExportPart) -> None:
         self.part, self.variant = part, part.variant
-        self.as_it_is = part.variant.function is None and part.variant.made is None
+        self.as_it_is = part.variant.function is None and part.variant.folders is None
 
     @cached_property
-    def dataset(self) -> Dataset:
-        return Dataset(self.part.dataset, self.part.samples)
+    def dataset(self) -> DatasetFolder:
+        return DatasetFolder(self.part.dataset, self.part.samples)
 
     def question(self, place: int, sample: Mapping[str, Any]) -> str:
-        if self.as_it_is or (self.variant.made is None and self.variant.modality == "image"):
+        if self.as_it_is or (self.variant.folders is None and self.variant.modality == "image"):
             return str(sample["question"])
         return self._applied(place)[1]
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
 from qualm.registry.sample import Sample
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.markdown import code, inline
 from qualm.runners.data.rows import as_sample
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError, slug
@@ -37,13 +37,13 @@ def certainly_uncertain(context: ExportContext, *, form: Literal["jsonl", "parqu
     """
     for name, folder in context.datasets.items():
         out = context.folder / slug(name) if len(context.datasets) > 1 else context.folder
-        dataset = Dataset(name, folder)
+        dataset = DatasetFolder(name, folder)
         rows = _rows(dataset, name)
         (_parquet if form == "parquet" else _jsonl)(context, dataset, rows, out)
         (out / "README.md").write_text(_readme(name, rows, context.about.get(name, DatasetCredits()), context), encoding="utf-8")
 
 
-def _rows(dataset: Dataset, name: str) -> dict[str, list[tuple[int, dict[str, Any]]]]:
+def _rows(dataset: DatasetFolder, name: str) -> dict[str, list[tuple[int, dict[str, Any]]]]:
     """Split -> its questions as records, pictures left out, each with its place in the table."""
     samples = [_sample(row, name) for row in dataset.table.to_pylist()]
     members: dict[str, list[Sample]] = {}
@@ -83,7 +83,7 @@ def _sample(row: dict[str, Any], name: str) -> Sample:
     return sample
 
 
-def _jsonl(context: ExportContext, dataset: Dataset, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
+def _jsonl(context: ExportContext, dataset: DatasetFolder, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
     (out / "images").mkdir(parents=True, exist_ok=True)
     files: dict[str, str] = {}
     taken: set[str] = set()
@@ -100,7 +100,7 @@ def _jsonl(context: ExportContext, dataset: Dataset, rows: dict[str, list[tuple[
                 advance()
 
 
-def _parquet(context: ExportContext, dataset: Dataset, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
+def _parquet(context: ExportContext, dataset: DatasetFolder, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -128,7 +128,7 @@ def _parquet(context: ExportContext, dataset: Dataset, rows: dict[str, list[tupl
                 writer.write_table(table)
 
 
-def _encoded(dataset: Dataset, place: int) -> bytes:
+def _encoded(dataset: DatasetFolder, place: int) -> bytes:
     data = dataset.encoded(place)
     assert data is not None  # the sample names a picture, and one that is not there is an error of the data set's own
     return data

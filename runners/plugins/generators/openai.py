@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
-from qualm.runners.servers.client import Line, Rejected, ServerError, Stopped
+from qualm.runners.servers.client import Client, Rejected, ServerError, Stopped
 from qualm.runners.servers.protocol import Nonsense, data_url, shown, used
 from qualm.runners.servers.replies import CUT
 
@@ -37,7 +37,7 @@ def openai(
         GeneratorError: the address is none or holds a secret.
     """
     try:
-        line = Line("openai", model, base_url, context.settings.server(base_url, model))
+        line = Client("openai", model, base_url, context.settings.server(base_url, model))
     except ValueError as error:
         raise GeneratorError(f"generator openai: {error}") from None
     return OpenAI(line, limit_name, sampling)
@@ -46,7 +46,7 @@ def openai(
 class OpenAI:
     """See `qualm.runners.contracts.generators.GeneratorEngine`."""
 
-    def __init__(self, line: Line, limit_name: str, sampling: bool) -> None:
+    def __init__(self, line: Client, limit_name: str, sampling: bool) -> None:
         self.line, self.limit_name, self.sampling = line, limit_name, sampling
         self.name = line.name
         self.identity = json.dumps(["openai", line.base_url, line.model, sampling])

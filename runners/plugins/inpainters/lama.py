@@ -21,7 +21,7 @@ from annotated_types import Ge
 from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.runtime.code_digest import engine_digest
-from qualm.runners.store.blobs import Kept
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -58,7 +58,7 @@ class _Lama:
                 f"{self.file}: expected SHA-256 {sha256}, got {digest}; loading a TorchScript file runs its code, "
                 "so set sha256 to this only if you know where the file is from"
             )
-        self.kept = Kept("lama", engine_digest(__name__), sha256, multiple)
+        self.kept = BlobCache("lama", engine_digest(__name__), sha256, multiple)
         self._lock = threading.Lock()
         self._model: Any = None
 

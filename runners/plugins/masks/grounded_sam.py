@@ -26,7 +26,7 @@ from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.plugins.masks.boxes import boxes_of
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.store.answers import pixel_digest
-from qualm.runners.store.blobs import Kept
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
@@ -81,7 +81,7 @@ class _GroundedSam:
         self.segmenter, self.detector = segmenter, detector
         self.box_threshold, self.text_threshold = box_threshold, text_threshold
         models = [folder_digest(segmenter), folder_digest(detector) if detector else None]
-        self.kept = Kept("masks", engine_digest(__name__), models, dtype, box_threshold, text_threshold)
+        self.kept = BlobCache("masks", engine_digest(__name__), models, dtype, box_threshold, text_threshold)
         self._models: dict[str, tuple[Any, Any]] = {}
         self._lock = threading.Lock()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings.parts import Part, choose, find_parts
+from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
 from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
@@ -82,12 +82,12 @@ class PeerRecording:
                     by_sample.setdefault(rows[place]["sample_id"], item.prompt)
         return by_sample
 
-    def _part(self, dataset: str, sources: set[str]) -> Part:
+    def _part(self, dataset: str, sources: set[str]) -> RecordingFile:
         official = {source.partition("/")[2] for source in sources if source.partition("/")[0] == ADAPTER}
         task = self.tasks.get(dataset) or (official.pop() if len(official) == len(sources) == 1 else None)
         return choose(self.source, find_parts(self.source, self.form), self.run, task, fallback=dataset)
 
-    def _matched(self, part: Part, rows: list[dict[str, Any]]) -> dict[tuple[int, int], Columns]:
+    def _matched(self, part: RecordingFile, rows: list[dict[str, Any]]) -> dict[tuple[int, int], Columns]:
         """(place of the sample, draw) -> the answer's columns."""
         places = _places(rows, self.match)
         matches: dict[tuple[int, int], Columns] = {}
@@ -142,7 +142,7 @@ class PeerRecording:
             return Fault(record.where, "another question than the sample's", f"{record.question[:60]!r}, sample: {question[:60]!r}")
         return None
 
-    def _nothing(self, part: Part, dataset: str, rows: list[dict[str, Any]]) -> str:
+    def _nothing(self, part: RecordingFile, dataset: str, rows: list[dict[str, Any]]) -> str:
         """Why a whole recording fits a dataset nowhere."""
         reasons = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in self.left_out if not f.harmless][:5]
         by = "id" if self.match == "id" else "question"

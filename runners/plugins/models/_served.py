@@ -29,7 +29,7 @@ from qualm.runners.plugins.models._completions import (
     yes_share,
 )
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
-from qualm.runners.servers.client import AT_ONCE, Line, Rejected, Stopped
+from qualm.runners.servers.client import AT_ONCE, Client, Rejected, Stopped
 from qualm.runners.servers.protocol import data_url
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Dialect:
 class OpenAIModel:
     """See `qualm.runners.contracts.models.Remote`."""
 
-    def __init__(self, line: Line, content: Content, dialect: Dialect) -> None:
+    def __init__(self, line: Client, content: Content, dialect: Dialect) -> None:
         self.line, self.content, self.dialect = line, content, dialect
         encoder = PIL.__version__ if content.jpeg else ""
         self.digest = hashlib.sha256(json.dumps(["openai", line.base_url, line.model, asdict(content), encoder]).encode()).hexdigest()

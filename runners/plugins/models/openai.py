@@ -14,7 +14,7 @@ from annotated_types import Ge, Le
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.plugins.models._served import Content, Dialect, OpenAIModel
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.servers.client import Line
+from qualm.runners.servers.client import Client
 
 GIVES = [
     "text",
@@ -90,7 +90,7 @@ def openai(
     if not logprobs and (truncated_entropies or partial_p_true or prompt_logprobs):
         raise ModelError(f"model '{context.label}': truncated_entropies, partial_p_true and prompt_logprobs need logprobs of at least 1")
     try:
-        line = Line(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
+        line = Client(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
     except ValueError as error:
         raise ModelError(f"model '{context.label}': {error}") from None
     content = Content(version, logprobs, truncated_entropies, prompt_logprobs, system, detail, jpeg, sampling)

@@ -21,7 +21,7 @@ from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, dilated
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Target, Thing
-from qualm.runners.data.dataset import BrokenSample, Dataset
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.data.removal_quality import Removal, measure
 from qualm.runners.runtime.prefetch import ahead
 
@@ -63,7 +63,7 @@ class Painter:
     """The steps of the recipe `inpainted`, with its parameters."""
 
     context: PairContext
-    source: Dataset
+    source: DatasetFolder
     masker: Masker
     inpainter: Inpainter
     dilate: int

@@ -22,7 +22,7 @@ from qualm.registry.scenes.contrast import REFUSALS
 from qualm.runners.contracts.masks import reach
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, pair_samples
 from qualm.runners.contracts.saliency import Target
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.removal_quality import Removal, summary
 from qualm.runners.plugins.pairs._painting import Painted, Painter
 from qualm.runners.plugins.pairs._two_pictures import QuestionOptions, ask_both
@@ -89,7 +89,7 @@ def inpainted(
     if question == "llm" and asker is None:
         raise PairError("question llm: expected a generator that sees as `asker`, got none; say `asker: {hf: {artifact: ...}}`")
     folder = context.dataset(dataset)
-    source = Dataset(dataset, folder)
+    source = DatasetFolder(dataset, folder)
     rows = [row for row in source.table.to_pylist() if row["image_id"] is not None]
     masker, inpainter = load_chosen("masks", mask)(context), load_chosen("inpainters", inpaint)(context)
     painter = Painter(context, source, masker, inpainter, dilate, largest, control)

@@ -22,7 +22,7 @@ from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import significant
 from qualm.runners.store.answers import pixel_digest
-from qualm.runners.store.blobs import Kept
+from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -104,7 +104,7 @@ class Clip:
         if fault:
             raise PerturbError(f"perturbation clip_mask: {fault}")
         self.folder, self.device = folder, device
-        self.kept = Kept("clip_maps", engine_digest(__name__), folder_digest(folder))
+        self.kept = BlobCache("clip_maps", engine_digest(__name__), folder_digest(folder))
         self._parts: tuple[Any, Any, Any] | None = None
         self._lock = threading.Lock()
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.sample import GENERATIONS, GREEDY
-from qualm.runners.data.dataset import BrokenSample, Dataset, Item, Variant, read_variants
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, read_variants
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.sections.examples import options_of, worded
@@ -110,7 +110,7 @@ def _tiles(results: Results, name: str, sample_id: str, texts: dict[str, dict[st
     stage = results.stage
     there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in texts.values())]
     entries = [{"variant": CLEAN, "plugin": None}, *sorted(there, key=lambda v: MODALITIES.index(v["modality"]))]
-    dataset = Dataset(name, Path(stage.inputs["datasets"][name]))
+    dataset = DatasetFolder(name, Path(stage.inputs["datasets"][name]))
     row = next(i for i, s in enumerate(dataset.samples) if s["sample_id"] == sample_id)
     clean = dataset.item(row)
     selection = entries[: MOST + 1]

@@ -53,9 +53,9 @@ def dataset_cases(folder: Path, n: int = 5) -> list[Case]:
     Raises:
         StageError: it has none.
     """
-    from qualm.runners.data.dataset import Dataset
+    from qualm.runners.data.dataset import DatasetFolder
 
-    dataset = Dataset(folder.name, folder)
+    dataset = DatasetFolder(folder.name, folder)
     cases: list[Case] = []
     for row, sample in enumerate(dataset.samples):
         image = dataset.image(row)

@@ -17,11 +17,11 @@ from typing import Any
 
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.where.parse import META
-from qualm.runners.data.dataset import BrokenSample, Dataset
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.data.reviews.claims import ClaimError, claims
 from qualm.runners.data.reviews.curation import CHOICES, content_of, pixels_of
 from qualm.runners.data.rows import choose
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import iterate, read_table
 from qualm.runners.runtime.stage import StageError
 
@@ -183,7 +183,7 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
     return Pool([ReviewQuestion(r, partial(pictures.get, r["image_id"])) for r in rows])
 
 
-def read_whole(name: str, folder: Path, rule: Rule, subsets: Mapping[str, str]) -> Pool:
+def read_whole(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, str]) -> Pool:
     """The scored questions of a data set that is not made of pairs. Pictures are read when they are shown.
 
     Args:
@@ -197,7 +197,7 @@ def read_whole(name: str, folder: Path, rule: Rule, subsets: Mapping[str, str]) 
     """
     put_in = claims(subsets)
     try:
-        dataset = Dataset(name, folder, rule)
+        dataset = DatasetFolder(name, folder, rule)
         return Pool(
             [ReviewQuestion(row, _reader(dataset, i), put_in(row)) for i, row in enumerate(dataset.table.to_pylist())],
             subsets,
@@ -206,7 +206,7 @@ def read_whole(name: str, folder: Path, rule: Rule, subsets: Mapping[str, str]) 
         raise PoolError(str(error)) from error
 
 
-def _reader(dataset: Dataset, row: int) -> Callable[[], bytes | None]:
+def _reader(dataset: DatasetFolder, row: int) -> Callable[[], bytes | None]:
     def read() -> bytes | None:
         try:
             return dataset.encoded(row)

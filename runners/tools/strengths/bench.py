@@ -20,9 +20,9 @@ from qualm.registry import CLEAN
 from qualm.registry.plugins.rule import Plugin, get, gives, load
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.data.aligned import column
-from qualm.runners.data.dataset import Dataset, Variant
+from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.data.rows import choose
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.splits import SplitRule
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.answer_text import normalise
@@ -56,7 +56,7 @@ class Subject:
         args = {**self.args, **{name: int(v) if name in whole else float(v) for name, v in values.items()}}
         modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
         if self.workshop is not None:
-            return Variant(label, modality, made={self.workshop.dataset: self.workshop.variant(self.plugin, args, label)})
+            return Variant(label, modality, folders={self.workshop.dataset: self.workshop.variant(self.plugin, args, label)})
         return Variant(label, modality, load("perturbations", self.plugin.name), args, self.plugin.module)
 
 
@@ -95,7 +95,7 @@ class Respondent:
         if hasattr(self.model, "lookup"):
             raise StageError(f"model '{self.label}' is a recording: it has no answers to strengths that nobody asked it for")
 
-    def ask(self, dataset: Dataset, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
+    def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
         """Answers by variant and sample.
 
         Raises:
@@ -139,7 +139,7 @@ def _answer(row: Mapping[str, Any], options: Sequence[str], uncertainty: float) 
 class Bench:
     """Some samples of a data set, a perturbation, and perhaps a model."""
 
-    def __init__(self, dataset: Dataset, subject: Subject, seed: int, respondent: Respondent | None = None) -> None:
+    def __init__(self, dataset: DatasetFolder, subject: Subject, seed: int, respondent: Respondent | None = None) -> None:
         self.dataset, self.subject, self.seed, self.respondent = dataset, subject, seed, respondent
         self._lock = threading.Lock()
         self._answers: dict[str, dict[str, Answer]] = {}
@@ -230,7 +230,7 @@ class Bench:
         return total
 
 
-def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, samples: int, seed: int) -> Dataset:
+def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, samples: int, seed: int) -> DatasetFolder:
     """Some scored samples of a data set, a seeded share of every category, the same ones every time; more only adds some.
 
     Args:
@@ -244,7 +244,7 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     Raises:
         StageError: there are none.
     """
-    whole = Dataset(name, folder, Rule(tuple(splits) if splits is not None else None))
+    whole = DatasetFolder(name, folder, SplitRule(tuple(splits) if splits is not None else None))
     rows = zip(whole.table["sample_id"].to_pylist(), whole.table["category"].to_pylist(), whole.table["image_id"].to_pylist(), strict=True)
     fits = {s: category or "" for s, category, image in rows if modality == "text" or image is not None}
     if not fits:

@@ -20,7 +20,7 @@ import PIL.Image
 from qualm.registry.plugins.rule import Plugin, load
 from qualm.runners.contracts.generators import GeneratorError
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError, generator
-from qualm.runners.data.dataset import Dataset, Item, Made
+from qualm.runners.data.dataset import DatasetFolder, Item, PerturbedFolder
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 from qualm.runners.prompts.templates import PromptError
 from qualm.runners.runtime.settings import Settings
@@ -37,7 +37,7 @@ VARIANTS = 8
 class Workshop:
     """What lasts over all strengths: opened models, scene graphs."""
 
-    def __init__(self, dataset: Dataset, settings: Settings, seed: int) -> None:
+    def __init__(self, dataset: DatasetFolder, settings: Settings, seed: int) -> None:
         self.dataset = dataset.name
         folder, image_ids = dataset.folder, {s["image_id"] for s in dataset.samples} - {None}
         scenes = cache(lambda: read_scenes(folder, image_ids, drawn=False) if (folder / "scenes").is_dir() else {})
@@ -57,7 +57,7 @@ class Workshop:
         return self._variants[label]
 
 
-class Live(Made):
+class Live(PerturbedFolder):
     """A data set under one variant, of which nothing is made before it is looked at."""
 
     def __init__(self, workshop: Workshop, plugin: Plugin, args: Mapping[str, Any], label: str) -> None:
@@ -66,7 +66,7 @@ class Live(Made):
         self._function, self._args = load("perturbations", plugin.name), dict(args)
         self._items: OrderedDict[str, Item | None] = OrderedDict()
 
-    def item(self, dataset: Dataset, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
         """One sample as the perturbation leaves it; None where it cannot be applied.
 
         Raises:
@@ -82,7 +82,7 @@ class Live(Made):
             self._items.move_to_end(name)
             return self._items[name]
 
-    def _make(self, dataset: Dataset, row: int, item: Item) -> Item | None:
+    def _make(self, dataset: DatasetFolder, row: int, item: Item) -> Item | None:
         image = item.image() if self._modality != "text" else None
         context = self.workshop.context
         rows = dataset.table.slice(row, 1).to_pylist()

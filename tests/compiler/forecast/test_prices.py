@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qualm.compiler.forecast.prices import Cost, Load, Wish, costs, tokens
+from qualm.compiler.forecast.prices import Cost, Load, QuestionLoad, costs, tokens
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.resolve.resolve import resolve_file
@@ -48,12 +48,12 @@ def found(tmp_path: Path, settings: Settings, text: str = SPEC) -> list[Cost]:
 
 
 def test_an_open_question_by_hand() -> None:
-    wish = Wish(frozenset({"p_yes", "logprobs_without_image"}), 4, 8, 100, 10, True)
+    wish = QuestionLoad(frozenset({"p_yes", "logprobs_without_image"}), 4, 8, 100, 10, True)
     # prompt 10 + 16 + 5 + 100 = 131; four draws at once; P(yes) goes on behind prompt and answer; so does the prior, without the picture
     verify = 131 + 8 + 32 + tokens("Is that answer right? Answer yes or no.")
     assert wish.open(5, True) == Load(4, 131 + 131 + verify + (131 + 8 + 32 - 100), 8 + 32 + 1 + 1)
     assert wish.choice(5, True) == Load(1, 131, 1)
-    apart = Wish(frozenset(), 4, 8, 100, 0, False).open(5, False)
+    apart = QuestionLoad(frozenset(), 4, 8, 100, 0, False).open(5, False)
     assert apart == Load(5, 5 * 21, 5 * 8)
     assert tokens("") == 0 and tokens("abcde") == 2 and tokens("é") == 1
 

@@ -11,7 +11,7 @@ from qualm.compiler.commands.main import app
 from qualm.compiler.forecast import resources
 from qualm.compiler.forecast.gpus import CARDS, card
 from qualm.compiler.forecast.model_sizes import Size, of_folder, of_hub
-from qualm.compiler.forecast.resources import Work, largest_batch, measured, memory, seconds
+from qualm.compiler.forecast.resources import Workload, largest_batch, measured, memory, seconds
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.published.models import published
 from qualm.runners.contracts.models import ModelContext, Request
@@ -24,7 +24,7 @@ from tests.support.projects.tiny_project import write_dataset
 
 ROOT = Path(__file__).parents[3]
 QWEN = of_hub("Qwen/Qwen2-VL-7B-Instruct")
-UQB = Work(frozenset({"p_true", "logprobs_without_image", "logprobs_without_question"}), 10, 16, 391)
+UQB = Workload(frozenset({"p_true", "logprobs_without_image", "logprobs_without_question"}), 10, 16, 391)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -50,8 +50,8 @@ def test_sizes_are_those_of_the_model(family, tmp_path):
 
 
 def test_draws_that_are_shown_are_read_once_more():
-    plain = Work(frozenset({"p_true"}), 10, 16, 391)
-    shown = Work(frozenset({"p_true", "p_true_sampling"}), 10, 16, 391)
+    plain = Workload(frozenset({"p_true"}), 10, 16, 391)
+    shown = Workload(frozenset({"p_true", "p_true_sampling"}), 10, 16, 391)
     assert shown.follow - plain.follow == (16 + 48) + 10 * 16 and shown.passes == plain.passes + 1
     assert memory(QWEN, shown, 4, "bfloat16").cache - memory(QWEN, plain, 4, "bfloat16").cache == 2 * 4 * 160 * 57344
 
@@ -161,10 +161,10 @@ def test_the_plan_says_what_inference_takes(project):
     tiny, big, choice = takes["infer-base-scenes"], takes["infer-big-scenes"], takes["infer-big-far"]
     assert (tiny["samples"], big["samples"], choice["samples"]) == (24, 24, 18)
     assert tiny["memory"]["weights"] == of_folder(project / "registry" / "data" / "tiny").weight_bytes("float32")
-    work = Work(frozenset({"text", "token_logprobs", "token_entropies"}), 0, 16, 391)
+    work = Workload(frozenset({"text", "token_logprobs", "token_entropies"}), 0, 16, 391)
     assert big["batch"] == 24 and big["memory"]["total"] == memory(QWEN, work, 24, "bfloat16").total
     assert big["seconds"] == pytest.approx(24 * seconds(QWEN, work, 24, "bfloat16", CARDS["h200"]).total)
-    one = Work(frozenset(), 0, 1, 391)
+    one = Workload(frozenset(), 0, 1, 391)
     assert choice["seconds"] == pytest.approx(18 * seconds(QWEN, one, 18, "bfloat16", CARDS["h200"]).total)
 
 

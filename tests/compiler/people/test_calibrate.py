@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.people.calibrate import calibrate
-from qualm.compiler.people.strength_wanted import Wanted
+from qualm.compiler.people.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.models.tiny_clip import tiny_clip
@@ -41,7 +41,7 @@ def respell(project: Project, old: str, new: str) -> Project:
 
 
 def test_a_share_of_answers_by_a_real_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = Wanted("gaussian_noise", auto=True, share=0.3, samples=20, write=True)
+    wanted = StrengthRequest("gaussian_noise", auto=True, share=0.3, samples=20, write=True)
     assert calibrate(project, "s", wanted)
     said = capsys.readouterr().out
     assert "chosen: sigma " in said and "answers computed" in said
@@ -65,9 +65,9 @@ def test_a_share_of_answers_by_a_real_model(project: Project, capsys: pytest.Cap
 
 
 def test_a_distance_of_pictures_needs_no_model(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    assert calibrate(project, "s", Wanted("jpeg", auto=True, distance="psnr=12", samples=6))
+    assert calibrate(project, "s", StrengthRequest("jpeg", auto=True, distance="psnr=12", samples=6))
     assert "PSNR, dB" in capsys.readouterr().out
-    assert calibrate(project, "s", Wanted("blur@radius=2", auto=True, distance="1-ssim=0.5", samples=6, write=True))
+    assert calibrate(project, "s", StrengthRequest("blur@radius=2", auto=True, distance="1-ssim=0.5", samples=6, write=True))
     said = capsys.readouterr().out
     value = said.split("chosen: radius ")[1].split(":")[0]
     lines = spec_of(project).read_text().splitlines()
@@ -77,7 +77,7 @@ def test_a_distance_of_pictures_needs_no_model(project: Project, capsys: pytest.
 
 
 def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    wanted = Wanted("jpeg", auto=True, distance="1-ssim=1.9", samples=4, write=True)
+    wanted = StrengthRequest("jpeg", auto=True, distance="1-ssim=1.9", samples=4, write=True)
     assert not calibrate(project, "s", wanted)
     said = capsys.readouterr().out
     assert "no strength: even 1 has less effect than asked for" in said and "curve: .qualm/calibrations/s/jpeg_quality_1-ssim-1.9" in said
@@ -87,19 +87,19 @@ def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Proj
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        (Wanted("blur", auto=True, share=1.5), r"--share: expected a share in \(0, 1\), got 1.5"),
-        (Wanted("blur", auto=True, share=0.1, distance="psnr=20"), "either --share or --distance"),
-        (Wanted("blur", auto=True, distance="ssim=0.3"), "expected a distance of 1-ssim, psnr, got 'ssim'; write METRIC=VALUE"),
-        (Wanted("typos", auto=True, distance="psnr=20"), "typos edits questions, and --distance is of pictures"),
-        (Wanted("blur", auto=True, range="5"), "--range: expected LOW:HIGH, two numbers, got '5'"),
-        (Wanted("jpeg", auto=True, range="0:50", distance="psnr=30"), "--range: quality is from 1 to 100, got 0:50"),
-        (Wanted("blur", auto=True, model="huge"), "has no model 'huge'"),
-        (Wanted("blur", auto=True, dataset="scene"), "no data set 'scene'; did you mean 'scenes'"),
-        (Wanted("blur", parameter="sigma"), "blur has no numeric parameter 'sigma'; there are: radius"),
-        (Wanted("blur", auto=True, scale="cubic", distance="psnr=20"), "--scale: expected auto, linear or log, got 'cubic'"),
+        (StrengthRequest("blur", auto=True, share=1.5), r"--share: expected a share in \(0, 1\), got 1.5"),
+        (StrengthRequest("blur", auto=True, share=0.1, distance="psnr=20"), "either --share or --distance"),
+        (StrengthRequest("blur", auto=True, distance="ssim=0.3"), "expected a distance of 1-ssim, psnr, got 'ssim'; write METRIC=VALUE"),
+        (StrengthRequest("typos", auto=True, distance="psnr=20"), "typos edits questions, and --distance is of pictures"),
+        (StrengthRequest("blur", auto=True, range="5"), "--range: expected LOW:HIGH, two numbers, got '5'"),
+        (StrengthRequest("jpeg", auto=True, range="0:50", distance="psnr=30"), "--range: quality is from 1 to 100, got 0:50"),
+        (StrengthRequest("blur", auto=True, model="huge"), "has no model 'huge'"),
+        (StrengthRequest("blur", auto=True, dataset="scene"), "no data set 'scene'; did you mean 'scenes'"),
+        (StrengthRequest("blur", parameter="sigma"), "blur has no numeric parameter 'sigma'; there are: radius"),
+        (StrengthRequest("blur", auto=True, scale="cubic", distance="psnr=20"), "--scale: expected auto, linear or log, got 'cubic'"),
     ],
 )
-def test_wrong_questions_are_answered(project: Project, wanted: Wanted, says: str) -> None:
+def test_wrong_questions_are_answered(project: Project, wanted: StrengthRequest, says: str) -> None:
     with pytest.raises(ProjectError, match=says):
         calibrate(project, "s", wanted)
     assert spec_of(project).read_text() == SPEC
@@ -108,7 +108,7 @@ def test_wrong_questions_are_answered(project: Project, wanted: Wanted, says: st
 def test_what_is_missing_comes_with_what_makes_it(project: Project) -> None:
     (project.root / "results" / "s" / "data" / "scenes" / "samples.parquet").unlink()
     with pytest.raises(ProjectError, match=r"not made yet; make it: dvc repro --pull specs/s/dvc\.yaml:data-scenes"):
-        calibrate(project, "s", Wanted("blur", auto=True))
+        calibrate(project, "s", StrengthRequest("blur", auto=True))
 
 
 CLIP = """  - jpeg: {quality: 30}
@@ -126,24 +126,27 @@ def with_clip(project: Project, folder: Path) -> Project:
 
 def test_the_strength_of_a_mask_is_searched(project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     masked = with_clip(project, tmp_path / "clip")
-    assert calibrate(masked, "s", Wanted("clip_mask", auto=True, distance="psnr=22", samples=6, write=True))
+    assert calibrate(masked, "s", StrengthRequest("clip_mask", auto=True, distance="psnr=22", samples=6, write=True))
     said = capsys.readouterr().out
     value = said.split("chosen: strength ")[1].split(":")[0]
     assert f"  - clip_mask: {{artifact: clip, strength: {value}}}" in spec_of(project).read_text().splitlines()
     with (project.root / CURVES / "clip_mask_strength_psnr-22_scenes.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert (rows[0]["strength"], rows[-1]["strength"], rows[0]["value"]) == ("0", "1", "inf")  # no mask changes nothing
-    assert calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, share=0.4, samples=6, model="tiny")) in (True, False)
+    assert calibrate(Project(project.root), "s", StrengthRequest("clip_mask", auto=True, share=0.4, samples=6, model="tiny")) in (
+        True,
+        False,
+    )
     assert "answers computed" in capsys.readouterr().out
     with pytest.raises(ProjectError, match="clip_mask has no numeric parameter 'layer'; there are: strength"):
-        calibrate(Project(project.root), "s", Wanted("clip_mask", parameter="layer"))
+        calibrate(Project(project.root), "s", StrengthRequest("clip_mask", parameter="layer"))
     (project.root / "registry" / "data" / "clip").unlink()
     with pytest.raises(ProjectError, match=r"clip_mask@\S+: registry/data/clip is not on this disk; `qualm plan s` says how to get it"):
-        calibrate(Project(project.root), "s", Wanted("clip_mask", auto=True, distance="psnr=20"))
+        calibrate(Project(project.root), "s", StrengthRequest("clip_mask", auto=True, distance="psnr=20"))
 
 
-@pytest.mark.parametrize("wanted", [Wanted("inv", auto=True), Wanted("inv", parameter="temperature")])
-def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tmp_path: Path, wanted: Wanted) -> None:
+@pytest.mark.parametrize("wanted", [StrengthRequest("inv", auto=True), StrengthRequest("inv", parameter="temperature")])
+def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tmp_path: Path, wanted: StrengthRequest) -> None:
     masked = with_clip(project, tmp_path / "clip")
     ways = "`generator:`, `prompt:`, `temperature:`"
     says = f"inv has no strength to search for.* depends on {ways} of the spec.*`qualm calibrate s -p inv` shows"
@@ -154,7 +157,7 @@ def test_what_has_no_strength_is_looked_at_and_not_searched(project: Project, tm
 def test_an_inherited_section_is_not_written_into(project: Project) -> None:
     (project.root / "specs" / "t.yaml").write_text("extends: s.yaml\nname: t\n")
     with pytest.raises(ProjectError, match=r"the perturbations stand in s\.yaml, which this spec extends"):
-        calibrate(Project(project.root), "t", Wanted("blur", auto=True, write=True))
+        calibrate(Project(project.root), "t", StrengthRequest("blur", auto=True, write=True))
 
 
 def test_the_command_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

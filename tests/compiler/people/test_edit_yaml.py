@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.edit_yaml import Place, holds, respelled, write
+from qualm.compiler.people.edit_yaml import EditTarget, holds, respelled, write
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.spec.yaml_positions import parse
 
@@ -58,33 +58,33 @@ CASES = [
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_only_the_value_changes(index, plugin, parameter, point, mode, old, new, newline) -> None:
     text = TEXT.replace("\n", newline)
-    place = Place(Path("s.yaml"), index, plugin, parameter, point)
+    place = EditTarget(Path("s.yaml"), index, plugin, parameter, point)
     assert TEXT.count(old) == 1
     assert respelled(text, place, 0.31, mode) == TEXT.replace(old, new).replace("\n", newline)
 
 
 def test_a_comment_stands_above_the_entry_and_gives_way_to_the_next() -> None:
-    place = Place(Path("s.yaml"), 2, "cutout", "ratio")
+    place = EditTarget(Path("s.yaml"), 2, "cutout", "ratio")
     once = respelled(TEXT, place, 0.31, "replace", "changes 20%\nof all")
     assert "\n\n  # calibrated: cutout.ratio changes 20% of all\n  - cutout:\n" in once
     twice = respelled(once, place, 0.3, "replace", "changes 19%")
     assert twice.count("# calibrated") == 1 and "cutout.ratio changes 19%" in twice
-    other = respelled(twice, Place(Path("s.yaml"), 2, "cutout", "fill"), 7, "replace", "by eye")
+    other = respelled(twice, EditTarget(Path("s.yaml"), 2, "cutout", "fill"), 7, "replace", "by eye")
     assert other.count("# calibrated") == 2 and parse(other, "s.yaml").data["perturbations"][2]["cutout"]["fill"] == 7
 
 
 def test_entries_in_one_line_have_their_comment_above_the_section() -> None:
     text = "a: 1\nperturbations: [blur, dark: {factor: 0.5}]   # both\n"
-    assert respelled(text, Place(Path("s.yaml"), 1, "dark", "factor"), 0.4, "add", "by eye") == (
+    assert respelled(text, EditTarget(Path("s.yaml"), 1, "dark", "factor"), 0.4, "add", "by eye") == (
         "a: 1\n# calibrated: dark.factor by eye\nperturbations: [blur, dark: {factor: [0.5, 0.4]}]   # both\n"
     )
 
 
 def test_what_stands_there_already_is_not_added() -> None:
     with pytest.raises(ProjectError, match=r"cutout: ratio: 0\.2 is there already"):
-        respelled(TEXT, Place(Path("s.yaml"), 2, "cutout", "ratio"), 0.2, "add")
+        respelled(TEXT, EditTarget(Path("s.yaml"), 2, "cutout", "ratio"), 0.2, "add")
     with pytest.raises(ProjectError, match=r"cutout: ratio: 0\.1 is there already"):
-        respelled(TEXT, Place(Path("s.yaml"), 2, "cutout", "ratio", 0.2), 0.1, "replace")
+        respelled(TEXT, EditTarget(Path("s.yaml"), 2, "cutout", "ratio", 0.2), 0.1, "replace")
 
 
 def test_a_value_that_others_share_is_left_alone(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_value_that_others_share_is_left_alone(tmp_path: Path) -> None:
     file.write_text(text)
     for index, plugin, parameter in ((0, "blur", "radius"), (1, "pixelate", "k")):
         with pytest.raises((ProjectError, SpecError)):
-            write(Place(file, index, plugin, parameter), 3.0, "replace")
+            write(EditTarget(file, index, plugin, parameter), 3.0, "replace")
     assert file.read_text() == text and [p.name for p in tmp_path.iterdir()] == ["s.yaml"]
 
 
@@ -101,7 +101,7 @@ def test_bytes_before_and_after_stay(tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_bytes(b"\xef\xbb\xbf" + "perturbations: [blur]  # é\r\n".encode())
     file.chmod(0o640)
-    assert write(Place(file, 0, "blur", "radius"), 2.5, "replace") == "s.yaml: blur: radius: set 2.5"
+    assert write(EditTarget(file, 0, "blur", "radius"), 2.5, "replace") == "s.yaml: blur: radius: set 2.5"
     assert file.read_bytes() == b"\xef\xbb\xbf" + "perturbations: [blur: {radius: 2.5}]  # é\r\n".encode()
     assert file.stat().st_mode & 0o777 == 0o640
 

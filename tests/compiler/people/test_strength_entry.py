@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.strength_entry import Entry, find_entry
+from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.projects.calibration_project import SPEC, calibration_project
 
 
-def find(project: Project, wanted: str | None) -> Entry:
+def find(project: Project, wanted: str | None) -> PerturbationEntry:
     return find_entry(project.spec_path("s"), project.root, project.resolve("s"), wanted)
 
 

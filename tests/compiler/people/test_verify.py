@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.verify import Target, Wanted, find_target, merge, verify
+from qualm.compiler.people.verify import ReviewRequest, ReviewTarget, find_target, merge, verify
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.entries import find
@@ -45,11 +45,11 @@ CODE = """
 import sys
 from pathlib import Path
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.people.verify import Wanted, verify
+from qualm.compiler.people.verify import ReviewRequest, verify
 from tests.support.checks.plugin_files import made_up
 with made_up(Path(sys.argv[1])) as add:
     add("pairs", "inpainted", sys.argv[2])
-    verify(Project(Path(sys.argv[1])), "s", Wanted(reviewer="ann", sample=2))
+    verify(Project(Path(sys.argv[1])), "s", ReviewRequest(reviewer="ann", sample=2))
 """
 
 
@@ -73,7 +73,7 @@ def respell(project: Project, old: str, new: str) -> Project:
     return Project(project.root)
 
 
-def target(project: Project, pairs: str | None = None) -> Target:
+def target(project: Project, pairs: str | None = None) -> ReviewTarget:
     return find_target(project.resolve("s"), project.plan("s"), pairs, project.root)
 
 
@@ -110,7 +110,7 @@ def test_a_data_set_is_reviewed_as_its_adapter_gave_it(project: Project) -> None
     with pytest.raises(
         ProjectError, match=r"questions of 'photos' are not made yet; make them: dvc repro --pull specs/s/dvc\.yaml:data-photos"
     ):
-        verify(alone, "s", Wanted())
+        verify(alone, "s", ReviewRequest())
 
 
 def test_a_review_of_a_data_set_in_a_terminal(project: Project) -> None:
@@ -134,20 +134,20 @@ def two(project: Project) -> Project:
 
 def test_pairs_that_are_not_made_yet_come_with_the_command_that_makes_them(project: Project) -> None:
     with pytest.raises(ProjectError, match=r"are not made yet; make them: dvc repro --pull specs/s/dvc\.yaml:pair-ours-inpainted"):
-        verify(project, "s", Wanted())
+        verify(project, "s", ReviewRequest())
 
 
 def test_no_terminal_is_said(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     write_pairs(project.root)
     monkeypatch.setattr("sys.stdin", (tmp_path / "in").open("w+"))
     with pytest.raises(ProjectError, match="needs a terminal; --page"):
-        verify(project, "s", Wanted(reviewer="ann"))
+        verify(project, "s", ReviewRequest(reviewer="ann"))
 
 
 def test_the_page_is_served_until_ctrl_c_and_then_published(project: Project) -> None:
     pytest.importorskip("gradio", reason="the page needs the extra `pages`")
     write_pairs(project.root)
-    code = CODE.replace('Wanted(reviewer="ann", sample=2)', 'Wanted(reviewer="ann", page=True, browse=False)')
+    code = CODE.replace('ReviewRequest(reviewer="ann", sample=2)', 'ReviewRequest(reviewer="ann", page=True, browse=False)')
     serving = Terminal([sys.executable, "-c", code, str(project.root), RECIPE])
     url = serving.until("publishes it").split("at ")[1].split()[0]
     assert url.startswith("http://127.0.0.1:")

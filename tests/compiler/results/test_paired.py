@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from statsmodels.stats.multitest import multipletests
 
-from qualm.compiler.results.paired import Difference, holm, mcnemar_p
+from qualm.compiler.results.paired import PairedDifference, holm, mcnemar_p
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
@@ -25,7 +25,7 @@ def test_mcnemars_exact_p_by_the_binomial(only_a, only_b):
 
 
 def difference(low, high, delta=0.1, higher=True):
-    return Difference("d", "m", 0.5, 0.6, delta, low, high, 10, higher)
+    return PairedDifference("d", "m", 0.5, 0.6, delta, low, high, 10, higher)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.export import Wanted, export_results
+from qualm.compiler.sharing.export import ExportRequest, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import ROOT
 from tests.support.projects.exported import write
@@ -47,7 +47,7 @@ def project(tmp_path_factory):
 
 
 def run(project, out, to="hf", **more):
-    export_results(project, Wanted("bench", Path(out), to, **more))
+    export_results(project, ExportRequest("bench", Path(out), to, **more))
 
 
 def files(folder):

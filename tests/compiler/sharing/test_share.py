@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.share import Wanted, share
+from qualm.compiler.sharing.share import ShareRequest, share
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.remote import RemoteStore
 from qualm.registry.dvc.state import file_md5, holds, object_path, read_lock, tree_md5
@@ -31,7 +31,7 @@ def told(capsys: pytest.CaptureFixture[str]):
     """Share and give back what was told: (exit code 0 or 1, JSON)."""
 
     def call(project: Project, *, expect: bool, **wanted) -> dict:
-        assert share(project, Wanted(**wanted), as_json=True) is expect
+        assert share(project, ShareRequest(**wanted), as_json=True) is expect
         return json.loads(capsys.readouterr().out)
 
     return call
@@ -100,7 +100,7 @@ def test_one_spec_is_shared_although_another_is_out_of_date(project: Project, to
     assert kinds(told(project, expect=True, spec="mini", dry=True)) == ["local remote"]
     (project.root / "specs/other/dvc.lock").unlink()
     with pytest.raises(ProjectError, match="'other' has not run here"):
-        share(project, Wanted(spec="other"), as_json=True)
+        share(project, ShareRequest(spec="other"), as_json=True)
 
 
 def test_a_stage_out_of_date_is_named_with_its_reason(project: Project, told) -> None:
@@ -143,7 +143,7 @@ def test_a_remote_in_the_repository_is_refused(project: Project) -> None:
     config = project.root / ".dvc/config"
     config.write_text(config.read_text().replace("../../lab", "../registry/store"))
     with pytest.raises(ProjectError, match=r"remote 'lab' is a folder of this repository .*registry/store.* would go into git"):
-        share(project, Wanted(), as_json=True)
+        share(project, ShareRequest(), as_json=True)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_which_remote(project: Project, name: str | None, config: str | None, me
     if config is not None:
         (project.root / ".dvc/config").write_text(config)
     with pytest.raises(ProjectError) as caught:
-        share(project, Wanted(name), as_json=True)
+        share(project, ShareRequest(name), as_json=True)
     assert str(caught.value).startswith(message)
 
 
@@ -166,7 +166,7 @@ def test_a_server_that_does_not_answer(project: Project) -> None:
     config.write_text(config.read_text().replace("../../lab", "webdav://127.0.0.1:9/lab"))
     commit(project.root)
     with pytest.raises(ProjectError, match=r"remote 'lab': .*docs/how-to/sharing.md"):
-        share(project, Wanted(), as_json=True)
+        share(project, ShareRequest(), as_json=True)
 
 
 def test_outputs_that_dvc_2_recorded_are_mentioned(project: Project, told) -> None:

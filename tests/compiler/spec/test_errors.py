@@ -1,10 +1,10 @@
 import pytest
 
-from qualm.compiler.spec.errors import COMPARED, LISTED, MAX_PROBLEMS, Mark, Problem, Problems, SpecError, nearest, shown
+from qualm.compiler.spec.errors import COMPARED, LISTED, MAX_PROBLEMS, Position, Problem, Problems, SpecError, nearest, shown
 
 
 def problem(line=1, col=1, path="a.b", message="wrong", hint=""):
-    return Problem(Mark("s.yaml", line, col), path, message, hint)
+    return Problem(Position("s.yaml", line, col), path, message, hint)
 
 
 def test_a_problem_is_one_line_with_its_place_and_hint():

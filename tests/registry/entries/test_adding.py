@@ -30,7 +30,7 @@ def test_added_files_are_dvcs(repo: Path, outputs: Path, dvc: Run, git: Run) -> 
     told: list[str] = []
     added = add(repo, "vub", str(outputs), BENCH, lambda what, file, size, total: told.append(f"{what} {file}"))
     assert added.outcome == "added" and added.previous is None
-    assert added.found.splits == {"oodcv": [2844, 2844]} and added.found.left_out == ["README.md"]
+    assert added.inspection.splits == {"oodcv": [2844, 2844]} and added.inspection.left_out == ["README.md"]
     assert told[0] == "checking output/A-7b/oodcv.pkl" and told[-2:] == ["copying tables/acc.csv", "tracking vub"]
     raw = read_yaml(repo / "registry/data/vub.dvc")
     assert raw["outs"][0]["path"] == "vub" and raw["meta"] == {"qualm": {"card": BENCH.name}} and raw["desc"] == BENCH.title
@@ -128,7 +128,7 @@ def test_damaged_files_are_all_named_and_nothing_is_added(repo: Path, outputs: P
 @pytest.mark.parametrize("name", ["../x", "a/b", "A", "", "-x", "x" * 65, "a;b", ".."])
 def test_names_are_slugs(repo: Path, outputs: Path, name: str, tree: Tree) -> None:
     before = tree(repo)
-    with pytest.raises(AddError, match="is no name for an entry"):
+    with pytest.raises(AddError, match="is not a valid name for an entry"):
         add(repo, name, str(outputs), BENCH)
     assert tree(repo) == before
 
@@ -164,7 +164,7 @@ def test_what_was_not_touched_is_not_read_again(repo: Path, outputs: Path, monke
         for module, name in ((adding, "inspect"), (adding, "dvc"), (adding, "_stream"), (dvcstate, "file_md5")):
             patch.setattr(module, name, lambda *arguments, name=name: pytest.fail(f"{name}: {arguments}"))
         again = add(repo, "vub", str(outputs), BENCH)
-    assert again.outcome == "unchanged" and again.found == first.found and again.entry.md5 == first.entry.md5
+    assert again.outcome == "unchanged" and again.inspection == first.inspection and again.entry.md5 == first.entry.md5
     table = outputs / "tables/acc.csv"
     before = table.stat()
     table.write_text(table.read_text().swapcase())
@@ -188,7 +188,7 @@ def test_skip_bad_leaves_bad_files_out_and_says_so(repo: Path, outputs: Path) ->
     with pytest.raises(AddError, match="a web page"):
         add(repo, "vub", str(outputs), BENCH)
     added = add(repo, "vub", str(outputs), BENCH, skip_bad=True)
-    assert added.outcome == "added" and [line.partition(":")[0] for line in added.found.skipped] == ["output/B.13b/mmbench.pkl"]
+    assert added.outcome == "added" and [line.partition(":")[0] for line in added.inspection.skipped] == ["output/B.13b/mmbench.pkl"]
     assert not (repo / "registry/data/vub/output/B.13b/mmbench.pkl").exists()
     assert find(repo, "vub").skipped and verify(find(repo, "vub")).good
     assert add(repo, "vub", str(outputs), BENCH, skip_bad=True).outcome == "unchanged"
@@ -213,7 +213,7 @@ def test_an_archive(repo: Path, outputs: Path, tmp_path: Path) -> None:
         archive.writestr("../../evil", "x")
     with pytest.raises(AddError, match=r"bench\.zip: '\.\./\.\./evil': leads out"):
         add(repo, "vub", str(path), BENCH)
-    assert add(repo, "vub", str(path), BENCH, skip_bad=True).found.skipped[0].startswith("bench.zip: '../../evil'")
+    assert add(repo, "vub", str(path), BENCH, skip_bad=True).inspection.skipped[0].startswith("bench.zip: '../../evil'")
 
 
 def test_what_dvcignore_hides_is_noticed(repo: Path, outputs: Path, tree: Tree) -> None:
@@ -234,7 +234,7 @@ def test_import_from_git(repo: Path, outputs: Path, tmp_path: Path, dvc: Run, gi
     raw = read_yaml(repo / "registry/data/vub.dvc")
     commit = git(outputs, "rev-parse", "HEAD").strip()
     assert raw["deps"][0]["repo"] == {"url": f"file://{outputs}", "rev": "v1", "rev_lock": commit} and raw["frozen"] is True
-    assert added.entry.origin == f"file://{outputs}@v1" and added.found.splits == {"oodcv": [2844, 2844]}
+    assert added.entry.origin == f"file://{outputs}@v1" and added.inspection.splits == {"oodcv": [2844, 2844]}
     assert "up to date" in dvc(repo, "status")
     assert verify(added.entry).extra == () and verify(added.entry).good
     assert add(repo, "vub", f"file://{outputs}@v1", BENCH).outcome == "unchanged"

@@ -277,7 +277,7 @@ def test_what_cannot_be_read_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(NewCardError, match=r"train\.csv: line 2: expected its picture at"):
         try_out(folder, proposal.adapter, proposal.args)
     for name in ("../x", "A", ""):
-        with pytest.raises(NewCardError, match="is no name for a card"):
+        with pytest.raises(NewCardError, match="is not a valid name for a card"):
             write(name, folder, proposal, proposal.args, {}, tmp_path)
     write("x", folder, proposal, proposal.args, {}, tmp_path)
     with pytest.raises(NewCardError, match="is there already; --force"):

@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from qualm.registry.formats.plausible import Reason, at_least_zero, finite, likeliest, log_probabilities, probability, same_length
+from qualm.registry.formats.plausible import (
+    ImplausibleReason,
+    at_least_zero,
+    finite,
+    likeliest,
+    log_probabilities,
+    probability,
+    same_length,
+)
 from qualm.registry.recordings.impossible import CHECKS, without_impossible
 from qualm.registry.sample import GENERATIONS
 
@@ -15,7 +23,7 @@ NEVER = [None, "x", b"x", 5, {}, [None], ["1"], [True], [[1.0]], [math.nan], [ma
 @pytest.mark.parametrize("values", NEVER, ids=lambda v: repr(v)[:20] if v != [10**100_000] else "huge")
 def test_what_is_no_list_of_finite_numbers(check, values):
     found = check(values)
-    assert isinstance(found, Reason) and 0 < len(found) < 100
+    assert isinstance(found, ImplausibleReason) and 0 < len(found) < 100
 
 
 @pytest.mark.parametrize("check", [log_probabilities, likeliest, at_least_zero, finite])
@@ -26,16 +34,18 @@ def test_nothing_is_plausible(check):
 def test_values_that_can_be_are_as_they_were():
     values = [-0.0, -1e-300, -3.25, -1e300]
     assert [v.hex() for v in log_probabilities(values)] == [v.hex() for v in values]
-    assert log_probabilities([1e-5]) == [0.0] and isinstance(log_probabilities([1e-3]), Reason)
-    assert at_least_zero([2226.0, 0.5]) == [2226.0, 0.5] and isinstance(at_least_zero([-2226.0]), Reason)
-    assert likeliest([math.log(0.7), math.log(0.3)]) == [math.log(0.7), math.log(0.3)] and isinstance(likeliest([-0.1, -0.2]), Reason)
+    assert log_probabilities([1e-5]) == [0.0] and isinstance(log_probabilities([1e-3]), ImplausibleReason)
+    assert at_least_zero([2226.0, 0.5]) == [2226.0, 0.5] and isinstance(at_least_zero([-2226.0]), ImplausibleReason)
+    assert likeliest([math.log(0.7), math.log(0.3)]) == [math.log(0.7), math.log(0.3)] and isinstance(
+        likeliest([-0.1, -0.2]), ImplausibleReason
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "good"), [(0, True), (1, True), (0.5, True), (1.00001, True), (1.1, False), (148.0, False), (-0.1, False)]
 )
 def test_probabilities(value, good):
-    assert isinstance(probability(value), Reason) != good
+    assert isinstance(probability(value), ImplausibleReason) != good
 
 
 def test_lengths():

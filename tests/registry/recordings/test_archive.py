@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.registry.recordings import archive
-from qualm.registry.recordings.archive import Archive, ArchiveError
+from qualm.registry.recordings.archive import Archive, LogArchiveError
 
 
 def zipped(path, method=zipfile.ZIP_DEFLATED, **members):
@@ -43,24 +43,24 @@ def test_zstandard_which_pythons_own_zipfile_cannot_open(tmp_path):
 
 def test_what_is_no_archive(tmp_path):
     (tmp_path / "z").write_bytes(b"no zip")
-    with pytest.raises(ArchiveError, match="not a whole zip archive"):
+    with pytest.raises(LogArchiveError, match="not a whole zip archive"):
         Archive(tmp_path / "z")
 
 
 def test_a_member_that_unpacks_to_more_than_its_limit(tmp_path):
     path = zipped(tmp_path / "z", a=b"x" * 1000)
     assert len(read(path, limit=1000)) == 1000
-    with pytest.raises(ArchiveError, match="unpacks to 1,000 bytes; more than 999 are refused"):
+    with pytest.raises(LogArchiveError, match="unpacks to 1,000 bytes; more than 999 are refused"):
         read(path, limit=999)
 
 
 def test_claims_out_of_proportion_are_refused(tmp_path, monkeypatch):
     path = zipped(tmp_path / "z", a=b"x" * 100_000)
     monkeypatch.setattr(archive, "FREE", 1000)
-    with pytest.raises(ArchiveError, match="unpacks to 100,000 bytes, more than 100 times its size; it is refused"):
+    with pytest.raises(LogArchiveError, match="unpacks to 100,000 bytes, more than 100 times its size; it is refused"):
         Archive(path)
     monkeypatch.setattr(archive, "FREE", 10_000)
-    with pytest.raises(ArchiveError, match="unpacks to 100,000 bytes; more than"):
+    with pytest.raises(LogArchiveError, match="unpacks to 100,000 bytes; more than"):
         read(path)
     monkeypatch.setattr(archive, "FREE", 100_000)
     assert len(read(path)) == 100_000
@@ -71,7 +71,7 @@ def test_damage_is_met(tmp_path, place, fault):
     path = zipped(tmp_path / "z", zipfile.ZIP_STORED, a=b"hello")
     raw = path.read_bytes()
     path.write_bytes(raw.replace(place, b"x" * len(place), 1))
-    with pytest.raises(ArchiveError, match=fault):
+    with pytest.raises(LogArchiveError, match=fault):
         read(path)
 
 
@@ -82,5 +82,5 @@ def test_an_encrypted_member_and_a_method_that_nobody_knows(tmp_path):
         at = raw.index(b"PK\x01\x02") + offset
         raw[at : at + 2] = struct.pack("<H", value)
         path.write_bytes(bytes(raw))
-        with pytest.raises(ArchiveError, match=fault):
+        with pytest.raises(LogArchiveError, match=fault):
             read(path)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings.parts import Part
+from qualm.registry.recordings.parts import RecordingFile
 from qualm.registry.recordings.record import How, Record
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.registry.sample import GENERATIONS
@@ -47,7 +47,7 @@ def test_any_row(tmp_path_factory, form, data):
     at = data.draw(st.sampled_from(list(places(row))))
     path = tmp_path_factory.getbasetemp() / f"hostile-{form}.json{'' if form in ('inspect', 'vlmevalkit') else 'l'}"
     write(path, form, changed(row, at, data.draw(ODD)))
-    for item in Part(path, form, frozenset()).read(How()):
+    for item in RecordingFile(path, form, frozenset()).read(How()):
         assert isinstance(item, Record | Fault)
         if isinstance(item, Record):
             rows = [{"sample_id": item.id, "draw": item.draw + i, **{c: d[c] for c in COLUMNS if c in d}} for i, d in enumerate(item.draws)]
@@ -59,6 +59,6 @@ def test_half_a_character_spoils_its_own_sample_alone(tmp_path):
     good, bad = ROWS["inspect"][0], {**ROWS["inspect"][0], "id": "bad", "input": "\ud800"}
     path = tmp_path / "log.json"
     path.write_text(json.dumps({**inspect_header(), "samples": [good, bad, {**good, "id": "c"}]}))
-    first, fault, last = Part(path, "inspect", frozenset()).read(How())
+    first, fault, last = RecordingFile(path, "inspect", frozenset()).read(How())
     assert isinstance(fault, Fault) and fault.reason == "text that is no Unicode" and "samples[1]" in fault.where
     assert isinstance(first, Record) and isinstance(last, Record) and last.id == "c"

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings.archive import Archive, ArchiveError
+from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.inspect import names, read
 from qualm.registry.recordings.parts import find_parts
 from qualm.registry.recordings.record import How, RecordingError
@@ -104,13 +104,13 @@ def test_a_directory_that_lies_about_sizes(tmp_path):
     central = raw.rindex(b"PK\x01\x02")
     raw[central + 24 : central + 28] = struct.pack("<I", 10)
     path.write_bytes(raw)
-    with Archive(path) as archive, pytest.raises(ArchiveError, match="length or checksum"):
+    with Archive(path) as archive, pytest.raises(LogArchiveError, match="length or checksum"):
         archive.read("a")
-    with Archive(path) as archive, pytest.raises(ArchiveError, match="unpacks to more than 20 bytes"):
+    with Archive(path) as archive, pytest.raises(LogArchiveError, match="unpacks to more than 20 bytes"):
         archive.read("a", 20)
     raw[central + 20 : central + 24] = struct.pack("<I", 10**6)
     path.write_bytes(raw)
-    with pytest.raises(ArchiveError, match="overlap"):
+    with pytest.raises(LogArchiveError, match="overlap"):
         Archive(path)
 
 

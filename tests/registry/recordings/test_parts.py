@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings.parts import Part, choose, find_parts, task_of
+from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
 from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
 from tests.support.data.recordings import leh, leh_open
 
 
 def part(path="m/t.jsonl", *names):
-    return Part(Path("log") / path, "lm-eval", frozenset(names or {("m", "t")}))
+    return RecordingFile(Path("log") / path, "lm-eval", frozenset(names or {("m", "t")}))
 
 
 def chosen(parts, run=None, task=None, **more):

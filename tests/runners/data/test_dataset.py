@@ -10,7 +10,7 @@ import pytest
 from qualm.registry.plugins.rule import get, load, names
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
-from qualm.runners.data.dataset import BrokenSample, Dataset, Item, Variant, decoded, read_variants
+from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, decoded, read_variants
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.data.hostile import READABLE, pictures
@@ -34,7 +34,7 @@ def dataset(tmp_path, pictures, samples):
     write_table(
         tmp_path / "samples.parquet", [{"sample_id": f"s{n}", "image_id": i, "question": "q"} for n, i in enumerate(samples)], SAMPLES
     )
-    return Dataset("d", tmp_path)
+    return DatasetFolder("d", tmp_path)
 
 
 def test_pictures_are_found_in_any_file_and_order_and_come_as_rgb(tmp_path):

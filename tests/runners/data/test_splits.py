@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from qualm.registry.sample import CONFORMAL_SETS, GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
-from qualm.runners.data.dataset import Dataset
-from qualm.runners.data.splits import Rule, read_scored, rule
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.splits import SplitRule, read_scored, rule
 from qualm.runners.reporting.load import read_results
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
@@ -19,11 +19,11 @@ from qualm.runners.stages.score import make_slices
 MIXED = ["train", "val", "test", "test", None]
 
 
-def scored(splits: list[str | None], rule: Rule = Rule()) -> list[int]:  # noqa: B008
+def scored(splits: list[str | None], rule: SplitRule = SplitRule()) -> list[int]:  # noqa: B008
     return np.flatnonzero(rule.scored("d", pa.chunked_array([pa.array(splits, pa.string())])).to_numpy()).tolist()
 
 
-def asked(splits: list[str | None], rule: Rule) -> list[int]:
+def asked(splits: list[str | None], rule: SplitRule) -> list[int]:
     return np.flatnonzero(rule.asked("d", pa.chunked_array([pa.array(splits, pa.string())])).to_numpy()).tolist()
 
 
@@ -34,15 +34,15 @@ def test_test_rows_if_there_are_any_else_all_but_train() -> None:
 
 
 def test_the_spec_s_own_choice_comes_first() -> None:
-    assert scored(MIXED, Rule(("val", "train"))) == [0, 1]
-    assert rule({"splits": {"d": ["val"]}, "also": ["x"]}, "d") == Rule(("val",), ("x",))
-    assert rule({}, "d") == rule({"splits": {"e": ["val"]}}, "d") == Rule()
+    assert scored(MIXED, SplitRule(("val", "train"))) == [0, 1]
+    assert rule({"splits": {"d": ["val"]}, "also": ["x"]}, "d") == SplitRule(("val",), ("x",))
+    assert rule({}, "d") == rule({"splits": {"e": ["val"]}}, "d") == SplitRule()
 
 
 def test_validation_rows_are_asked_and_not_scored_where_thresholds_need_them() -> None:
-    assert asked(MIXED, Rule(also=("val",))) == [1, 2, 3]
-    assert asked(["test"], Rule(also=("val",))) == [0]
-    assert asked(MIXED, Rule()) == scored(MIXED)
+    assert asked(MIXED, SplitRule(also=("val",))) == [1, 2, 3]
+    assert asked(["test"], SplitRule(also=("val",))) == [0]
+    assert asked(MIXED, SplitRule()) == scored(MIXED)
 
 
 def test_a_choice_that_leaves_nothing_is_named() -> None:
@@ -50,7 +50,7 @@ def test_a_choice_that_leaves_nothing_is_named() -> None:
         scored(["train", "train"])
     assert str(caught.value) == ("dataset d: all its rows are of the split 'train'; to be answered nonetheless it needs `splits: [train]`")
     with pytest.raises(StageError) as caught:
-        scored(["train", "test"], Rule(("tets",)))
+        scored(["train", "test"], SplitRule(("tets",)))
     assert str(caught.value) == "dataset d: splits: it has no rows of 'tets'; its splits are 'test', 'train'"
 
 
@@ -128,9 +128,9 @@ def test_the_spec_can_have_another_split_scored(world: dict) -> None:
 
 def test_a_model_is_asked_what_the_rule_says(world: dict) -> None:
     folder = Path("data/open")
-    assert len(Dataset("open", folder)) == 80
-    assert len(Dataset("open", folder, Rule())) == 40
-    assert len(Dataset("open", folder, Rule(also=("val",)))) == 60
+    assert len(DatasetFolder("open", folder)) == 80
+    assert len(DatasetFolder("open", folder, SplitRule())) == 40
+    assert len(DatasetFolder("open", folder, SplitRule(also=("val",)))) == 60
 
 
 def test_slices_of_a_category_come_with_those_above_it_parents_first(world: dict) -> None:

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.runners.contracts.models import Decoding, Part
-from qualm.runners.inference.batch_plan import PLANS, WINDOW, PlanFile, Task, Work, forget, look_up, make
-from qualm.runners.inference.requests import Cell, Place
+from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
+from qualm.runners.inference.requests import Place, SampleVariant
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.answers import Store, manner, part_key, subject
+from qualm.runners.store.answers import Store, decoding_bytes, part_key, subject
 
 
 class Asker:
@@ -25,11 +25,11 @@ class Asker:
         return ("options",) if options else ("answer", "p_true", *(f"draw {k}" for k in range(1, self.draws + 1)))
 
     def key(self, place, part, subject=b""):
-        return part_key(place.base, manner(part, {}), 0, subject)
+        return part_key(place.base, decoding_bytes(part, {}), 0, subject)
 
 
 def cell(i, options=0, pixels=None, length=0):
-    return Cell(Place(0, i, 0, i.to_bytes(32, "big")), options, f"picture {i}" if pixels is None else pixels, length, "")
+    return SampleVariant(Place(0, i, 0, i.to_bytes(32, "big")), options, f"picture {i}" if pixels is None else pixels, length, "")
 
 
 def cells(n, seed):
@@ -72,7 +72,7 @@ def test_whoever_goes_on_takes_the_rest_of_the_plan(store, seed):
 
 def test_batches_are_alike_bounded_and_complete():
     asker, every = Asker(), cells(100, 3)
-    batches = make([Task(c, asker.parts(c.options)) for c in every], lambda _: 8)
+    batches = make([AnswerTask(c, asker.parts(c.options)) for c in every], lambda _: 8)
     assert sorted(p.row for b in batches for p in b.places) == list(range(100))
     by_row = {c.place.row: c for c in every}
     for batch in batches:
@@ -81,17 +81,17 @@ def test_batches_are_alike_bounded_and_complete():
 
 
 def test_like_lengths_and_one_picture_go_together():
-    tasks = [Task(cell(i, length=(i * 37) % 101, pixels=f"picture {i % 25}"), ("answer",)) for i in range(100)]
+    tasks = [AnswerTask(cell(i, length=(i * 37) % 101, pixels=f"picture {i % 25}"), ("answer",)) for i in range(100)]
     batches = make(tasks, lambda _: 10)
     pictures = [{p.row % 25 for p in batch.places} for batch in batches]
     assert sum(len(found) for found in pictures) <= 25 + len(batches)  # hardly any picture is in two batches
-    plain = make([Task(cell(i, length=(i * 37) % 101), ("answer",)) for i in range(100)], lambda _: 10)
+    plain = make([AnswerTask(cell(i, length=(i * 37) % 101), ("answer",)) for i in range(100)], lambda _: 10)
     assert [((p.row * 37) % 101) for b in plain for p in b.places] == sorted(((i * 37) % 101 for i in range(100)), reverse=True)
 
 
 def test_lengths_are_sorted_among_neighbours_only():
     """Pictures of neighbours lie together on disk."""
-    tasks = [Task(cell(i, length=i), ("answer",)) for i in range(3 * WINDOW * 4)]
+    tasks = [AnswerTask(cell(i, length=i), ("answer",)) for i in range(3 * WINDOW * 4)]
     for number, batch in enumerate(make(tasks, lambda _: 4)):
         window = number // WINDOW
         assert all(window * WINDOW * 4 <= p.row < (window + 1) * WINDOW * 4 for p in batch.places)
@@ -99,7 +99,7 @@ def test_lengths_are_sorted_among_neighbours_only():
 
 def test_only_what_is_missing_is_asked_each_once(store):
     asker = Asker(draws=2)
-    one, two, same = cell(1), cell(2), Cell(Place(0, 9, 0, cell(1).place.base), 0, "picture 1", 0, "")
+    one, two, same = cell(1), cell(2), SampleVariant(Place(0, 9, 0, cell(1).place.base), 0, "picture 1", 0, "")
     first = look_up(asker, [one, two, same], store)
     assert [(t.cell.place.row, t.parts) for t in first.missing] == [(i, ("answer", "p_true", "draw 1", "draw 2")) for i in (1, 2)]
     assert first.repeats == 4 and first.stored == {}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from qualm.runners.inference.distributed import ALONE, DEVICE_MAP, FSDP, REPLICAS, TENSOR_PARALLEL, manner, place
+from qualm.runners.inference.distributed import ALONE, DEVICE_MAP, FSDP, REPLICAS, TENSOR_PARALLEL, parallelism, place
 from qualm.runners.runtime.settings import Settings, is_first
 from qualm.runners.runtime.stage import StageError, read_stage
 from qualm.runners.stages import infer
@@ -30,17 +30,17 @@ def no_launcher(monkeypatch):
     ],
 )  # fmt: skip
 def test_what_the_settings_mean(settings, how):
-    assert manner(Settings(**settings), together=True) == how
-    assert manner(Settings(**settings), together=False) == ALONE
+    assert parallelism(Settings(**settings), together=True) == how
+    assert parallelism(Settings(**settings), together=False) == ALONE
 
 
 def test_processes_that_the_settings_do_not_know_of_are_refused(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     with pytest.raises(StageError, match=r"several processes were started for this stage .* QUALM_DEVICES and QUALM_NODES"):
-        manner(Settings(), together=True)
+        parallelism(Settings(), together=True)
     with pytest.raises(StageError, match="device_map has one process on one machine"):
-        manner(Settings(devices=2, strategy="device_map"), together=True)
-    assert manner(Settings(devices=2), together=True) == REPLICAS
+        parallelism(Settings(devices=2, strategy="device_map"), together=True)
+    assert parallelism(Settings(devices=2), together=True) == REPLICAS
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from qualm.registry.sample import IMAGES
 from qualm.runners.data.dataset import Variant
 from qualm.runners.inference import pixel_digests as module
-from qualm.runners.inference.pixel_digests import ROOT, Seen, Sight
+from qualm.runners.inference.pixel_digests import ROOT, PixelDigestCache, Sight
 from qualm.runners.runtime.code_digest import Engine, imported_versions
 from qualm.runners.runtime.records import read_table, write_table
 from tests.support.models.tiny_models import tiny_llava
@@ -80,7 +80,7 @@ def variants(**changed):
 
 
 def key(seed=7, number=1, encoded=b"x" * 32, sample="s", question="q", folder=Path("d"), **changed):
-    return Seen(folder, variants(**changed), seed).key(number, encoded, sample, question)
+    return PixelDigestCache(folder, variants(**changed), seed).key(number, encoded, sample, question)
 
 
 def test_a_key_holds_all_that_pixels_depend_on(tmp_path, monkeypatch):
@@ -106,20 +106,20 @@ def test_versions_of_what_a_perturbation_imports():
 def test_sights_come_back_and_files_stay_few(tmp_path):
     with chdir(tmp_path):
         for i in range(2 * module.MANY_FILES + 3):
-            seen = Seen(Path("d"), variants(), 7)
+            seen = PixelDigestCache(Path("d"), variants(), 7)
             seen.add(seen.key(1, bytes([i]) * 32, "s", "q"), Sight(f"{i}", (i, 2), None if i % 2 else "why ?"))
             seen.save()
         assert len(list(ROOT.rglob("*.segment"))) <= module.MANY_FILES
-        again = Seen(Path("d"), variants(), 7)
+        again = PixelDigestCache(Path("d"), variants(), 7)
         for i in range(2 * module.MANY_FILES + 3):
             assert again.get(again.key(1, bytes([i]) * 32, "s", "q")) == Sight(f"{i}", (i, 2), None if i % 2 else "why ?")
-        assert again.get(None) is None and Seen(Path("other"), variants(), 7).get(key()) is None
+        assert again.get(None) is None and PixelDigestCache(Path("other"), variants(), 7).get(key()) is None
 
 
 def test_text_and_cross_variants_need_no_second_look(project, monkeypatch):
     """A question that was changed by what is in the picture is remembered; one that was changed by itself is changed again."""
     from qualm.runners.contracts.models import ModelContext
-    from qualm.runners.data.dataset import Dataset
+    from qualm.runners.data.dataset import DatasetFolder
     from qualm.runners.inference.requests import Asker
     from qualm.runners.plugins.models.hf_vlm import hf_vlm
     from qualm.runners.runtime.settings import Settings
@@ -139,7 +139,7 @@ def test_text_and_cross_variants_need_no_second_look(project, monkeypatch):
     with chdir(project.folder):
         stage = read_stage("t/infer", Settings(device="cpu", workers=1, progress=False))
         model = hf_vlm(ModelContext("m", Path("registry/data/tiny")))
-        data = [Dataset("open", Path("results/t/data/open"))]
+        data = [DatasetFolder("open", Path("results/t/data/open"))]
         first, _ = Asker(model, Engine(), data, chosen, frozenset({"text"}), stage).survey()
         assert calls == ["text", "cross"] * 6
         forbid_decoding(monkeypatch)

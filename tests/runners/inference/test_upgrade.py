@@ -10,7 +10,7 @@ from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime.code_digest import Engine
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store import answers
-from qualm.runners.store.answers import Store, base_key, manner, part_key, read_about, subject
+from qualm.runners.store.answers import Store, base_key, decoding_bytes, part_key, read_about, subject
 from qualm.runners.store.maintenance import accept, holdings, refuse
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import NEEDS, Project
@@ -118,10 +118,10 @@ def test_parts_of_a_plugin_of_anybody_elses_depend_on_every_version_it_stands_on
 
 
 def test_keys_of_signals_hold_the_answer():
-    base, how = base_key("m", "e", "p", None, "q"), manner("p_true", {})
+    base, how = base_key("m", "e", "p", None, "q"), decoding_bytes("p_true", {})
     abouts = [subject(Part("red", [1])), subject(Part("red", [2])), subject(Part("red")), subject(Part("red", [1]), ["red"]), b""]
     assert len({part_key(base, how, 0, about) for about in abouts}) == len(abouts)
-    assert manner("p_true", {}, {"forward": 2}) != how
+    assert decoding_bytes("p_true", {}, {"forward": 2}) != how
 
 
 def stores(project):

@@ -6,7 +6,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from qualm.runners.servers.client import Failed, Line, ServerError, _seconds
+from qualm.runners.servers.client import Client, Failed, ServerError, _seconds
 from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.protocol import Nonsense, bounds, used
 from tests.support.servers.small_server import completion, serving
@@ -17,7 +17,7 @@ def body(text="hi", **more):
 
 
 def line(url, **more):
-    return Line("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
+    return Client("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
 
 
 def text_of(answer):

@@ -5,12 +5,12 @@ import threading
 import pytest
 
 from qualm.runners.servers.config import Price
-from qualm.runners.servers.rate_limits import Budget, Pace, Patience
+from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from tests.support.processes.waiting import PATIENCE
 
 
 def test_pauses_grow_and_are_bounded():
-    patience = Patience(9, 1.0)
+    patience = RetryPolicy(9, 1.0)
     for attempt, longest in ((1, 1), (2, 2), (5, 16), (12, 60)):
         for _ in range(50):
             assert longest / 2 <= patience.before(attempt, None) <= longest
@@ -27,14 +27,14 @@ class Clock:
 
 def test_requests_are_spread_over_the_minute():
     clock = Clock()
-    pace = Pace(120, 0, clock)
+    pace = RateLimiter(120, 0, clock)
     assert [pace.reserve(1000) for _ in range(4)] == pytest.approx([0, 0.5, 1.0, 1.5])
     clock.now += 10
     assert [pace.reserve(1) for _ in range(2)] == pytest.approx([0, 0.5])
 
 
 def test_tokens_are_what_holds_up_where_they_are_fewer():
-    pace = Pace(600, 6000, Clock())
+    pace = RateLimiter(600, 6000, Clock())
     assert [pace.reserve(200) for _ in range(3)] == pytest.approx([0, 2.0, 4.0])
     pace.correct(-300)  # they were 100 each
     assert pace.reserve(10) == pytest.approx(3.0)
@@ -42,7 +42,7 @@ def test_tokens_are_what_holds_up_where_they_are_fewer():
 
 
 def test_what_the_server_asks_for_holds_for_everybody():
-    pace = Pace(0, 0, Clock())
+    pace = RateLimiter(0, 0, Clock())
     assert [pace.reserve(10**9) for _ in range(2)] == [0, 0]
     pace.rest(7)
     assert pace.reserve(1) == pytest.approx(7)

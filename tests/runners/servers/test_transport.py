@@ -11,7 +11,7 @@ import zlib
 
 import pytest
 
-from qualm.runners.servers.client import Failed, Line, Rejected, ServerError, Stopped
+from qualm.runners.servers.client import Client, Failed, Rejected, ServerError, Stopped
 from qualm.runners.servers.config import Price, Server, server
 from qualm.runners.servers.protocol import Impossible
 from qualm.runners.servers.transport import environment_proxy, read_body
@@ -25,7 +25,7 @@ def body(text="hi", **more):
 
 
 def line(url, **more):
-    return Line("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
+    return Client("test", "m", url, Server(**{"retries": 0, "pause": 0.01, "concurrency": 2, **more}))
 
 
 def text_of(answer):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.sample import IMAGES, SAMPLES
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.reviews.curation import Decision, content_of, pixels_of, write_decisions
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
@@ -110,7 +110,7 @@ def test_recipes_are_merged_in_the_spec_s_order_with_the_pictures_they_need(proj
     images = read_table(project.made / "images", IMAGES)["image_id"].to_pylist()
     assert images == ["new0", "new1", "s0", "s1", "s2", "s3"], "recipes' pictures first; s4 and s5 are not needed"
     assert stage.counters == {"samples": 10, "images": 6, "pairs": 5, "near-duplicates": 0}
-    dataset = Dataset("ours", project.made)
+    dataset = DatasetFolder("ours", project.made)
     assert all(dataset.image(row) is not None for row in range(len(dataset)))
     assert json.loads((project.made / "recipes/erase.json").read_text())["dropped"] == {"no box": 3}
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from qualm.registry.sample import IMAGES, SAMPLES
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.reviews.curation import Decision, write_decisions
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -24,7 +24,7 @@ from tests.support.data.tiny_questions import SUBSETS, rows, write_questions
 
 
 def run(root: Path, said: Mapping[str, str], reviewers: tuple[str, ...] = ("ann",), **params: Any) -> Stage:
-    pool = read_whole("photos", write_questions(root / "data"), Rule(), SUBSETS)
+    pool = read_whole("photos", write_questions(root / "data"), SplitRule(), SUBSETS)
     votes = [(i, r, d) for i, words in said.items() for r, d in zip(reviewers, words.split(), strict=False)]
     write_decisions(root / "reviews" / "decisions.csv", [Decision(i, pool.questions[i].content, r, d) for i, r, d in votes])
     return again(root, **params)
@@ -53,7 +53,7 @@ def test_what_people_call_valid_stays_with_its_pictures(tmp_path: Path) -> None:
     }  # fmt: skip
     pictures = read_table(tmp_path / "curated" / "images", IMAGES)["image_id"].to_pylist()
     assert pictures == [f"photo-{name}" for name in kept(tmp_path)]
-    assert Dataset("photos", tmp_path / "curated").image(0) is not None
+    assert DatasetFolder("photos", tmp_path / "curated").image(0) is not None
     assert (tmp_path / "curated" / "scenes" / "val.jsonl").read_text() == "{}\n"
     facts = json.loads((tmp_path / "curated" / "verification.json").read_text())
     assert (facts["unit"], facts["splits"], facts["decisions"]["applied"]) == ("question", ["val"], 6)

@@ -10,7 +10,7 @@ from qualm.registry.plugins.rule import load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
 from qualm.runners.data.data_cards import read_card
-from qualm.runners.data.dataset import Dataset, read_variants
+from qualm.runners.data.dataset import DatasetFolder, read_variants
 from qualm.runners.runtime.records import iterate, read_table, write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.checks.plugin_files import made_up
@@ -61,7 +61,7 @@ def test_materialised_pixels_are_those_of_the_loader(project):
     assert stage.counters == {"samples": 10, "applied": 10}
     folder = project.folder / "results/t/perturbed" / NOISE["variant"] / "open"
     pictures = {row["image_id"]: row["image"]["bytes"] for row in iterate(folder / "images", IMAGES)}
-    data = Dataset("open", project.folder / "results/t/data/open")
+    data = DatasetFolder("open", project.folder / "results/t/data/open")
     (loader,) = read_variants([NOISE])
     for i, row in enumerate(read_table(folder / "samples.parquet", SAMPLES).to_pylist()):
         want, question = loader.apply(7, data.item(i), data.image(i))
@@ -85,7 +85,7 @@ def test_the_folder_is_a_data_set_and_the_same_every_time(project):
     project.perturb(NOISE, ["open"])
     folder = project.folder / "results/t/perturbed" / NOISE["variant"] / "open"
     files = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.parquet")}
-    alone = Dataset("perturbed", folder)
+    alone = DatasetFolder("perturbed", folder)
     assert len(alone) == 10 and alone.image(3).size == (32, 32)
     project.perturb(NOISE, ["open"])
     assert {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*.parquet")} == files

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.runners.contracts.models import Part
-from qualm.runners.store.answers import SCHEMA, LostError, Store, base_key, manner, part_key, pixel_digest, sound
+from qualm.runners.store.answers import SCHEMA, LostError, Store, base_key, decoding_bytes, part_key, pixel_digest, sound
 from qualm.runners.store.maintenance import collect
 from qualm.runners.store.segments import HEAD, MAGIC, Segments
 
@@ -24,7 +24,7 @@ GREEDY = {"method": "greedy", "max_new_tokens": 4}
 
 
 def key(part="answer", decoding=GREEDY, stream=0, **changed):
-    return part_key(base_key(**{**BASE, **changed}), manner(part, decoding), stream)
+    return part_key(base_key(**{**BASE, **changed}), decoding_bytes(part, decoding), stream)
 
 
 def test_a_key_holds_everything_a_part_depends_on():

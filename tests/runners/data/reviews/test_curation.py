@@ -93,10 +93,10 @@ def test_pairs_stay_or_go_together(tmp_path: Path, folders: list[Path]) -> None:
     decisions = [said(p1a, "valid"), said(p1u, "valid"), said(p2a, "valid"), said(p2u, "invalid"), said(p3a, "valid")]
     write_decisions(tmp_path / "reviews" / "decisions.csv", decisions)
     dropping = curate(SAMPLES, folders, tmp_path / "reviews")
-    assert dropping.kept == {"p1-a", "p1-u", "t1-a", "t1-u"}
+    assert dropping.remaining == {"p1-a", "p1-u", "t1-a", "t1-u"}
     assert dropping.facts["units"] == {"all": 4, "kept": 1, "dropped": {"invalid": 1, "unreviewed": 2}}
     keeping = curate(SAMPLES, folders, tmp_path / "reviews", unreviewed="keep")
-    assert keeping.kept == {s["sample_id"] for s in SAMPLES} - {"p2-a", "p2-u"}
+    assert keeping.remaining == {s["sample_id"] for s in SAMPLES} - {"p2-a", "p2-u"}
     share = dropping.facts["categories"][-1]
     assert (share["category"], share["valid"], share["invalid"], share["unreviewed"], share["share"]) == ("all", 4, 1, 3, 0.8)
     assert share["low"] < 0.8 < share["high"]
@@ -118,7 +118,7 @@ def test_decisions_on_other_content_are_stale(tmp_path: Path, folders: list[Path
     write_decisions(tmp_path / "reviews" / "decisions.csv", [*decisions, said(p2u, "skip")])
     curated = curate(SAMPLES, folders, tmp_path / "reviews", unreviewed="keep")
     assert curated.facts["decisions"] == {"applied": 2, "skipped": 1, "stale": 2, "gone": 1}
-    assert len(curated.kept) == len(SAMPLES)
+    assert len(curated.remaining) == len(SAMPLES)
 
 
 def test_a_picture_written_anew_is_the_same_picture(tmp_path: Path, folders: list[Path]) -> None:
@@ -129,9 +129,9 @@ def test_a_picture_written_anew_is_the_same_picture(tmp_path: Path, folders: lis
 
 
 def test_without_decisions_nothing_or_everything_stays(tmp_path: Path, folders: list[Path]) -> None:
-    assert curate(SAMPLES, folders, tmp_path / "none").kept == {"t1-a", "t1-u"}
+    assert curate(SAMPLES, folders, tmp_path / "none").remaining == {"t1-a", "t1-u"}
     kept = curate(SAMPLES, folders, tmp_path / "none", unreviewed="keep")
-    assert len(kept.kept) == len(SAMPLES)
+    assert len(kept.remaining) == len(SAMPLES)
     assert kept.facts["agreement"] == {
         "reviewers": [],
         "shared": 0,
@@ -158,4 +158,4 @@ def test_agreement_is_of_what_both_decided(tmp_path: Path, folders: list[Path]) 
 def test_rows_without_a_pair_stand_alone(tmp_path: Path, folders: list[Path]) -> None:
     alone = [row(f"q{i}", "a", pair_id=None) for i in range(2)]
     write_decisions(tmp_path / "reviews" / "decisions.csv", [said(alone[0], "valid"), said(alone[1], "invalid")])
-    assert curate(alone, folders, tmp_path / "reviews").kept == {"q0-a"}
+    assert curate(alone, folders, tmp_path / "reviews").remaining == {"q0-a"}

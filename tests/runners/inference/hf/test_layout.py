@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.runners.contracts.models import ModelError, Request
-from qualm.runners.inference.hf.layout import Seen, common, followed, lay_out, leaders, unpadded
+from qualm.runners.inference.hf.layout import PicturePrefix, common, followed, lay_out, leaders, unpadded
 
 PICTURE = object()
 MARK, SPREAD = 1000, (7, 7, 7)
@@ -67,7 +67,7 @@ def test_a_prompt_is_read_as_the_processor_would_whoever_led():
 
 def test_where_no_picture_is_shared_every_row_is_a_whole_prompt():
     tensors, layout = laid_out(request("<#> a", "x"), request("plain"), request("<#> bc", "y"))
-    assert layout.starts is None and unpadded(tensors) == list(layout.prompts) and layout.seen[1] is None
+    assert layout.starts is None and unpadded(tensors) == list(layout.prompts) and layout.pictures[1] is None
 
 
 def test_rows_of_other_lengths_keep_their_own_beginnings():
@@ -82,12 +82,12 @@ def test_a_mark_in_the_text_of_a_question_is_refused():
 
 def test_another_prompt_must_go_on_behind_the_picture():
     model = Words()
-    known = Seen("<#> ab", model.written("<#> ab"), model.read("<#> ab"))
+    known = PicturePrefix("<#> ab", model.written("<#> ab"), model.read("<#> ab"))
     assert known.follow(model, "<#> cd") == (model.read("<#> cd"), 6)
     assert known.follow(model, "[#> ab") is None and known.follow(model, "<") is None
     with pytest.raises(ModelError, match="does not go on from the picture of"):
         followed(model, known, "[#]")
-    moved = Seen("<#> ab", model.written("<#> ab"), (*model.read("<#> a"), ord("B")))
+    moved = PicturePrefix("<#> ab", model.written("<#> ab"), (*model.read("<#> a"), ord("B")))
     assert moved.follow(model, "<#> ac") is None, "a processor that changes the end of the text cannot be followed"
 
 

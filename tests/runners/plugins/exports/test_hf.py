@@ -10,7 +10,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
-from qualm.runners.data.dataset import Dataset, read_variants
+from qualm.runners.data.dataset import DatasetFolder, read_variants
 from qualm.runners.plugins.exports import DatasetCredits
 from qualm.runners.plugins.exports.hf import hf
 from qualm.runners.runtime.records import read_table
@@ -69,7 +69,7 @@ def test_a_variant_is_as_the_model_saw_it(tmp_path):
     hf(context(source, tmp_path / "out", BLUR))
     asked = pq.read_table(tmp_path / "out/data/d@blur@radius=2.0-00000-of-00001.parquet").to_pylist()
     shown = PIL.Image.open(io.BytesIO(asked[0]["image"]["bytes"]))
-    images = Dataset("d", source / "data")
+    images = DatasetFolder("d", source / "data")
     wanted, question = read_variants([BLUR])[0].apply(7, images.item(0), images.image(0))
     assert shown.tobytes() == wanted.tobytes() and asked[0]["question"] == question and asked[1]["image"] is None
     rows = pq.read_table(tmp_path / "out/generations/m_d@blur@radius=2.0.parquet")

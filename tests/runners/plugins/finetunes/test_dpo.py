@@ -10,7 +10,7 @@ import torch
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.models import ModelContext, Request
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.finetunes.dpo import dpo
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
@@ -71,7 +71,7 @@ def test_loss_is_that_of_plain_forward_passes(make, models, family, tune):
     recipe.module.eval()
     loss, seen = recipe.module.share_loss(recipe.batches(1))
     model = hf_vlm(ModelContext("plain", models[family]))
-    data, base = Dataset("pairs", make.folder), hf_vlm(ModelContext("plain", models[family])).load()
+    data, base = DatasetFolder("pairs", make.folder), hf_vlm(ModelContext("plain", models[family])).load()
     losses, rewards, tokens, told = [], [], 0, 0.0
     for example in recipe.share.mixture.batch(1, 6):
         sums = {

@@ -11,8 +11,8 @@ import pytest
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.models import ModelContext
-from qualm.runners.data.dataset import Dataset, Variant
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.dataset import DatasetFolder, Variant
+from qualm.runners.data.splits import SplitRule
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.plugins.finetunes.rtune import REFUSALS, refusal, rtune
 from qualm.runners.plugins.judges.rules import rules
@@ -89,7 +89,7 @@ def test_what_is_wrong_is_the_judge_s_word(project):
 
     recipe, _ = make(project, refusals=["no idea"])
     with chdir(project.folder):
-        data = Dataset("pairs", Path("results/t/data/pairs"), Rule(("train",)))
+        data = DatasetFolder("pairs", Path("results/t/data/pairs"), SplitRule(("train",)))
         model = hf_vlm(ModelContext("base", Path("registry/data/tiny")))
         stage = bare_stage()
         (table,) = answer_tables(model, "qualm.runners.plugins.models.hf_vlm", [data], [Variant("clean")], frozenset({"text"}), stage)
@@ -132,7 +132,7 @@ def test_drawn_answers_do_not_depend_on_the_batch(project, tmp_path, folder):
         stage = bare_stage()
         stage.settings = replace(stage.settings, batch_size=size)
         with chdir(other.folder):
-            data = Dataset("pairs", Path("results/t/data/pairs"), Rule(("train",)))
+            data = DatasetFolder("pairs", Path("results/t/data/pairs"), SplitRule(("train",)))
             context = FinetuneContext({}, 7, {"base": BASE}, {"base": Path("registry/data/tiny")}, stage)
             found.append(sampled(context, "base", data, read_rows(data, context.count)[:4], 3, 0.7))
     assert found[0] == found[1] and len(found[0]) == 4 and all(len(texts) == 3 for texts in found[0])
@@ -185,7 +185,7 @@ def test_a_language_model_may_be_the_judge(project):
 
 
 def training_rows(project):
-    return Dataset("pairs", project.folder / "results/t/data/pairs", Rule(("train",)))
+    return DatasetFolder("pairs", project.folder / "results/t/data/pairs", SplitRule(("train",)))
 
 
 def test_answers_are_verified_only_where_the_base_model_was_right(project, monkeypatch):

@@ -9,7 +9,7 @@ import torch
 
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.models import ModelContext, Request
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.finetunes.sft import sft
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import LETTERS, messages
@@ -69,7 +69,7 @@ def plain_loss(folder, rows, data, network=None):
 def test_loss_is_that_of_plain_forward_passes(make, models, family):
     recipe = make(family)
     batch = recipe.batches(0)
-    data = Dataset("pairs", make.folder)
+    data = DatasetFolder("pairs", make.folder)
     examples = recipe.share.mixture.batch(0, 6)
     recipe.module.eval()
     loss, _ = recipe.module.share_loss(batch)
@@ -81,7 +81,7 @@ def test_loss_is_on_answer_tokens_alone(make, models, family):
     """Token by token: what is trained is the answer and the end of the turn; the prompt is that of inference."""
     recipe = make(family)
     model = recipe.share.encoder.model
-    data = Dataset("pairs", make.folder)
+    data = DatasetFolder("pairs", make.folder)
     for step in range(4):
         padded = recipe.batches(step)["padded"]
         for row, example in enumerate(recipe.share.mixture.batch(step, 6)):
@@ -190,7 +190,7 @@ def test_an_adapter_loads_with_plain_peft_and_with_ours(tmp_path, models, family
         ).eval()
         named = hf_vlm(ModelContext("named", Path("registry/data/tiny")), artifact="registry/data/tiny", adapter="results/t/models/tuned")
         base = hf_vlm(ModelContext("base", Path("registry/data/tiny")))
-        data = Dataset("pairs", Path("results/t/data/pairs"))
+        data = DatasetFolder("pairs", Path("results/t/data/pairs"))
         given = ours.encode([Request(ours.render(messages("What color is the cube ?")), data.image(0))]).tensors
         with torch.no_grad():
             torch.testing.assert_close(merged(**given).logits, plain(**given).logits, atol=1e-4, rtol=1e-4)

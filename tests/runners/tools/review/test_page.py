@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import write_table
 from qualm.runners.tools.review import page
 from qualm.runners.tools.review.journal import ReviewJournal
@@ -108,7 +108,7 @@ def test_it_fits_a_phone(browser: Chromium, session: ReviewSession) -> None:
 
 
 def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
-    photos = read_whole("photos", write_questions(tmp_path / "photos", HOSTILE), Rule(), SUBSETS)
+    photos = read_whole("photos", write_questions(tmp_path / "photos", HOSTILE), SplitRule(), SUBSETS)
     session = ReviewSession(photos, ReviewJournal(tmp_path, "reviews", "ann"))
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(session, "photos", None)
@@ -137,11 +137,11 @@ def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
 
 def test_a_picture_that_is_gone_is_told_on_the_page(tmp_path: Path) -> None:
     folder = write_questions(tmp_path / "data")
-    session = ReviewSession(read_whole("photos", folder, Rule(("val",)), SUBSETS), ReviewJournal(tmp_path, "reviews", "ann"))
+    session = ReviewSession(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), ReviewJournal(tmp_path, "reviews", "ann"))
     shown = page.drawn(session, "ours")
     assert "What is this?" in shown[0] and shown[1], "as long as it is there, it can be decided"
     write_table(folder / "images" / "00000.parquet", [], IMAGES)
-    broken = ReviewSession(read_whole("photos", folder, Rule(("val",)), SUBSETS), session.journal)
+    broken = ReviewSession(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), session.journal)
     told, token, note = page.drawn(broken, "ours")
     assert 'class="told"' in told and "`dvc repro` or `dvc pull`" in told
     assert (token, note) == ("", ""), "nothing that is not seen is decided"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.sample import SAMPLES
-from qualm.runners.data.splits import Rule
+from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.tools.review.pool import Pool, PoolError, read_pool, read_whole
 from tests.support.data.tiny_pairs import write_pairs
@@ -56,7 +56,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_a_data_set_without_pairs(tmp_path: Path) -> None:
-    whole = read_whole("photos", write_questions(tmp_path), Rule(), SUBSETS)
+    whole = read_whole("photos", write_questions(tmp_path), SplitRule(), SUBSETS)
     assert (len(whole), whole.paired, whole.choices) == (10, False, ("valid", "invalid", "misplaced", "skip"))
     blurred, clean = whole.questions["i0"], whole.questions["c0"]
     assert (blurred.claims, clean.claims) == (("image",), ("clean",))
@@ -70,13 +70,13 @@ def test_a_data_set_without_pairs(tmp_path: Path) -> None:
 
 
 def test_a_question_that_is_marked_or_nothing_is_claimed_of(tmp_path: Path) -> None:
-    marked = read_whole("photos", write_questions(tmp_path), Rule(), {})
+    marked = read_whole("photos", write_questions(tmp_path), SplitRule(), {})
     assert "that it is uncertain. Is that so" in marked.asks(marked.questions["i0"])
     assert "that it is in no subset" in marked.asks(marked.questions["t0"])
     assert marked.claimed(marked.questions["c0"]) == ["meant to be certain"]
     plain = read_table(tmp_path / "samples.parquet", SAMPLES).to_pylist()
     write_table(tmp_path / "samples.parquet", [{**r, "meta": []} for r in plain], SAMPLES)
-    bare = read_whole("photos", tmp_path, Rule(), {})
+    bare = read_whole("photos", tmp_path, SplitRule(), {})
     assert bare.choices == ("valid", "invalid", "skip") and bare.asks(bare.questions["c0"]).startswith(
         "The set says that it can be answered"
     )
@@ -85,8 +85,8 @@ def test_a_question_that_is_marked_or_nothing_is_claimed_of(tmp_path: Path) -> N
 def test_a_data_set_that_cannot_be_reviewed(tmp_path: Path) -> None:
     folder = write_questions(tmp_path)
     with pytest.raises(PoolError, match="splits: it has no rows of 'test'"):
-        read_whole("photos", folder, Rule(("test",)), SUBSETS)
+        read_whole("photos", folder, SplitRule(("test",)), SUBSETS)
     with pytest.raises(PoolError, match=r"sample 'c0': expected a number in meta\.note, got 'blurred'"):
         rows = [{**r, "meta": [("note", "blurred")]} for r in read_table(folder / "samples.parquet", SAMPLES).to_pylist()]
         write_table(folder / "samples.parquet", rows, SAMPLES)
-        read_whole("photos", folder, Rule(), {"odd": "note > 3"})
+        read_whole("photos", folder, SplitRule(), {"odd": "note > 3"})

@@ -9,7 +9,7 @@ import pytest
 
 from qualm.registry.plugins.rule import get
 from qualm.registry.sample import SAMPLES
-from qualm.runners.data.dataset import Dataset
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.perturbations.clip_mask import Clip, mask
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
@@ -68,7 +68,7 @@ def test_a_question_is_rewritten_as_the_stage_rewrites_it(tmp_path: Path, monkey
         live = {s["sample_id"]: looked.item(i, {}) for i, s in enumerate(looked.dataset.samples)}
         assert {s: made and made[1] for s, made in live.items()} == {s: stage.get(s) for s in live}
         assert numeric(plugin, args) == []
-        original = {s["sample_id"]: s["question"] for s in Dataset("scenes", folder).samples}
+        original = {s["sample_id"]: s["question"] for s in DatasetFolder("scenes", folder).samples}
         assert any(made is not None and made[1] != original[s] for s, made in live.items())
 
 

@@ -12,7 +12,7 @@ import pytest
 from qualm.runners.scoring import curves
 from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
-FOLDER = Path(__file__).parents[2] / ".dvc" / "plots"
+FOLDER = Path(__file__).parents[3] / ".dvc" / "plots"
 FIELDS = curves.FIELDS | perturbation.FIELDS | {"metric_study": confidence_weighted_accuracy.FIELDS}
 MADE = ("rev", "at", "preference", "cell", "series", "sweep", "place")
 """Fields that DVC adds, or that a template makes itself."""

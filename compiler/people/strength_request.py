@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.compiler.people.strength_entry import Entry
+from qualm.compiler.people.strength_entry import PerturbationEntry
 from qualm.compiler.spec.errors import ProjectError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ OUTPUT = ".qualm/calibrations"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StrengthRequest:
     """What the user asked for on the command line."""
 
     perturbation: str | None = None
@@ -40,7 +40,7 @@ class Wanted:
     browse: bool = True
 
 
-def goal_of(wanted: Wanted, entry: Entry) -> Goal:
+def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
     """The effect that is searched for.
 
     Raises:
@@ -48,14 +48,14 @@ def goal_of(wanted: Wanted, entry: Entry) -> Goal:
     """
     from qualm.runners.tools.strengths.effects import DISTANCES, distance_goal, share_goal
 
-    if wanted.share is not None and wanted.distance is not None:
+    if request.share is not None and request.distance is not None:
         raise ProjectError("give either --share or --distance")
-    if wanted.distance is None:
-        share = 0.2 if wanted.share is None else wanted.share
+    if request.distance is None:
+        share = 0.2 if request.share is None else request.share
         if not 0 < share < 1:
             raise ProjectError(f"--share: expected a share in (0, 1), got {share:g}")
         return share_goal(share)
-    metric, _, value = wanted.distance.partition("=")
+    metric, _, value = request.distance.partition("=")
     if entry.plugin.declares.get("MODALITY") == "text":
         raise ProjectError(f"{entry.plugin.name} edits questions, and --distance is of pictures; use --share")
     try:
@@ -64,17 +64,17 @@ def goal_of(wanted: Wanted, entry: Entry) -> Goal:
         raise ProjectError(f"--distance: {error}; write METRIC=VALUE, METRIC one of {', '.join(DISTANCES)}") from error
 
 
-def range_of(wanted: Wanted, knob: Knob) -> tuple[float, float] | None:
+def range_of(request: StrengthRequest, knob: Knob) -> tuple[float, float] | None:
     """Where to search; None where that is left open.
 
     Raises:
         ProjectError: it is no range, or none of this strength.
     """
-    given = _pair(wanted.range)
-    if given is not None and (given[0] < knob.low or (given[1] > knob.high and not knob.open_above)):
+    bounds = _pair(request.range)
+    if bounds is not None and (bounds[0] < knob.low or (bounds[1] > knob.high and not knob.open_above)):
         most = "any" if knob.open_above else f"{knob.high:g}"
-        raise ProjectError(f"--range: {knob.name} is from {knob.low:g} to {most}, got {given[0]:g}:{given[1]:g}")
-    return given
+        raise ProjectError(f"--range: {knob.name} is from {knob.low:g} to {most}, got {bounds[0]:g}:{bounds[1]:g}")
+    return bounds
 
 
 def _pair(text: str | None) -> tuple[float, float] | None:
