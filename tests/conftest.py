@@ -2,4 +2,10 @@
 
 import os
 
+from hypothesis import HealthCheck, settings
+
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the runner has it: spinning threads starve each other where tests run in parallel
+
+# The same examples each time, and no limit of time: a busy machine fails no test.
+settings.register_profile("qualm", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("qualm")

@@ -109,6 +109,57 @@ def gc(
         _say(done, dry_run)
 
 
+FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder's name or how it begins: `qualm cache du --json`.")]
+
+
+@app.command()
+def refuse(
+    folder: FolderArgument, why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, which `du` shows.")] = "by hand"
+) -> None:
+    """Mark answers as not to be used: no run takes them from then on, and what is asked for is computed again.
+
+    [bold]Examples[/]
+
+      qualm cache du --json
+      qualm cache refuse 1f0c3a --why "computed on a card with bad memory"
+    """
+    from qualm.runners.store import maintenance
+
+    holding = _holding(folder)
+    maintenance.refuse(holding.folder, why)
+    typer.echo(f"{holding.folder.name}: refused: {why}")
+
+
+@app.command()
+def accept(folder: FolderArgument) -> None:
+    """Take such a mark back.
+
+    [bold]Examples[/]
+
+      qualm cache accept 1f0c3a
+    """
+    from qualm.runners.store import maintenance
+
+    holding = _holding(folder)
+    typer.echo(f"{holding.folder.name}: {'accepted' if maintenance.accept(holding.folder) else 'was not refused'}")
+
+
+def _holding(name: str) -> Holding:
+    """The one that is called so.
+
+    Raises:
+        ProjectError: there is none, or there are several.
+    """
+    from qualm.runners.store.maintenance import holdings
+
+    project = Project()
+    fitting = [h for h in holdings(_root(project)) if h.folder.name.startswith(name)]
+    if len(fitting) != 1:
+        known = ", ".join(h.folder.name for h in fitting) or "none"
+        raise ProjectError(f"expected the beginning of one folder's name in {_root(project)}, got '{name}', which fits {known}")
+    return fitting[0]
+
+
 @dataclass(frozen=True)
 class Users:
     """The specs of a project, by the engines that their models run on."""

@@ -28,6 +28,8 @@ class Reason:
     new: Any = None
 
     def __str__(self) -> str:
+        if self.kind == "parameter" and self.what.startswith("engine."):
+            return f"our {self.what.removeprefix('engine.')}: version {self.old or 1} -> {self.new or 1}"
         if self.kind == "parameter":
             return f"parameter {self.what}: {_short(self.old)} -> {_short(self.new)}"
         return f"{self.kind} {self.what}"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import imports
+from qualm.runners.runtime.code_digest import parted
 
 
 def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:
@@ -28,6 +29,15 @@ def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:
     files = imports.closure(names, roots)
     telling = {name: path for name, path in files.items() if path.name != "__init__.py" or path.stat().st_size}
     return {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in telling.items()}
+
+
+def by_version(modules: Iterable[str], root: Path) -> tuple[dict[str, int], dict[str, Path]]:
+    """The same of code of ours by its versions, where they are not the first, and of all other code by its files."""
+    names = list(modules)
+    roots = {first: place for name in names for first, place in imports.roots_of(name, root).items()}
+    plugins, versions, rest = parted(imports.closure(names, roots))
+    raised = {name: number for name, number in sorted({**plugins, **versions}.items()) if number != 1}
+    return raised, {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in rest.items()}
 
 
 def content_digest(files: Mapping[str, Path]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.import_closure import closure, content_digest
+from qualm.compiler.plan.import_closure import by_version, closure, content_digest
 from qualm.compiler.plan.order import clash
 from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
@@ -134,7 +134,8 @@ class Layout:
         }
         if artifacts:
             inputs = {**inputs, "artifacts": artifacts}
-        files = closure([of.module, *(p.module for p in plugins)], self.code_root)
+        modules = [of.module, *(p.module for p in plugins)]
+        engine, files = by_version(modules, self.code_root) if of.costly else ({}, closure(modules, self.code_root))
         code = [path.relative_to(self.root).as_posix() for path in files.values() if self._is_of_project(path)]
         elsewhere = {name: path for name, path in files.items() if not self._is_of_project(path)}
         package = content_digest(elsewhere) if elsewhere else ""
@@ -143,7 +144,7 @@ class Layout:
         seed = self.resolved.seed if of.seeded else 0
         refs = tuple(u for u in used if isinstance(u, Ref))
         name, title = name or "-".join([kind, *map(slug, names.values())]), of.title.format(**names)
-        return PlannedStage(name, kind, title, params, inputs, outputs, seed, tuple(sorted(code)), package, self.folders, refs)
+        return PlannedStage(name, kind, title, params, inputs, outputs, seed, tuple(sorted(code)), package, self.folders, refs, engine)
 
 
 def _maker(data: DatasetUse | PairSetUse) -> str:

@@ -32,6 +32,8 @@ class PlannedStage:
     """Folders that stand for the paths within them, so that a stage of two hundred files is one line to DVC."""
     refs: tuple[Ref, ...] = ()
     """The plugins that it runs, as the spec names them."""
+    engine: Mapping[str, int] = field(default_factory=dict)
+    """Versions of our own code behind a stage that costs, where they are not the first: a parameter."""
 
     @property
     def kept_in_git(self) -> frozenset[str]:
@@ -53,7 +55,8 @@ class PlannedStage:
     @property
     def tracked(self) -> dict[str, Any]:
         """What of the stage's JSON DVC compares; the paths beside it stand in dvc.yaml already."""
-        return {"params": to_mappings(self.params), "seed": self.seed, **({"package": self.package} if self.package else {})}
+        code = {name: value for name, value in (("package", self.package), ("engine", dict(self.engine))) if value}
+        return {"params": to_mappings(self.params), "seed": self.seed, **code}
 
     def as_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "inputs": self.inputs, "outputs": self.outputs, **self.tracked}

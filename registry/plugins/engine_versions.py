@@ -151,6 +151,7 @@ NO_NUMBERS = (
     "qualm.registry.dvc",
     "qualm.registry.formats.atomic",
     "qualm.registry.formats.faults",
+    "qualm.registry.places",
     "qualm.registry.plugins",
     "qualm.registry.terminal",
     "qualm.registry.text",

@@ -59,6 +59,9 @@ class StageKind:
     """Whether it draws at random: the spec's seed is one of its parameters then."""
     parallel: bool = False
     """Whether several processes may work on one stage: the launcher of the settings starts it then."""
+    costly: bool = False
+    """Whether it takes hours or money: code of ours counts by its declared versions then (`qualm.registry.plugins.engine_versions`), not
+    by its content. All other kinds run again when a file behind them changed."""
     plots: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Key of an output -> how `dvc plots show` draws it."""
     shows: Mapping[str, str] = field(default_factory=dict)

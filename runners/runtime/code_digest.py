@@ -75,13 +75,23 @@ def engine(module: str) -> Engine:
     """
     named = _declared(module)
     files = {name: _file(name) for name in named} if named else closure(module)
-    plugins: dict[str, int] = {}
-    versions: dict[str, int] = {}
-    rest: dict[str, str] = {}
+    plugins, versions, others = parted(files)
+    rest = {name: source_digest(path) for name, path in others.items()}
     if named and (listed := plugin(module)) is not None and listed[2] is not None:
         plugins[f"{listed[0]}/{listed[1]}"] = listed[2]
     elif named:
         rest["plugin"] = module
+    first = module.partition(".")[0]
+    if first != OURS:
+        rest |= {library: library_version(library) for library in packages_distributions().get(first, ())}
+    return Engine(plugins, versions, _digest(rest) if rest else "", {} if named else library_versions())
+
+
+def parted(files: Mapping[str, Path]) -> tuple[dict[str, int], dict[str, int], dict[str, Path]]:
+    """Of modules and their files the plugins and components of ours with their versions, and the files that count by their content."""
+    plugins: dict[str, int] = {}
+    versions: dict[str, int] = {}
+    rest: dict[str, Path] = {}
     for name, path in sorted(files.items()):
         if path.name == "__init__.py" and not path.stat().st_size:
             continue
@@ -92,11 +102,8 @@ def engine(module: str) -> Engine:
         elif of_ours is not None:
             versions |= {component: COMPONENTS[component].version for component in of_ours}
         else:
-            rest[name] = source_digest(path)
-    first = module.partition(".")[0]
-    if first != OURS:
-        rest |= {library: library_version(library) for library in packages_distributions().get(first, ())}
-    return Engine(plugins, versions, _digest(rest) if rest else "", {} if named else library_versions())
+            rest[name] = path
+    return plugins, versions, rest
 
 
 def engine_digest(module: str) -> str:

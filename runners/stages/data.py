@@ -34,6 +34,7 @@ KIND = StageKind(
     writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md"},
     colour="#4c78a8",
     seeded=True,
+    costly=True,
 )
 
 

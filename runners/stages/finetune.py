@@ -36,6 +36,7 @@ KIND = StageKind(
     seeded=True,
     parallel=True,
     plots={"log": {"x": "step", "y": "loss", "title": "Training loss", "template": "linear"}},
+    costly=True,
 )
 
 LEG = 100

@@ -27,6 +27,7 @@ KIND = StageKind(
     colour="#f58518",
     seeded=True,
     parallel=True,
+    costly=True,
 )
 
 

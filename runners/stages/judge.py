@@ -29,6 +29,7 @@ KIND = StageKind(
     reads=("datasets", "generations", "labels"),
     writes={"judgements": "judgements.parquet", "judging": "judging.json"},
     colour="#72b7b2",
+    costly=True,
 )
 
 Rows = list[dict[str, Any]]

@@ -27,6 +27,7 @@ KIND = StageKind(
     writes={"pairs": "pairs/{pairs}/{recipe}"},
     colour="#e377c2",
     seeded=True,
+    costly=True,
 )
 
 

@@ -43,6 +43,7 @@ KIND = StageKind(
     writes={"perturbed": "perturbed/{variant}/{dataset}", "cards": "perturbed/{variant}/{dataset}.md"},
     colour="#ff9da6",
     seeded=True,
+    costly=True,
 )
 
 WORDS, PICTURES = 256, 16

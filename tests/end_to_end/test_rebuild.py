@@ -73,10 +73,10 @@ TABLE: dict[str, tuple[Edit, set[str], int]] = {
     "a metric's code": (append("runners/plugins/metrics/auroc.py", COMMENT), {"score", "report"}, 0),
     "alpha": (spec("alpha: 0.2", "alpha: 0.3"), {"calibrate", "score", "report"}, 0),
     "an estimator added": (spec("[perplexity]", "[perplexity, mean_token_entropy]"), {"estimate", "score", "report"}, 0),
-    "a judge's code, to the same effect": (append("runners/plugins/judges/rules.py", COMMENT), {"judge"}, 0),
+    "a judge's code, to the same effect": (append("runners/plugins/judges/rules.py", COMMENT), set(), 0),
     "an estimator's code, to the same effect": (append("runners/plugins/estimators/perplexity.py", COMMENT), {"estimate"}, 0),
-    "inference code, a remark": (append("runners/stages/infer.py", COMMENT), INFER, 0),
-    "the renderer's code, to the same effect": (append("registry/scenes/render.py", COMMENT), DATA, 0),
+    "inference code, to the same effect": (append("runners/stages/infer.py", COMMENT), set(), 0),
+    "the renderer's code, to the same effect": (append("registry/scenes/render.py", COMMENT), set(), 0),
     "ten more samples": (spec("open, test: 24", "open, test: 34"), {"data-scenes", "infer-base-scenes"} | AFTER, 20),
     "a perturbation's strength": (spec("radius: 1", "radius: 2"), INFER | AFTER, 48),
     "a second strength": (spec("radius: 1", "radius: [1, 2]"), INFER | AFTER, 48),
@@ -127,10 +127,10 @@ def test_going_back_restores_from_the_cache_and_the_plan_says_so(finished: Clone
 def test_the_plan_gives_its_reasons(finished: Clone, tmp_path: Path) -> None:
     clone = finished.copy(tmp_path / "clone")
     spec("bins: 15", "bins: 10")(clone)
-    append("runners/plugins/judges/rules.py", COMMENT)(clone)
+    append("runners/plugins/metrics/auroc.py", COMMENT)(clone)
     text = clone.qualm("plan").stdout
     assert "parameter metrics.ece.args.bins: 15 -> 10" in text
-    assert "code runners/plugins/judges/rules.py changed" in text
+    assert "code runners/plugins/metrics/auroc.py changed" in text
     assert "+ score will run" in text
     assert clone.qualm("plan", "--exit-code", check=False).returncode == 1
 

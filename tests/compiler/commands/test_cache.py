@@ -94,6 +94,20 @@ def test_gc_without_options_loses_nothing(project, monkeypatch):
     assert "nothing to do" in CliRunner().invoke(app, ["gc"]).output
 
 
+def test_answers_are_refused_and_accepted_by_hand(project):
+    facts = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
+    name = Path(facts["now"]["folder"]).name
+    assert "refused: bad memory" in qualm(project, "refuse", name[:8], "--why", "bad memory").stdout
+    text = qualm(project, "du").stdout
+    assert " refused " in next(line for line in text.splitlines() if line.startswith("now"))
+    assert f"{name[:8]} is refused: bad memory (`qualm cache accept {name[:8]}`)" in " ".join(text.split())
+    after = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
+    assert after["now"]["state"] == "refused" and after["now"]["refusal"] == "bad memory" and not after["now"]["specs"]
+    assert "accepted" in qualm(project, "accept", name[:8]).stdout and "was not refused" in qualm(project, "accept", name).stdout
+    failed = qualm(project, "accept", "")
+    assert failed.returncode == 2 and "expected the beginning of one folder's name" in failed.stderr
+
+
 def test_an_empty_store(tmp_path):
     (tmp_path / "specs").mkdir()
     shutil.copy(ROOT / "params.yaml", tmp_path)

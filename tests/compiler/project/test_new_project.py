@@ -14,6 +14,7 @@ from qualm.registry.entries.card import CardError, card_names, load_card, new_ca
 from qualm.registry.entries.entries import find
 from qualm.registry.places import PACKAGE
 from qualm.registry.plugins import rule
+from qualm.runners.contracts.stages import stage_kind
 from tests.support.projects.own_project import CARD, METRIC, own_project
 
 
@@ -56,7 +57,7 @@ def test_stages_depend_on_the_files_of_the_project_and_on_the_package_by_a_param
     plan = Project().plan()
     own = ("runners/plugins/metrics/_shared.py", "runners/plugins/metrics/own_metric.py")
     assert {s.name: s.code for s in plan.stages if s.code} == {"score": own, "report": own}
-    assert all(stage.package for stage in plan.stages)
+    assert all(bool(stage.package) is not stage_kind(stage.kind).costly for stage in plan.stages)
 
 
 def test_a_name_that_the_package_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

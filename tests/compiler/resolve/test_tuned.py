@@ -9,6 +9,8 @@ from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.registry.plugins import engine_versions
+from qualm.registry.plugins.engine_versions import PLUGINS
 
 HEAD = """\
 qualm: 1
@@ -49,13 +51,13 @@ def problems(root: Path, name: str, text: str) -> list[str]:
     return [str(p) for p in caught.value.problems]
 
 
-def test_the_base_s_plugin_and_arguments_are_parameters_of_the_fine_tune(specs: Path) -> None:
+def test_the_base_s_plugin_and_arguments_are_parameters_of_the_fine_tune(specs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = plan(specs, "t").stage("finetune-tuned")
     assert stage.inputs["models"] == {"base": BASE} and BASE in stage.deps
     base = stage.params["models"]["base"]
     assert base["plugin"] == "hf_vlm" and base["args"]["artifact"] == BASE and base["args"]["dtype"] == "bfloat16"
-    assert "runners/plugins/models/hf_vlm.py" in stage.code and "runners/plugins/tunings/lora.py" in stage.code
-    assert "runners/plugins/tunings/full.py" not in stage.code
+    monkeypatch.setattr(engine_versions, "PLUGINS", {**PLUGINS, "models": {"hf_vlm": 2}, "tunings": {"lora": 3, "full": 4}})
+    assert plan(specs, "t").stage("finetune-tuned").engine == {"models/hf_vlm": 2, "tunings/lora": 3}
 
 
 def test_a_tuned_model_keeps_the_dtype_and_an_adapter_needs_what_lies_beneath(specs: Path) -> None:

@@ -237,7 +237,7 @@ SCALARS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,4}", fullmatch=True), SCALARS | st.lists(SCALARS, max_size=3), max_size=4))
 def test_locks_that_dvc_writes_are_read_back(tmp_path_factory: pytest.TempPathFactory, params: dict[str, Any]) -> None:
     from dvc.utils.serialize import dump_yaml

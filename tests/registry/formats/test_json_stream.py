@@ -2,7 +2,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import qualm.registry.formats.json_stream as json_stream
@@ -15,7 +15,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=6), VALUES, max_size=8), st.integers(1, 40), st.sampled_from([None, 1]))
 def test_it_reads_what_json_reads_at_any_chunk(tmp_path_factory, value, chunk, indent):
     path = tmp_path_factory.mktemp("json") / "a.json"
@@ -51,7 +50,6 @@ def test_a_file_that_is_cut_off_or_is_something_else_is_refused(tmp_path):
         list(members(path))
 
 
-@settings(deadline=None)
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40))
 def test_a_list_is_spread_over_its_items(tmp_path_factory, items, chunk):
     path = tmp_path_factory.mktemp("json") / "a.json"
@@ -63,7 +61,6 @@ def test_a_list_is_spread_over_its_items(tmp_path_factory, items, chunk):
         json_stream.CHUNK = 1 << 20
 
 
-@settings(deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]))
 def test_records_of_every_shape(tmp_path_factory, items, chunk, indent):
     path = tmp_path_factory.mktemp("json") / "a.json"

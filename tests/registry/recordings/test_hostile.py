@@ -40,7 +40,7 @@ def write(path, form, row):
 
 
 @pytest.mark.parametrize("form", ROWS)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_row(tmp_path_factory, form, data):
     row = data.draw(st.sampled_from(ROWS[form]))

@@ -13,7 +13,7 @@ SCENES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SCENES)
 def test_scene_keeps_its_level_s_rules(scene):
     rules = LEVELS[scene["level"]]
@@ -28,7 +28,7 @@ def test_scene_keeps_its_level_s_rules(scene):
             assert flat >= SIZES[a["size"]] + SIZES[b["size"]] + rules.gap - 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SCENES)
 def test_relationships_are_clevr_s(scene):
     xyz = np.array([o["3d_coords"] for o in scene["objects"]])

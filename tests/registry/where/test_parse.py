@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.registry.sample import Sample
@@ -60,7 +60,6 @@ def test_meaning(text, expected):
 # -- against Python ----------------------------------------------------------------------------------------------------
 
 NUMBERS = ("LQI", "INV", "AMB")
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no fault of an expression."""
 COMPARE = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
 COUNT = st.integers(-1, 6).map(str) | st.sampled_from(["2.5", ".5", "1e1"])
@@ -98,7 +97,6 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-@UNHURRIED
 @given(EXPRESSION, VALUES)
 def test_as_python_reads_it(text, values):
     expected = bool(eval(text, {"__builtins__": {}}, dict(values)))
@@ -106,7 +104,6 @@ def test_as_python_reads_it(text, values):
     assert judged(ours, **values) is expected
 
 
-@UNHURRIED
 @given(EXPRESSION, VALUES)
 def test_one_spelling(text, values):
     node = parse(text.replace("True", "true").replace("False", "false"), META)
@@ -115,7 +112,6 @@ def test_one_spelling(text, values):
     assert verdict(again)(sample(**values)) is verdict(node)(sample(**values))
 
 
-@UNHURRIED
 @given(EXPRESSION, VALUES, st.sets(st.sampled_from([*NUMBERS, "kind"])))
 def test_undefined_is_what_all_completions_do_not_agree_on_at_least(text, values, missing):
     """With values missing, True and False are said only where every way to fill them in agrees."""
@@ -192,7 +188,6 @@ def test_hostile_expressions_are_refused_quickly(text):
     assert time.process_time() - started < 0.5
 
 
-@UNHURRIED
 @given(
     st.text(max_size=60) | st.lists(st.sampled_from(["(", ")", "and", "or", "not", "in", "==", "<", "LQI", "4", "'a'", ","])).map(" ".join)
 )

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from qualm.registry.formats.plausible import LEAST_LOGPROB
 from qualm.runners.plugins.models._completions import (
-    NEVER,
     least_entropies,
     logprobs_of,
     option_logits,
@@ -78,7 +78,7 @@ def test_an_answer_that_was_held_back():
 
 
 def test_letters_are_added_up_over_their_spellings():
-    tops = [{"A": math.log(0.2), " A": math.log(0.1), "B": math.log(0.3), "AB": math.log(0.1), "C": NEVER - 1}]
+    tops = [{"A": math.log(0.2), " A": math.log(0.1), "B": math.log(0.3), "AB": math.log(0.1), "C": LEAST_LOGPROB - 1}]
     assert option_logits(tops, 2) == pytest.approx([math.log(0.3), math.log(0.3)])
     assert option_logits(tops, 4) == "C, D not among the 5 likeliest first tokens; a larger `logprobs` shows more"
     assert option_logits([], 1).startswith("A not among the 0 likeliest")
@@ -93,7 +93,7 @@ def test_yes_and_true():
 
 
 def test_the_part_of_the_entropy_that_is_shown():
-    assert least_entropies([{"a": math.log(0.5), "b": math.log(0.5)}, {"a": 0.0, "b": NEVER - 999}, {}]) == pytest.approx(
+    assert least_entropies([{"a": math.log(0.5), "b": math.log(0.5)}, {"a": 0.0, "b": LEAST_LOGPROB - 999}, {}]) == pytest.approx(
         [math.log(2), 0, 0]
     )
 

@@ -1,0 +1,29 @@
+from types import SimpleNamespace
+
+import pytest
+
+from qualm.compiler.forecast.pending_questions import questions
+from qualm.registry.sample import SAMPLES, Sample
+from qualm.runners.data.rows import as_row
+from qualm.runners.runtime.records import write_table
+
+
+def stage(*names, **params):
+    return SimpleNamespace(inputs={"datasets": {name: f"data/{name}" for name in names}}, params=params)
+
+
+@pytest.fixture
+def root(tmp_path):
+    samples = [Sample(sample_id=str(i), question=f"Q{i}?", split=split) for i, split in enumerate(["train", "test", "test"])]
+    write_table(tmp_path / "data" / "d" / "samples.parquet", [as_row(s) for s in samples], SAMPLES)
+    return tmp_path
+
+
+def test_the_rows_that_models_are_asked(root):
+    (table,) = questions(stage("d"), root, ["question"])
+    assert set(table.column_names) == {"split", "question"} and "Q1?" in table["question"].to_pylist()
+
+
+def test_a_data_set_that_is_not_built_leaves_it_open(root):
+    assert questions(stage("d", "later"), root, ["question"]) is None
+    assert questions(stage(), root, ["question"]) == []

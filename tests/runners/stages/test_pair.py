@@ -1,0 +1,85 @@
+import json
+from contextlib import chdir
+from dataclasses import replace
+
+import pytest
+
+from qualm.registry.sample import SAMPLES, Image
+from qualm.runners.contracts.pairs import Member, PairError, pair_samples
+from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages import pair
+
+SOURCE = {"sample_id": "s", "image_id": "i", "group": "g", "split": "val"}
+
+
+def members(name="p", **changes):
+    answerable, unanswerable = Member("i", "What?", "red"), Member("new", "Which?", "I don't know")
+    first, second = pair_samples({**SOURCE, **changes}, name, "recipe", "x/y", answerable, unanswerable)
+    return [first, second]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    params = {"plugin": "from_caption", "label": "ours", "about": {}, "args": {"a": 1}}
+
+    def go(*made, error=None):
+        def recipe(context, **args):
+            context.drop("no box", 2)
+            context.notes["kernel"] = 20
+            yield from made
+            if error:
+                raise error
+
+        monkeypatch.setattr(pair, "load", lambda kind, name: recipe)
+        stage = Stage("t/pair", "t", "pair", "pair", params, {"datasets": {"d": "data/d"}}, {"pairs": "pairs"}, 7, Settings(progress=False))
+        pair.run(stage)
+        return stage
+
+    with chdir(tmp_path):
+        yield go
+
+
+def test_pairs_pictures_and_what_was_made_of_what(run, tmp_path):
+    stage = run(Image("new", b"png", "new.png"), *members(), *members("q", split="train"))
+    assert read_table(tmp_path / "pairs" / "samples.parquet", SAMPLES)["sample_id"].to_pylist() == ["p-a", "p-u", "q-a", "q-u"]
+    recipe = json.loads((tmp_path / "pairs" / "recipe.json").read_text())
+    assert (recipe["pairs"], recipe["pairs_by_split"], recipe["dropped"], recipe["kernel"]) == (
+        2,
+        {"train": 1, "val": 1},
+        {"no box": 2},
+        20,
+    )
+    assert recipe["parents"] == ["d"] and stage.counters["pairs"] == 2 and stage.counters["dropped (no box)"] == 2
+
+
+FIRST, SECOND = members()
+
+
+@pytest.mark.parametrize(
+    "made, message",
+    [
+        ([], r"recipe ours: made no pair of d \(no box: 2\)"),
+        ([FIRST], "the last pair, 'p', has one member"),
+        ([SECOND], "'p-u' does not follow the answerable member of its pair"),
+        ([FIRST, replace(SECOND, pair_id="q")], "'p-u' does not follow"),
+        ([replace(FIRST, pair_id=None), replace(SECOND, pair_id=None)], "'p-u' does not follow"),
+        ([FIRST, replace(SECOND, split="test")], "members of 'p' differ in split, group or category"),
+        ([FIRST, replace(SECOND, group="h")], "differ in split, group or category"),
+        ([FIRST, replace(SECOND, category="z")], "differ in split, group or category"),
+        ([FIRST, replace(SECOND, references=())], "pair 'p': a member has no answer"),
+        ([replace(FIRST, references=()), SECOND], "pair 'p': a member has no answer"),
+        ([FIRST, SECOND, FIRST], "sample 'p-a' comes twice"),
+        ([Image("new", b"1", "a"), Image("new", b"1", "a")], "picture 'new' comes twice"),
+    ],
+)
+def test_what_no_reader_could_rely_on_is_refused(run, tmp_path, made, message):
+    with pytest.raises(StageError, match=message):
+        run(*made)
+    assert not (tmp_path / "pairs").exists()
+
+
+def test_a_recipe_that_fails_is_the_stages_failure(run):
+    with pytest.raises(StageError, match="expected captions"):
+        run(*members(), error=PairError("expected captions"))
