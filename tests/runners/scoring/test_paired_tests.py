@@ -5,7 +5,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from qualm.registry.sample import COMPARISONS, SAMPLES
 from qualm.runners.data.aligned import Samples
@@ -187,3 +190,8 @@ def test_the_score_stage_writes_them(tmp_path, monkeypatch):
     assert together[0]["p_adjusted"] == pytest.approx(4 / 501)
     assert [r["higher_is_better"] for r in table][:2] == [True, False]
     assert all(r["p"] is None and r["n"] == 0 for r in table if r["slice"] == "none")
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holms_correction_is_that_of_statsmodels(values):
+    np.testing.assert_allclose(adjusted(values, "holm"), multipletests(values, method="holm")[1], atol=1e-12)
