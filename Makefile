@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup repro test test-slow test-all test-remotes lint docs docs-reference bench clean
+.PHONY: setup repro test test-slow test-all test-remotes lint docs docs-reference bench release clean
 
 setup: $(VENV)/.installed
 
@@ -46,6 +46,10 @@ docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[docs]'
 	$(BIN)/mkdocs build --strict --quiet
 	@echo site/index.html
+
+# sdist and wheel in dist/, the wheel tried in an empty environment.
+release: setup
+	$(BIN)/python .ci/release.py
 
 bench: setup
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
