@@ -10,6 +10,7 @@ from pathlib import Path
 
 from qualm.compiler.schema.editors import write_schema
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE
 
 SPEC = "specs/quickstart.yaml"
@@ -68,7 +69,7 @@ def write_project(folder: Path) -> str:
     for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
         _run(folder, command)
     texts = {path: text.format(name=folder.resolve().name) for path, text in FILES.items()}
-    for path, text in (texts | {path: (PACKAGE / path).read_text(encoding="utf-8") for path in (SPEC, MODEL)}).items():
+    for path, text in (texts | {path: textfiles.read_text(PACKAGE / path) for path in (SPEC, MODEL)}).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     (folder / ".dvc" / "config").write_text("[core]\n    analytics = false\n", encoding="utf-8")

@@ -34,8 +34,8 @@ def test_a_variant_extends_another(project):
 @pytest.mark.parametrize(
     "name, extends, message",
     [
-        ("a/b", None, "'a/b' is no name for a spec"),
-        ("x" * 65, None, "is no name for a spec"),
+        ("a/b", None, "'a/b' is not a valid name for a spec"),
+        ("x" * 65, None, "is not a valid name for a spec"),
         ("old", None, "specs/old.yaml exists; choose another name"),
         ("mine", "quickstrat", "no spec 'quickstrat'; did you mean 'quickstart'"),
     ],

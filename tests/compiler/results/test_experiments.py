@@ -11,7 +11,7 @@ HEAD = "ab" + "c" * 38
 @pytest.fixture
 def project(monkeypatch, tmp_path):
     refs = [f"refs/exps/ab/{HEAD[2:]}/first", f"refs/exps/de/{'f' * 38}/others", f"refs/exps/ab/{HEAD[2:]}/second", "refs/exps/exec/x"]
-    monkeypatch.setattr(module, "git", lambda root, *words: "\n".join(refs) if words[0] == "for-each-ref" else None)
+    monkeypatch.setattr(module, "output", lambda root, *words: "\n".join(refs) if words[0] == "for-each-ref" else None)
     monkeypatch.setattr(module, "commit_of", lambda project, name: HEAD if name == "HEAD" else f"commit of {name}")
     results = [{"metric": "ece@bins=10"}, {"metric": "accuracy"}]
     monkeypatch.setattr(module, "diff_commits", lambda project, spec, old, new: ([{"stage": f"{spec} {old} {new}", "change": ""}], results))
