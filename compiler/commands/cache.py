@@ -45,7 +45,8 @@ def du(as_json: JsonOption = False) -> None:
 
     An engine is a release of this program with the libraries that computed: shown is the version of torch. Answers that no run
     takes are marked: [bold]old[/], of a model plugin or of versions of our engine that no present spec has; [bold]library[/], of
-    libraries that the setting `libraries` does not count as today's; [bold]refused[/], by `qualm cache refuse`.
+    libraries that the setting `libraries` does not count as today's; [bold]refused[/], by `qualm cache refuse`. While a spec has
+    mistakes, it is [bold]unclear[/] which answers are old.
 
     Every segment is read and its checksum verified; damaged ones are counted, and computed again by the next run that needs them.
 
@@ -100,6 +101,9 @@ def gc(
     project = Project()
     root = _root(project)
     current = users(project) if unused else Users({}, "")
+    if current.unreadable:
+        spec = current.unreadable[0]
+        raise ProjectError(f"specs/{spec}.yaml has mistakes, so which answers it uses is not known; see `qualm validate {spec}`")
     done = collect(root, older_than, (lambda holding: bool(current.state(holding))) if unused else None, dry_run)
     if as_json:
         counts = {"merged": done.merged, "into": done.into, "repeats": done.repeats, "leftovers": done.leftovers, "freed": done.freed}
@@ -168,15 +172,20 @@ class Users:
     """Identity -> engine, and the specs."""
     policy: str
     """Which libraries count as today's."""
+    unreadable: tuple[str, ...] = ()
+    """Specs with mistakes, whose models are not known."""
 
     def state(self, holding: Holding) -> str:
-        """Why no run takes these answers: `refused`, `old` (another engine), `library` (of other libraries); empty where one does."""
+        """Why no run takes these answers; empty where one does.
+
+        `refused`; `old`, of another engine, or `unclear` where a spec that cannot be read may have it; `library`, of other libraries.
+        """
         if holding.refusal:
             return "refused"
         own, _ = self.engines.get(holding.engine, (None, ()))
         versions, libraries = holding.about.get("versions", {}), holding.about.get("libraries", {})
         if own is None or not any(own.takes(part, versions) for part in holding.parts):
-            return "old"
+            return "unclear" if self.unreadable else "old"
         return "" if same(self.policy, libraries, own.libraries) else "library"
 
     def specs(self, holding: Holding) -> list[str]:
@@ -185,27 +194,23 @@ class Users:
 
 
 def users(project: Project) -> Users:
-    """Whose answers a project's store can hold.
-
-    Raises:
-        ProjectError: a spec cannot be read, so it cannot be said what is unused.
-    """
+    """Whose answers a project's store can hold."""
     from qualm.compiler.spec.errors import SpecError
     from qualm.runners.runtime.code_digest import engine
     from qualm.runners.runtime.settings import FILE, read_settings
 
     engines: dict[str, tuple[Engine, tuple[str, ...]]] = {}
+    unreadable: list[str] = []
     for spec in project.specs():
         try:
             resolved = project.resolve(spec)
-        except SpecError as error:
-            raise ProjectError(
-                f"specs/{spec}.yaml has mistakes, so which answers it uses is not known; see `qualm validate {spec}`"
-            ) from error
+        except SpecError:
+            unreadable.append(spec)
+            continue
         for module in sorted({m.ref.plugin.module for m in resolved.models}):
             own = engine(module)
             engines[own.identity] = (own, (*engines.get(own.identity, (own, ()))[1], spec))
-    return Users(engines, read_settings(project.root / FILE).libraries)
+    return Users(engines, read_settings(project.root / FILE).libraries, tuple(unreadable))
 
 
 def _root(project: Project) -> Path:
@@ -266,10 +271,11 @@ def _table(rows: list[Holding], current: Users) -> None:
     grid.print(Console(highlight=False))
     out.print("\n[bold]used by[/]")
     print_labelled(out, users)
-    old = sum(h.bytes for h in rows if current.state(h))
+    old = sum(h.bytes for h in rows if current.state(h) not in ("", "unclear"))
     notes = [f"{human(sum(h.bytes for h in rows))} in all"]
     notes += [f"{human(old)} that no run takes (`qualm cache gc --unused` removes them)"] if old else []
     notes += [f"{h.folder.name[:8]} is refused: {h.refusal} (`qualm cache accept {h.folder.name[:8]}`)" for h in rows if h.refusal]
+    notes += [f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`)" for spec in current.unreadable]
     small = sum(h.segments for h in rows)
     notes += [f"{small:,} segments (`qualm cache gc` merges them)"] if small > 8 * len(rows) else []
     damaged = sum(h.damaged for h in rows)

@@ -119,5 +119,8 @@ def test_a_spec_with_mistakes_keeps_everything(project):
     (project / "specs" / "wrong.yaml").write_text("qualm: 1\nname: wrong\nmodles: {}\n")
     done = qualm(project, "gc", "--unused")
     assert done.returncode == 2 and "specs/wrong.yaml has mistakes" in done.stderr
+    assert "specs/wrong.yaml has mistakes" in qualm(project, "du").stdout
+    states = {row["model"]: row["state"] for row in json.loads(qualm(project, "du", "--json").stdout)}
+    assert states == {"now": "used", "before": "unclear"}
     (project / "qualm.toml").write_text("stoer = 1\n")
     assert qualm(project, "du").returncode == 2
