@@ -30,6 +30,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "SERVER": ("", "which parameter holds the address of the server it asks"),
         "ENGINE": ("models", "modules that shape what is asked and how replies are read"),
         "ASSETS": ("", "files beside the module that it reads"),
+        "EXTRA": ("", "the extra of the package without which it cannot run"),
         "CITES": ("", "the papers it is from, by their keys in registry/published/references.bib"),
     }
 )

@@ -16,7 +16,7 @@ def key(monkeypatch):
 
 def test_handed_over():
     outcomes = fuzz_replies.handed_over(400, seed=1)
-    assert outcomes["answer"] > 40 and outcomes["Unusable"] > 100 and sum(outcomes.values()) == 400
+    assert outcomes["answer"] > 40 and outcomes["NoUsableReply"] > 100 and sum(outcomes.values()) == 400
 
 
 def test_over_http():

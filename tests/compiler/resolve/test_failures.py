@@ -1,14 +1,14 @@
 import pytest
 
 from qualm.compiler.resolve.failures import Failures
-from qualm.compiler.spec.errors import Mark, Problem
+from qualm.compiler.spec.errors import Position, Problem
 from qualm.compiler.spec.yaml_positions import parse
 
 TEXT = "models:\n  a: {x: 1}\n  b: {y: 2}\nmetrics:\n  - ece\n  - {auroc: {}}\nestimatrs: [x]\n"
 
 
 def failures(*places):
-    return Failures(parse(TEXT, "s"), [Problem(Mark("s"), "", "", at=place) for place in places])
+    return Failures(parse(TEXT, "s"), [Problem(Position("s"), "", "", at=place) for place in places])
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_problems_that_come_later_count():
     problems = []
     found = Failures(parse(TEXT, "s"), problems)
     assert not found.of("models", "a")
-    problems.append(Problem(Mark("s"), "", "", at=("models", "a")))
+    problems.append(Problem(Position("s"), "", "", at=("models", "a")))
     assert found.of("models", "a")

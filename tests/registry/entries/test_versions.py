@@ -46,7 +46,7 @@ def test_the_digest_of_a_commit_is_read_from_git(tmp_path):
 
 
 def version(tmp_path, **changes):
-    made = {"said": "d@1", "name": "d", "md5": OLD, "files": {"a/x": NEW}, "card": None, "folder": None, "stores": (tmp_path / "store",)}
+    made = {"label": "d@1", "name": "d", "md5": OLD, "files": {"a/x": NEW}, "card": None, "folder": None, "stores": (tmp_path / "store",)}
     return Version(**{**made, **changes})
 
 

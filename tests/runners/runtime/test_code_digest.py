@@ -151,6 +151,8 @@ def test_the_engine_of_hf_vlm_is_small():
         "qualm.runners.prompts",
         "qualm.runners.runtime",
         "qualm.registry",
+        "qualm.registry.plugins",
+        "qualm.registry.plugins.extras",
         "qualm.runners",
         "qualm.runners.plugins.models",
         "qualm.runners.inference.hf.adapters",
