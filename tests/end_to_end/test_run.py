@@ -76,12 +76,12 @@ def test_make_repro_does_nothing_after_the_run() -> None:
 
 
 def test_a_stage_that_fails_says_so_in_its_own_words(clone: Clone) -> None:
-    with (clone.root / "runners/plugins/judges/rules.py").open("a") as code:
-        code.write("\nraise RuntimeError('the judge is ill')\n")
+    with (clone.root / "runners/plugins/metrics/accuracy.py").open("a") as code:
+        code.write("\nraise RuntimeError('the metric is ill')\n")
     done = clone.qualm("run", check=False)
     assert done.returncode == 1
-    assert "RuntimeError: the judge is ill\n" in done.stdout
-    assert "[3/5] judge: failed" in done.stdout
+    assert "RuntimeError: the metric is ill\n" in done.stdout
+    assert "[4/5] score: failed" in done.stdout
     assert done.stdout.splitlines()[-1] == "stopped; what was done is kept: run it again to go on (-v shows what DVC says)"
 
 
