@@ -77,7 +77,7 @@ def test_a_spec_elsewhere(ours: Clone, tmp_path: Path) -> None:
     assert "Template" not in here.dvc("plots", "show", "--json").stderr
     here.commit("theirs")
 
-    plugin = here.root.parent / "site-packages/runners/plugins/metrics/ece.py"  # another version of qualm is installed
+    plugin = here.root.parent / "site-packages/qualm/runners/plugins/metrics/ece.py"  # another version of qualm is installed
     plugin.write_text(plugin.read_text() + "\n# A remark.\n")
     assert here.forecast("theirs")["score"] == "run" and here.forecast("theirs")["judge"] == "unchanged"
     here.qualm("compile")
