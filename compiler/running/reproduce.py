@@ -138,11 +138,13 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
     from dvc.exceptions import DvcException
     from dvc.repo.reproduce import _reproduce_stage
 
+    failure: Exception | None = None
     for _ in range(TRIES):
         before, offset = _states(stage), status.position()
         try:
             result = _reproduce_stage(stage, **options)
-        except Exception:
+        except Exception as error:
+            failure = error
             if _unlinked(stage):
                 options = {**options, "pull": False}
             elif not status.told_since(offset, "damaged"):
@@ -158,7 +160,8 @@ def _until_whole(stage: Any, options: dict[str, Any]) -> tuple[Any, str]:
         for maker in _upstream(stage):
             if not all(out.exists for out in maker.outs):
                 reproduce(maker, **{**options, "upstream": _upstream(maker), "force": False})
-    raise DvcException(f"{stage.addressing}: damaged again after {TRIES} attempts; `qualm data verify` says what is damaged where")
+    again = f"{stage.addressing}: damaged again after {TRIES} attempts; `qualm data verify` says what is damaged where"
+    raise DvcException(again) from failure
 
 
 def _reloaded(stage: Any) -> Any:
