@@ -185,7 +185,7 @@ class Interval(_Strict):
     """Uncertainty of the scores themselves."""
 
     bootstrap: Whole = Field(1000, ge=0, description="Resamples of whole groups; 0 = no intervals.")
-    level: float = Field(0.95, gt=0, lt=1, description="Level of the percentile interval.")
+    level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
 class Compare(_Strict):

@@ -49,7 +49,7 @@ def appendix(results: Results) -> Appendix | None:
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What holds for all models."""
     interval = settings["interval"]
-    resamples = f"{100 * interval['level']:g}% percentile intervals of {interval['bootstrap']:,} bootstrap resamples of whole groups"
+    resamples = f"{100 * interval['level']:g}% intervals from {interval['bootstrap']:,} bootstrap resamples of whole groups"
     yield "Intervals", resamples if interval["bootstrap"] else "none: bootstrap: 0"
     if compare := settings.get("compare"):
         tests = (
