@@ -122,12 +122,12 @@ def test_records_of_runs_are_counted(root: Path, far: Path) -> None:
 
 
 def test_a_remote_that_cannot_be_used_is_named(root: Path, far: Path) -> None:
-    with pytest.raises(RemoteError, match="^remote 'other': .*other"):
+    with pytest.raises(RemoteError, match=r"^remote 'other': .*other"):
         RemoteStore(root, "other")
     far.rmdir()
     far.write_text("a file")
     one = put_object(root / ".dvc/cache", b"one")
-    with RemoteStore(root, "store") as store, pytest.raises(RemoteError, match="^remote 'store': .+"):
+    with RemoteStore(root, "store") as store, pytest.raises(RemoteError, match=r"^remote 'store': .+"):
         store.remove(one)
 
 
