@@ -3,13 +3,12 @@
 Every method takes the standard error over resamples of whole groups and Student's t with one degree of freedom less than there are
 scored groups (Cameron, Gelbach, Miller, 2008: normal quantiles and percentiles are too narrow up to some fifty groups).
 
-| method | for | ends |
-|---|---|---|
-| t | sums, means, differences | value -+ t SE |
-| proportion | what lies in [0, 1], accuracy and AUROC alike | Wilson's score interval with as many units as give that SE (Korn, Graubard, 1998; Newcombe, 2006) |
-| optimistic | in [0, 1], the largest on the rows themselves | the same around the value less its bias over resamples |
-| correlation | in [-1, 1] | Fisher's z |
-| own | what its plugin computes by itself | its function `interval` |
+- `t`: sums, means, differences; value -+ t SE.
+- `proportion`: what lies in [0, 1], accuracy and AUROC alike; Wilson's score interval with as many units as would give that SE (Korn,
+  Graubard, 1998; of AUROC Newcombe, 2006).
+- `optimistic`: in [0, 1], the largest on the rows themselves; the same around the value less its bias over resamples.
+- `correlation`: Fisher's z.
+- `own`: what its plugin's function `interval` gives.
 
 How often each holds the truth: docs/explanation/statistics.md.
 """
