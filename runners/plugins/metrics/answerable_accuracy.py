@@ -5,6 +5,7 @@ from __future__ import annotations
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 OVER = "answerable"
 
 
