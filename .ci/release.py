@@ -108,7 +108,7 @@ def main() -> None:
         for benchmark in run("qualm", "new", "--list", folder=project, environment=environment).splitlines():
             name = benchmark.split()[0]
             run("qualm", "new", f"my_{name}", "--from", name, folder=project, environment=environment)
-        print(run("qualm", "validate", folder=project, environment=environment), end="")
+            print(run("qualm", "validate", f"my_{name}", folder=project, environment=environment), end="")
         if not (project / "results/quickstart/report.html").is_file():
             sys.exit("the run left no report")
         if digest(package) != before:
