@@ -23,8 +23,8 @@ def shipped() -> dict[str, str]:
 
 
 def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
-    """Write the benchmark `source` as specs/NAME.yaml, and what it names unless it is there: the spec that it extends, specs whose models it
-    uses, prompts.
+    """Write the benchmark `source` as specs/NAME.yaml, and what it names unless it is there: the spec that it extends, specs whose models
+    it uses, prompts.
 
     Returns:
         What was written, from the root of the project.
