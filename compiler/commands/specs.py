@@ -1,7 +1,5 @@
 """Writing a spec: one to start from, what it can name, and its schema for editors."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`qualm calibrate`: which perturbation of which spec, on which samples, by whom its strength is judged, and where the choice goes."""
 
-from __future__ import annotations
-
 from contextlib import chdir
 from pathlib import Path
 

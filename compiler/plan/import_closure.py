@@ -3,8 +3,6 @@
 It depends on exactly these, so that editing one plugin re-executes the stages that use it and no other.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache

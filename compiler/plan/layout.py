@@ -3,8 +3,6 @@
 No stage names a path of its own: what one writes and the next reads is the same only because both take it from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

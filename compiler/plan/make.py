@@ -4,8 +4,6 @@ Stage shape follows what DVC costs: a stage is minutes of work (a data set, a mo
 variants, the scores), never one cell of the product. What lies below a stage is kept incremental by the sample store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType

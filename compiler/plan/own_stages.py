@@ -1,7 +1,5 @@
 """The stages that a spec names itself, of kinds that are not built in (`runners.contracts.stages`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`qualm init`: a project of one's own, with the quickstart to begin from."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

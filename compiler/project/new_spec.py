@@ -1,7 +1,5 @@
 """A spec to start from."""
 
-from __future__ import annotations
-
 import re
 
 from qualm.compiler.project.checkout import Project

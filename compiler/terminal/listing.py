@@ -1,7 +1,5 @@
 """`qualm ls`: the plugins that a spec can name; and one of them explained, with an example that a spec can hold."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`qualm ls models --published`: models of the hub that load by name, how large they are, what they give."""
 
-from __future__ import annotations
-
 from qualm.compiler.forecast.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.published.models import Published, published

@@ -1,7 +1,5 @@
 """What readers of official files share: records checked by key, pictures found by name, and messages that say where."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path

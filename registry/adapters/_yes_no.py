@@ -1,7 +1,5 @@
 """What readers of yes-or-no questions share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qualm.registry.adapters import AdapterError

@@ -1,7 +1,5 @@
 """AMBER: yes-or-no questions on existence, attributes and relations, and descriptions to check. Wang, Wang, Xu et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal

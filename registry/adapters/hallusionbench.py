@@ -1,7 +1,5 @@
 """HallusionBench: yes-or-no questions on figures, on edited figures, and without any. Guan, Liu, Wu et al., 2024 (CVPR)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any

@@ -1,7 +1,5 @@
 """MME: two yes-or-no questions to every picture in fourteen subtasks of perception and cognition. Fu, Chen, Shen et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """POPE: is there an X in the picture? Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Literal
 

@@ -5,8 +5,6 @@ repository of its own, and only then renamed into place. Killed at any moment, i
 will be; what it left in staging goes at the next run.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Every record of a data set read by its adapter now, and all that is bad in it listed, instead of the first of it at night."""
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping

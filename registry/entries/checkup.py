@@ -1,7 +1,5 @@
 """What `qualm data verify` looks at: entries, results, and the objects of both in DVC's cache, every byte read anew."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A folder of official files against its card: what is there, what is wrong with it, all at once."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """`map` on threads over many small things, in order: reading, hashing and decoding files let go of Python's lock."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

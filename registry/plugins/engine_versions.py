@@ -8,8 +8,6 @@ A module of ours that stands in no component counts by its content, as a plugin 
 version yet can be edited freely. So does a plugin that PLUGINS does not list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -3,8 +3,6 @@
 Nothing of an entry is rewritten, but that abbreviations defined by `@string` in the same text are written out, so that each stands alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

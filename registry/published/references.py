@@ -4,8 +4,6 @@ A plugin names its papers by `CITES = ["key"]`. One from another package may bri
 itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path

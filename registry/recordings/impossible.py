@@ -1,7 +1,5 @@
 """Numbers of a recorded answer that cannot be are undefined, one by one; what was said is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The files of a recording: which format each has, and which one a spec means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec

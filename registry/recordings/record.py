@@ -1,7 +1,5 @@
 """One row of a recording, what its readers share, and the errors they raise."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

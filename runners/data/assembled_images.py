@@ -1,7 +1,5 @@
 """The pictures of an assembled set: each from the recipe that made it, or from the data set it was made of; never two of one name."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Splits that share nothing: no picture and no group of pictures on two of them, and pictures that look alike are found."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations

@@ -3,8 +3,6 @@
 What would be lost without it: a picture that was saved twice under two names, once to train on and once to be asked about.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

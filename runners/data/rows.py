@@ -1,7 +1,5 @@
 """Samples as rows of a table and back, and the choice among them that a data set's stage makes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

@@ -6,8 +6,6 @@ are made from the store alone. So a killed run goes on where it was, and its tab
 asks so, and the `finetune` stage where a recipe wants to know what its base model says.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

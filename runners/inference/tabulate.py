@@ -1,7 +1,5 @@
 """Stored parts of answers -> GENERATIONS: for every cell the greedy row with all its signals, then its draws."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else 
 `where` selects (all unless given) and `prepare` makes over, a `limit` takes a seeded share of every category; raising it only adds.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set

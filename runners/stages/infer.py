@@ -1,7 +1,5 @@
 """The `infer` stage: one model answers every sample of some datasets under every variant, once. See `qualm.runners.inference.run`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Lost without it: numpy's `argsort`, by whatever `kind` but `stable`, orders equa
 has. With AVX2 or AVX-512 it runs this network over lanes of eight, which is what VLM-Uncertainty-Bench's tables were made with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classification with valid and adaptive coverage. Romano, Sesia, Candes, 2020 (NeurIPS)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -17,8 +17,6 @@ What every one keeps:
 - A module that declares `OF = "datasets"` writes data sets and no answers: it is handed `context.datasets` and no parts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

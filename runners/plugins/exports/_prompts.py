@@ -1,7 +1,5 @@
 """What a recorded model was asked: the prompt that its log keeps. Ours was never sent, so where the log has none there is none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from qualm.registry.recordings.record import RecordingError

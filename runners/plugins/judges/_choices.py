@@ -10,8 +10,6 @@ and lmms-eval), and where these guess, take the last or draw at random, it says 
     A or B   A cat and a dog   None of them      several, or none: not read
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

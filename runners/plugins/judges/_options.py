@@ -1,7 +1,5 @@
 """What an answer in words says, held to the right option."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Literal
 

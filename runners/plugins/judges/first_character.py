@@ -1,7 +1,5 @@
 """A judge of multiple-choice answers in words: the reply's first character, as most harnesses read SEED-Bench. Li et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

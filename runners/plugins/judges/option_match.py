@@ -1,7 +1,5 @@
 """A judge of multiple-choice answers in words: which option does the reply name, or does it decline? MMBench: Liu et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

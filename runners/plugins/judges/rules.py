@@ -4,8 +4,6 @@ It is strict: a right answer in other words counts as wrong. For answers of a wo
 sentences use a model as the judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """All checks of `qualm doctor model`, in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt

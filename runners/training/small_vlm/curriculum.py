@@ -5,8 +5,6 @@ sees. Then questions: on pictures of one object, of two, of three, of all; start
 plateau where the model knows which colours are there and not which object has which. Options come last.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -6,8 +6,6 @@ some that teach it to judge an answer, by both prompts that ask for that. Questi
 each time a picture comes up. It never meets a question that the picture does not answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Held-out questions put to the model while it trains: one forward pass, right when the whole answer is the likeliest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

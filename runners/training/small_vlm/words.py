@@ -4,8 +4,6 @@ One word is one token, so that every option letter and every answer word has an 
 (a typo, a foreign question) become `<unk>`: any text can be asked.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any
