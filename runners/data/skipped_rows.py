@@ -1,18 +1,13 @@
 """Rows of a recording that gave no generation: counted by reason, and listed by file and line where a person can look."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.text_tables import inert
 from qualm.runners.runtime.stage import LOCAL, Stage
-
-if TYPE_CHECKING:
-    from qualm.registry.formats.faults import Fault
 
 SHOWN = 5
 """Rows of one reason that are printed; all are in the list."""

@@ -1,17 +1,14 @@
 """What a model was shown of a sample under a variant: made again from the data, the variant and the seed."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import PIL.Image
 
 from qualm.runners.data.dataset import DatasetFolder, Item
 from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
-
-if TYPE_CHECKING:
-    import PIL.Image
 
 
 class ModelInput:

@@ -3,18 +3,14 @@
 Alec Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt
 
+from qualm.registry.plugins.rule import DatasetName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
-
-if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import DatasetName
 
 EXTRA = "train"
 

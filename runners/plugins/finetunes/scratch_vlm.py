@@ -4,18 +4,14 @@ The architecture is LLaVA's (Haotian Liu, Chunyuan Li, Qingyang Wu, Yong Jae Lee
 2023): a CLIP vision tower, a projector, a causal language model, each from its transformers configuration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from annotated_types import Ge, Gt
 
+from qualm.registry.plugins.rule import DatasetName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
-
-if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import DatasetName
 
 EXTRA = "train"
 
