@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image
-from qualm.registry.adapters._yes_no import yes_or_no
+from qualm.registry.adapters._official import read_image, yes_or_no
 from qualm.registry.sample import Image, Sample
 
 META = ["subtask"]

@@ -93,7 +93,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
             (
                 "qualm.registry.sample",
                 "qualm.registry.adapters",
-                *(f"qualm.registry.adapters._{name}" for name in ("mapped", "official", "table_pictures", "vqa", "yes_no")),
+                *(f"qualm.registry.adapters._{name}" for name in ("mapped", "official", "table_pictures", "vqa")),
                 "qualm.registry.preparations",
                 "qualm.registry.recordings",
                 "qualm.registry.formats",
@@ -122,7 +122,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
             1,
             "what judges share, and which answers they rate",
             (
-                *(f"qualm.runners.plugins.judges._{name}" for name in ("choices", "options", "refusals", "reply", "rubric", "yes_no")),
+                *(f"qualm.runners.plugins.judges._{name}" for name in ("choices", "refusals", "reply", "rubric", "yes_no")),
                 "qualm.runners.contracts.judges",
                 "qualm.runners.scoring.apply_judge",
                 "qualm.runners.studies.judge_reliability",

@@ -43,7 +43,7 @@ class RecordingFile:
 
 
 def _check_numbers(record: Record) -> None:
-    from qualm.registry.recordings.impossible import without_impossible
+    from qualm.registry.recordings.record import without_impossible
 
     for i, draw in enumerate(record.draws):
         record.draws[i], reasons = without_impossible(draw)

@@ -16,16 +16,20 @@ What the `pair` stage relies on, and every recipe keeps:
 - Whatever costs money or hours is kept by content as soon as it is there, so that a killed run goes on and a rerun is free.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from qualm.registry.sample import Sample
-from qualm.runners.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from qualm.runners.runtime.settings import Settings
 
 
 class PairError(Exception):

@@ -35,17 +35,21 @@ It then is a stage of its own, `perturb`: made once for all models, written down
 of a model is kept by content, so that a killed run goes on. `materialize: true` makes a stage of any other perturbation.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from qualm.registry import MODALITIES as MODALITIES
-from qualm.registry.scenes.world import Scene
-from qualm.runners.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from qualm.registry.scenes.world import Scene
+    from qualm.runners.runtime.settings import Settings
 
 CONTEXT = "context"
 """A first parameter of this name: see above."""

@@ -13,12 +13,15 @@ A plugin is one file here holding one function of the file's name:
 - It never opens a picture. What it knows of places it gives as boxes in pixels, or as objects of a scene graph.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from qualm.registry.scenes.world import Scene
+if TYPE_CHECKING:
+    from qualm.registry.scenes.world import Scene
 
 Row = Mapping[str, Any]
 """A row of SAMPLES."""

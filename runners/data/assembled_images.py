@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.perceptual_hashes import perceptual_hash
+from qualm.runners.data.leakage import perceptual_hash
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import iterate

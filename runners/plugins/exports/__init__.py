@@ -32,12 +32,12 @@ from qualm.registry import GREEDY
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
 from qualm.runners.plugins.exports._model_input import ModelInput as ModelInput
 from qualm.runners.plugins.exports._model_input import media_type as media_type
+from qualm.runners.plugins.exports._model_input import prompts
 from qualm.runners.plugins.exports._parts import LETTERS as LETTERS
 from qualm.runners.plugins.exports._parts import ExportEntry as ExportEntry
 from qualm.runners.plugins.exports._parts import ExportError as ExportError
 from qualm.runners.plugins.exports._parts import ExportPart as ExportPart
 from qualm.runners.plugins.exports._parts import slug as slug
-from qualm.runners.plugins.exports._prompts import prompts
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from qualm.registry.scenes.contrast import Contrast
-from qualm.registry.scenes.rewrites import Rewrite
 from qualm.runners.contracts.generators import GeneratorContext
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from qualm.registry.scenes.contrast import Contrast
+    from qualm.registry.scenes.rewrites import Rewrite
 
 
 def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all") -> Rules:

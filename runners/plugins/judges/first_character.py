@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import OptionReading
-from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._choices import OptionReading, judged
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
 

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import JudgeContext, Judgement
-from qualm.runners.plugins.judges._choices import OptionReading, read
-from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._choices import OptionReading, judged, read
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.apply_judge import Answered, judge, ref_of, takes_open

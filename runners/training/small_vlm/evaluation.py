@@ -9,9 +9,9 @@ import numpy as np
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.prompts.question import LETTERS, render_question
 from qualm.runners.runtime.records import iterate
+from qualm.runners.training.small_vlm.data import ASSISTANT, END
 from qualm.runners.training.small_vlm.packing import IGNORE, pack
 from qualm.runners.training.small_vlm.pictures import decode, normalise
-from qualm.runners.training.small_vlm.words import ASSISTANT, END
 
 SIZE = 64
 
