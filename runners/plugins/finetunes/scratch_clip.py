@@ -3,14 +3,18 @@
 Alec Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from qualm.registry.plugins.rule import DatasetName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
+
+if TYPE_CHECKING:
+    from qualm.registry.plugins.rule import DatasetName
 
 EXTRA = "train"
 
@@ -49,8 +53,8 @@ def scratch_clip(
         FinetuneError: a dataset has no scenes, or their levels differ.
     """
     import torch
+    from qualm.runners.training.small_vlm.words import build_tokenizer
 
-    from qualm.runners.training.small_vlm.data import build_tokenizer
     from qualm.runners.training.small_vlm.matching import Matcher, Matches, build_clip, image_processor, listing
     from qualm.runners.training.small_vlm.pictures import read_pictures
 

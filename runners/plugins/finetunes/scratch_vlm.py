@@ -4,14 +4,18 @@ The architecture is LLaVA's (Haotian Liu, Chunyuan Li, Qingyang Wu, Yong Jae Lee
 2023): a CLIP vision tower, a projector, a causal language model, each from its transformers configuration.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Gt
 
-from qualm.registry.plugins.rule import DatasetName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
+
+if TYPE_CHECKING:
+    from qualm.registry.plugins.rule import DatasetName
 
 EXTRA = "train"
 
@@ -61,9 +65,10 @@ def scratch_vlm(
         FinetuneError: a dataset has no scenes, or their levels differ.
     """
     import torch
+    from qualm.runners.training.small_vlm.words import build_tokenizer
 
     from qualm.runners.training.small_vlm.curriculum import Curriculum
-    from qualm.runners.training.small_vlm.data import build_tokenizer, vocabulary
+    from qualm.runners.training.small_vlm.data import vocabulary
     from qualm.runners.training.small_vlm.evaluation import Evaluation
     from qualm.runners.training.small_vlm.learner import Learner
     from qualm.runners.training.small_vlm.network import build_model, build_processor

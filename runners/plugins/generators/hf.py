@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from qualm.registry.formats.pictures import PictureError, decoded
-from qualm.registry.plugins.rule import Artifact
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
@@ -32,6 +31,8 @@ from qualm.runners.runtime.code_digest import engine_digest
 
 if TYPE_CHECKING:
     import torch
+
+    from qualm.registry.plugins.rule import Artifact
 
 _WORTH = 16
 """Tokens that prompts must have in common, or more of than are kept, for reading them once to be worth while."""

@@ -5,23 +5,28 @@ both float32 in [0, 1], it returns a picture of that shape. A TorchScript file i
 the spec must name the SHA-256 of the file, and nothing is loaded that does not have it.
 """
 
+from __future__ import annotations
+
 import hashlib
 import io
 import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import PIL.Image
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Artifact
 from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.store.blobs import BlobCache
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+    from qualm.registry.plugins.rule import Artifact
 
 CITES = ["suvorov2022resolution"]
 EXTRA = "models"
@@ -61,6 +66,8 @@ class _Lama:
         return [self._paint(job) for job in jobs]
 
     def _paint(self, job: Job) -> PIL.Image.Image:
+        import PIL.Image
+
         picture = np.asarray(job.picture)
         key = self.kept.key(picture.shape, _digest(picture), _digest(job.mask))
         raw = self.kept.get(key)

@@ -5,16 +5,17 @@ Alexander Kirillov and others, "Segment Anything", ICCV 2023; Tianhe Ren and oth
 of CertainlyUncertain's appendix F.1, which are Grounded SAM's own.
 """
 
+from __future__ import annotations
+
 import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from annotated_types import Ge, Le
 
-from qualm.registry.plugins.rule import Artifact
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Box, Thing
@@ -26,6 +27,9 @@ from qualm.runners.plugins.masks.boxes import boxes_of
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.store.answers import pixel_digest
 from qualm.runners.store.blobs import BlobCache
+
+if TYPE_CHECKING:
+    from qualm.registry.plugins.rule import Artifact
 
 CITES = ["liu2024grounding", "kirillov2023segment"]
 EXTRA = "models"

@@ -6,14 +6,18 @@ signal comes from one look at the picture (`qualm.runners.inference.hf.one_pass`
 forward pass over prompt and answer.
 """
 
-from pathlib import Path
-from typing import Literal
+from __future__ import annotations
 
-from qualm.registry.plugins.rule import Artifact
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import COMMIT, Base, unfold
 from qualm.runners.inference.hf.folder import folder_fault
 from qualm.runners.inference.hf.model import HfVlm
+
+if TYPE_CHECKING:
+    from qualm.registry.plugins.rule import Artifact
 
 GIVES = [
     "text", "token_logprobs", "token_entropies", "option_logits", "p_yes", "p_true", "p_true_sampling", "draws",

@@ -4,13 +4,14 @@ Published models put these classes in different orders, and one that is read in 
 so the order comes from the model's own config or from the spec, and nothing is guessed.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from qualm.registry.plugins.rule import Artifact
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.inference.devices import out_of_memory, torch_device
@@ -19,6 +20,9 @@ from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.weights import whole_module
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import kept
+
+if TYPE_CHECKING:
+    from qualm.registry.plugins.rule import Artifact
 
 _CLASSES = "entailment, neutral and contradiction"
 _WORDS = ("entail", "neutral", "contradict")

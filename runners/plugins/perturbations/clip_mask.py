@@ -4,17 +4,16 @@ VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li), after Runpeng Yu, Weihao Yu,
 Vision-Language Models", ECCV 2024, whose masks keep what is relevant and darken the rest; here it is the other way round.
 """
 
+from __future__ import annotations
+
 import threading
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge, Le
-from numpy.random import Generator
-from PIL.Image import Image
 
-from qualm.registry.plugins.rule import Artifact
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.devices import torch_device
 from qualm.runners.inference.hf.double import computing
@@ -24,6 +23,12 @@ from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import significant
 from qualm.runners.store.answers import pixel_digest
 from qualm.runners.store.blobs import BlobCache
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from PIL.Image import Image
+
+    from qualm.registry.plugins.rule import Artifact
 
 CITES = ["wang_vlmuqbench", "radford2021learning"]
 EXTRA = "models"

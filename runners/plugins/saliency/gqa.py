@@ -4,16 +4,20 @@ Drew Hudson, Christopher Manning, "GQA: A New Dataset for Real-World Visual Reas
 CVPR 2019. CertainlyUncertain (appendix F.1) removes every object of the name, so that the question cannot be about another one.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qualm.registry.formats.json_stream import JsonStreamError, members
-from qualm.registry.plugins.rule import Artifact
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
+
+if TYPE_CHECKING:
+    from qualm.registry.plugins.rule import Artifact
 
 COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white", "gray", "grey", "tan", "beige"}
 """Attributes that answer "What color is ...?"."""
