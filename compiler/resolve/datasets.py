@@ -45,7 +45,7 @@ def _points(
 ) -> Iterator[DatasetUse]:
     """A data set at every point of its sweep."""
     entry, path = reader.spec.datasets[name], ("datasets", name)
-    parameters = {**{k: v for k, v in card.args.items() if k not in (entry.model_extra or {})}, **(entry.model_extra or {})}
+    parameters = {**card.args, **(entry.model_extra or {})}
     if adapter is None:
         _no_parameters(reader, parameters, path)
     card_subsets = subsets.named(reader, (*path, "card"), card, adapter)

@@ -1,17 +1,18 @@
 """The `models:` section, spelled out, and the models that the spec's fine-tunes make."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import FinetuneUse, ModelUse
 from qualm.compiler.resolve.tuned import swept_bases, tuned_models
 from qualm.compiler.spec import validate
-from qualm.compiler.spec.errors import shown
+from qualm.compiler.spec.errors import Problem, shown
 from qualm.compiler.spec.language import About
 from qualm.compiler.spec.plugin_ref import Ref, artifact_path, located
 from qualm.compiler.spec.references_in import names_in
-from qualm.compiler.spec.yaml_positions import Document, Path_, paths_in
+from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, Plugin
 
@@ -53,8 +54,9 @@ def _about(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> dict[st
         return {}
     at = (*path, "about")
     marks = {place: reader.document.mark((*at, *place)) for place in paths_in(entry["about"])}
-    part = Document(entry["about"], marks, {}, {})
-    facts = validate.model(About, part, reader.problems)
+    faults: list[Problem] = []
+    facts = validate.model(About, Document(entry["about"], marks, {}, {}), faults)
+    reader.problems += [replace(fault, path=dotted((*at, *fault.at)), at=(*at, *fault.at)) for fault in faults]
     return facts.model_dump(exclude_none=True) if facts else {}
 
 

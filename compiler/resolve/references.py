@@ -94,7 +94,7 @@ def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
 
 def _judged_by(reader: SpecReader, resolved: Resolved) -> None:
     labels = [judge.label for judge in resolved.judges]
-    names = sorted({*labels, *(label.split("@")[0] for label in labels)})
+    names = {*labels, *(label.split("@")[0] for label in labels)}
     places = [("datasets", name, one.judges) for name, one in reader.spec.datasets.items()]
     places += [("pairs", name, one.judges) for name, one in reader.spec.pairs.items()]
     for section, name, judges in places:

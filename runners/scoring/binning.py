@@ -21,8 +21,10 @@ def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
     | lm_polygraph | (low, high], the first closed on both sides | lm-polygraph |
     | netcal | [low, high), the last closed on both sides | netcal |
 
-    A decimal that is an edge falls where the library puts it: netcal and lm-polygraph take numpy's `linspace`, whose 0.6 of
-    five bins lies one bit above 0.6; the other two work in float32, where such edges are met exactly.
+    Of netcal and lm-polygraph a decimal that is an edge falls where the library puts it: both take numpy's `linspace`, whose 0.6 of
+    five bins lies one bit above 0.6. Of the other two it falls where a reader expects it: an edge is i/bins rounded once, so 0.2 is
+    in bin 3 of 15. torchmetrics' own edges are a running sum in the precision of what it is given: in float32 it puts 0.2, 0.4 and
+    7/15 of fifteen bins one lower, in float64 11/15. No confidence behind a published number lies on an edge.
 
     Raises:
         ValueError: a confidence outside [0, 1], fewer than one bin, or an unknown convention.

@@ -40,15 +40,17 @@ def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **mor
         ModelError: the files cannot be read, or lack weights that transformers would otherwise fill with random numbers.
     """
     import torch
+    from safetensors import SafetensorError
 
+    more = {"ignore_mismatched_sizes": True, **more}  # they are in the report, by name
     try:
         with computing(dtype):
             module, report = loader.from_pretrained(
                 **place, dtype=getattr(torch, dtype), use_safetensors=True, output_loading_info=True, **more
             )
-    except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
         raise ModelError(f"{who}: its weights cannot be read: {error}") from error
-    absent = sorted({str(name) for kind in ("missing_keys", "mismatched_keys") for name in report.get(kind) or ()})
+    absent = sorted({*(report.get("missing_keys") or ()), *(name for name, *_ in report.get("mismatched_keys") or ())})
     if absent:
         raise ModelError(f"{who}: weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}")
     return module.eval()

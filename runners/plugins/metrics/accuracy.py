@@ -3,6 +3,7 @@
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def accuracy(correct: Floats, is_calibration: Floats, weights: Weights) -> Floats:

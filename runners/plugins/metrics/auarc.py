@@ -9,6 +9,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "rectangle"] = "trapezoid") -> Floats:

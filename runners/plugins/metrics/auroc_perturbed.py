@@ -7,6 +7,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

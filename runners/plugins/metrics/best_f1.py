@@ -7,6 +7,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "optimistic"
 COMPANIONS = ["best_f1_floor"]
 
 
@@ -31,3 +32,8 @@ def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
     """What the questions lack."""
     return one_class(uncertain)
+
+
+def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
+    """1 for the rows that are told from the others."""
+    return uncertain

@@ -4,6 +4,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty", "ye2024benchmarking"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def coverage(covered: Floats, is_calibration: Floats, weights: Weights) -> Floats:

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def f1_idk(pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:

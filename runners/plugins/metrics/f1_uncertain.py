@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) -> Floats:
@@ -24,3 +25,8 @@ def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) ->
 def why_undefined(says_uncertain: Floats, uncertain: Floats) -> str:
     """What the questions lack."""
     return one_class(uncertain)
+
+
+def classes(says_uncertain: Floats, uncertain: Floats) -> Floats:
+    """1 for the rows that are told from the others."""
+    return uncertain

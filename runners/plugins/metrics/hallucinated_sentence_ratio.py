@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["zhao2023beyond"]
 HIGHER_IS_BETTER = False
+INTERVAL = "proportion"
 NEEDS = {"hallucinated": "marked_by_{judge}/hallucinated", "sentences": "marked_by_{judge}/sentences"}
 
 

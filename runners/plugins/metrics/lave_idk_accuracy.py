@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["chandu2025certainlyuncertain", "manas2024improving"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def lave_idk_accuracy(correct: Floats, pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["sun2023aligning"]
 HIGHER_IS_BETTER = False
+INTERVAL = "proportion"
 NEEDS = {"points": "marked_by_{judge}/points"}
 CLEAN_FROM = 3
 """The least rating of an answer without hallucination."""

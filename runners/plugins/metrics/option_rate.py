@@ -4,6 +4,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 
 
 def option_rate(predicted: Floats, n_options: Floats, is_calibration: Floats, weights: Weights, *, option: str | int) -> Floats:

@@ -9,6 +9,7 @@ from qualm.runners.plugins.metrics.auarc import auarc
 
 CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
 HIGHER_IS_BETTER = False
+INTERVAL = "proportion"
 
 
 def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "mean"] = "trapezoid") -> Floats:

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 TEST = "exchange"
 COMPANIONS = ["uncertainty_tie_rate", "mean_uncertainty"]
 

@@ -5,6 +5,7 @@ import numpy as np
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 
 
 def uncertainty_tie_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["antol2015vqa"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def vqa_accuracy(rated_by_vqa: Floats, weights: Weights) -> Floats:

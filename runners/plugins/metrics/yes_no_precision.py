@@ -7,6 +7,7 @@ from qualm.runners.plugins.metrics._yes_no import counts, share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 
 

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["li2023evaluating"]
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 NEEDS = {"said": "marked_by_{judge}/said"}
 
 

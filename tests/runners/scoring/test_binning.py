@@ -27,6 +27,15 @@ def test_decimals_that_numpy_puts_a_bit_off_the_edge():
     assert [int(bin_of(np.array([0.6]), 5, c)[0]) for c in CONVENTIONS] == [3, 2, 2, 2]
 
 
+def test_a_decimal_that_is_an_edge_opens_its_bin_where_torchmetrics_may_put_it_one_lower():
+    torch = pytest.importorskip("torch")
+    decimals = [round(i / 15, 17) for i in range(15)]
+    assert bin_of(np.array(decimals), 15, "torchmetrics").tolist() == list(range(15))
+    assert bin_of(np.array([0.2, 0.4]), 15, "guo").tolist() == [2, 5]
+    edges = torch.linspace(0, 1, 16)
+    assert (torch.bucketize(torch.tensor([0.2, 0.4, 0.6]), edges, right=True) - 1).tolist() == [2, 5, 9], "what the docstring says of it"
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 20))
 def test_inside_of_bins_all_conventions_agree(confidences, bins):
     inside = np.array([c for c in confidences if abs(c * bins - round(c * bins)) > 1e-9])

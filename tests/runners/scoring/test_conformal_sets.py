@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.plugins.conformal.aps import aps
 from qualm.runners.plugins.conformal.lac import lac
-from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
+from qualm.runners.scoring.conformal_sets import order_statistic, prediction_sets, threshold
 
 CALIBRATION = np.array(
     [
@@ -45,6 +45,18 @@ def test_thresholds(alpha, standard, higher):
     assert threshold(of_truth(lac), alpha, "numpy_higher") == pytest.approx(higher)
     if alpha == 0.3:
         assert threshold(of_truth(aps), alpha, "standard") == pytest.approx(0.80)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.15, 0.2, 0.45, 0.7, 0.85, 0.123])
+def test_the_rank_of_the_threshold_is_exact(alpha):
+    thousandths = round(1000 * (1 - alpha))
+    for n in range(1, 400):
+        k = -(-(n + 1) * thousandths // 1000)
+        assert order_statistic(n, alpha, "standard") == k
+        scores = np.arange(1.0, n + 1)
+        assert threshold(scores, alpha, "standard") == (k if k <= n else math.inf)
+        higher = np.quantile(scores, min(1, k / n), method="higher") if k <= n else math.inf
+        assert threshold(scores, alpha, "numpy_higher") == higher
 
 
 def members(inside):

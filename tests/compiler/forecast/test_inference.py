@@ -1,0 +1,226 @@
+"""What the inference stages of a plan will take: on a tiny model's own files and built tables, against sums by hand."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from qualm.compiler.forecast.gpus import CARDS
+from qualm.compiler.forecast.inference import LARGEST, Estimate, estimate
+from qualm.compiler.forecast.model_sizes import Size, of_folder, of_hub
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.resources import Workload, memory, seconds
+from qualm.compiler.plan.make import make_plan
+from qualm.compiler.plan.plan import Plan
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.language import RunWide
+from qualm.runners.runtime.settings import Settings
+from tests.support.projects.tiny_project import write_dataset
+
+SPEC = """\
+qualm: 1
+name: t
+datasets:
+  open: {card: synthetic_scenes, test: 10}
+  quiz: {card: synthetic_scenes, format: multiple_choice, test: 10, train: 10, evaluate: true}
+models:
+  base: {hf_vlm: {artifact: x, dtype: bfloat16}}
+  api: {openai: {model: m}}
+finetunes:
+  tuned: {sft: {base: base, train: [quiz]}}
+  whole: {sft: {base: base, train: [quiz], tune: full}}
+  again: {sft: {base: whole, train: [quiz], tune: full}}
+perturbations: [blur: {radius: [2, 6]}]
+inference: {draws: 3, max_new_tokens: 5}
+judges: [rules]
+metrics: [accuracy]
+"""
+WORK = Workload(frozenset({"draws", "option_logits", "text", "token_entropies", "token_logprobs"}), 3, 5, 16)
+
+
+@cache
+def plan_of(text: str = SPEC) -> Plan:
+    """A plan holds no path of this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.yaml"
+        path.write_text(text)
+        return make_plan(resolve_file(path, path.parent, RunWide(default="t")))
+
+
+def asking(estimator: str) -> str:
+    """The spec with an estimator, and without the model that gives too little for it."""
+    return SPEC.replace("  api: {openai: {model: m}}\n", "").replace("metrics:", f"estimators: [{estimator}]\nmetrics:")
+
+
+def write_model(folder: Path) -> Path:
+    """400 + 32 + 64 + 400 numbers of a language model of one layer, 36 of a vision part that cuts 32 pixels into patches of 8."""
+    folder.mkdir(parents=True)
+    shapes = {
+        "model.embed_tokens.weight": (50, 8),
+        "model.layers.0.self_attn.k_proj.weight": (4, 8),
+        "model.layers.0.self_attn.q_proj.weight": (8, 8),
+        "lm_head.weight": (50, 8),
+        "vision.weight": (6, 6),
+    }
+    save_file({name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"vision_config": {"image_size": 32, "patch_size": 8}}))
+    return folder
+
+
+def run(plan: Plan, root: Path, actions: dict[str, str] | None = None, gpu: str | None = None, **settings: object) -> dict[str, Estimate]:
+    """Of the stages that are given an action; of all where none is."""
+    forecasts = [Forecast(s.name, s.kind, (actions or {}).get(s.name, "unchanged" if actions else "run")) for s in plan.stages]  # type: ignore[arg-type]
+    return {e.stage: e for e in estimate(plan, forecasts, root, Settings(**settings), gpu)}  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_model(tmp_path / "registry/data/x")
+    write_dataset(tmp_path / "results/t/data/open", 7, choices=False)
+    write_dataset(tmp_path / "results/t/data/quiz", 4, choices=True)
+    return tmp_path
+
+
+def test_stages_that_are_run_on_this_machine_s_models(root: Path) -> None:
+    plan = plan_of()
+    every = [f"infer-{model}-{data}" for model in ("again", "base", "tuned", "whole") for data in ("open", "quiz")]
+    assert sorted(run(plan, root)) == every
+    actions = {"infer-base-open": "run", "infer-base-quiz": "perhaps", "infer-tuned-open": "blocked", "infer-tuned-quiz": "restore"}
+    assert sorted(run(plan, root, actions)) == ["infer-base-open", "infer-base-quiz", "infer-tuned-open"]
+
+
+def test_questions_are_counted_under_every_variant(root: Path) -> None:
+    estimates = run(plan_of(), root)
+    assert (estimates["infer-base-open"].samples, estimates["infer-base-quiz"].samples) == (7 * 3, 4 * 3)
+    plain = run(plan_of(SPEC.replace("perturbations: [blur: {radius: [2, 6]}]\n", "")), root)
+    assert (plain["infer-base-open"].samples, plain["infer-base-quiz"].samples) == (7, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpu", "batch"),
+    [({}, None, 21), ({"batch_size": 4}, None, 4), ({"batch_size": 4}, "a100", 4), ({"batch_size": 50}, None, 21), ({}, "t4", 21)],
+)
+def test_the_batch_is_the_setting_s_and_never_more_than_the_questions(
+    root: Path, settings: dict[str, int], gpu: str | None, batch: int
+) -> None:
+    assert run(plan_of(), root, gpu=gpu, **settings)["infer-base-open"].batch == batch
+
+
+def test_batches_where_nobody_knows_how_many_questions_there_are(root: Path) -> None:
+    plan = plan_of()
+    (root / "results/t/data/open/samples.parquet").unlink()
+    blind = run(plan, root)["infer-base-open"]
+    assert (blind.samples, blind.batch, blind.seconds) == (None, 32, None)
+    assert run(plan, root, gpu="t4")["infer-base-open"].batch == LARGEST == 512
+    assert run(plan, root, gpu="1 1 0.001")["infer-base-open"].batch == 1
+
+
+def test_a_model_s_memory_and_where_it_does_not_fit(root: Path) -> None:
+    plan = plan_of(asking("lexical_similarity"))
+    size = of_folder(root / "registry/data/x")
+    assert isinstance(size, Size) and (size.language, size.vision, size.image_tokens) == (896, 36, 16)
+    one = run(plan, root, batch_size=4)["infer-base-open"]
+    assert one.memory == memory(size, WORK, 4, "bfloat16") and one.memory.weights == 932 * 2
+    row, token = (16 + 64) + (1 + 3) * 5, 2 * 1 * 4 * 2
+    assert one.memory.cache == 4 * row * token
+    assert one.arithmetic == (
+        "size: 8.96e-07 + 3.6e-08 billion parameters (registry/data/x, picture tokens as many as patches)",
+        "weights: 1.74e-06 GiB as bfloat16",
+        "cache: 0.01562 KiB a token = 2 x 1 layers x 4 wide; batch 4 x (80 prompt + 4 answers x 5) = 5.96e-06 GiB",
+        f"activations {4 * 80 * 16 * 8 * 2 / 2**30:.3g} GiB, logits {4 * 4 * 50 * 12 / 2**30:.3g} GiB; with a tenth of slack 0.5 GiB",
+    )
+    fitting = run(plan, root, gpu="t4", batch_size=4)["infer-base-open"]
+    assert not [line for line in fitting.arithmetic if "more than" in line] and len(fitting.arithmetic) == 6
+    small = run(plan, root, gpu="1 1 0.001", batch_size=4)["infer-base-open"]
+    (line,) = [line for line in small.arithmetic if "more than" in line]
+    assert line.startswith("more than the 0.001 GiB of ") and "take a smaller batch" in line
+
+
+def test_the_card_of_the_settings_unless_another_is_named(root: Path) -> None:
+    plan = plan_of()
+    forecasts = [Forecast(s.name, s.kind, "run") for s in plan.stages]
+    for own, named, used in (("t4", None, "t4"), ("t4", "l4", "l4"), ("", "l4", "l4"), ("", None, "")):
+        assert {e.by for e in estimate(plan, forecasts, root, Settings(gpu=own), named)} == {used}
+
+
+def test_seconds_of_open_questions_and_of_choices(root: Path) -> None:
+    plan = plan_of(asking("lexical_similarity"))
+    size = of_folder(root / "registry/data/x")
+    assert isinstance(size, Size)
+    estimates = run(plan, root, gpu="t4", batch_size=4)
+    opened = seconds(size, WORK, 4, "bfloat16", CARDS["t4"])
+    chosen = seconds(size, Workload(frozenset(), 0, 1, 16), 4, "bfloat16", CARDS["t4"])
+    assert estimates["infer-base-open"].seconds == pytest.approx(7 * 3 * opened.total)
+    assert estimates["infer-base-quiz"].seconds == pytest.approx(4 * 3 * chosen.total)
+    assert chosen.decode == 0 < opened.decode and estimates["infer-base-open"].by == "t4"
+    (root / "results/t/data/open/samples.parquet").unlink()
+    assert run(plan, root, gpu="t4", batch_size=4)["infer-base-open"].seconds == pytest.approx(opened.total)
+
+
+def test_what_was_measured_here_wins_over_a_card(root: Path) -> None:
+    plan = plan_of()
+    record = root / ".qualm/runs/t/infer-base-open.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"counters": {"answers computed": 4}, "seconds": 2.0}))
+    for gpu in (None, "t4"):
+        one = run(plan, root, gpu=gpu)["infer-base-open"]
+        assert (one.seconds, one.by) == (7 * 3 * 0.5, "measured")
+        assert one.arithmetic[-1] == "time: 0.5 s a question when this machine last ran this stage"
+    (root / "results/t/data/open/samples.parquet").unlink()
+    assert run(plan, root)["infer-base-open"].seconds == 0.5
+
+
+def test_a_model_that_is_not_tuned_yet_is_as_large_as_what_it_begins_from(root: Path) -> None:
+    plan = plan_of()
+    estimates = run(plan, root)
+    own = estimates["infer-base-open"].arithmetic[0]
+    assert estimates["infer-tuned-open"].arithmetic[0] == estimates["infer-again-open"].arithmetic[0] == own
+    write_model(root / "results/t/models/whole")
+    assert "(results/t/models/whole, " in run(plan, root)["infer-again-open"].arithmetic[0]
+
+
+def test_models_of_which_nothing_is_here(tmp_path: Path) -> None:
+    plan = plan_of()
+    estimates = run(plan, tmp_path, gpu="t4")
+    assert estimates["infer-base-open"] == Estimate("infer-base-open", "base", None, why="registry/data/x is not here yet")
+    assert estimates["infer-tuned-open"].why == "results/t/models/tuned is not here yet"
+    (tmp_path / "registry/data/x").mkdir(parents=True)
+    (tmp_path / "registry/data/x/config.json").write_text("{}")
+    why = run(plan, tmp_path)["infer-base-open"].why
+    assert why.endswith("registry/data/x: its weights have no self_attn.k_proj and embed_tokens from which a cache could be told")
+
+
+def test_models_of_the_hub_are_those_of_the_table(root: Path) -> None:
+    name = "Qwen/Qwen2-VL-7B-Instruct"
+    hub = f"{{hf_vlm: {{hub: {name}, revision: {'a' * 40}, dtype: float16, quantization: int8}}}}"
+    estimates = run(plan_of(SPEC.replace("{openai: {model: m}}", hub)), root, batch_size=2)
+    size, one = of_hub(name), estimates["infer-api-open"]
+    assert size is not None and one.memory is not None and one.memory.weights == size.weight_bytes("float16", "int8")
+    assert one.arithmetic[1].endswith(" GiB as int8, else float16")
+    unknown = run(plan_of(SPEC.replace("{openai: {model: m}}", hub.replace(name, "a/b"))), root)["infer-api-open"]
+    assert unknown.why == "a/b is not in the table of published models (registry/published/models.yaml)" and unknown.samples == 21
+
+
+def test_signals_about_the_answer_are_read_from_a_copy_of_the_cache(root: Path) -> None:
+    plan = plan_of(asking("p_true"))
+    (line,) = [line for line in run(plan, root, batch_size=4)["infer-base-open"].arithmetic if line.startswith("cache")]
+    assert "batch 4 x (80 prompt + 1 answers x 5) and a copy = " in line
+
+
+def test_as_json_has_the_total_of_the_memory(root: Path) -> None:
+    one = run(plan_of(), root)["infer-base-open"]
+    assert one.memory is not None
+    assert one.as_json()["memory"]["total"] == one.memory.total and one.as_json()["samples"] == 21
+    assert Estimate("s", "m", None, why="gone").as_json()["memory"] is None
+
+
+def test_no_such_card(root: Path) -> None:
+    with pytest.raises(ProjectError, match="h1000"):
+        run(plan_of(), root, gpu="h1000")

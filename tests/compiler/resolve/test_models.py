@@ -1,0 +1,99 @@
+"""The `models:` section: labels of sweeps, what stands beside the plugin, and the models that fine-tunes make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qualm.compiler.resolve.resolve import resolve_file
+from qualm.compiler.resolve.resolved import ModelUse
+from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.language import RunWide
+
+HEAD = "qualm: 1\nname: t\ndatasets:\n  scenes: {card: synthetic_scenes, train: 10, test: 10}\nestimators: [perplexity]\n"
+"""Five lines, before `models:`."""
+
+
+def resolve(root: Path, text: str, **run_wide: str) -> dict[str, ModelUse]:
+    path = root / "t.yaml"
+    path.write_text(HEAD + text)
+    return {use.ref.label: use for use in resolve_file(path, root, RunWide.model_validate({"default": "t", **run_wide})).models}
+
+
+def problems(root: Path, text: str) -> list[str]:
+    with pytest.raises(SpecError) as caught:
+        resolve(root, text)
+    return [str(p) for p in caught.value.problems]
+
+
+def test_models_are_in_the_order_of_their_labels(tmp_path: Path) -> None:
+    uses = resolve(tmp_path, "models:\n  z: {hf_vlm: {artifact: [q, p]}}\n  m: {openai: {model: x, logprobs: 5}}\n")
+    assert list(uses) == ["m", "z@artifact=p", "z@artifact=q"]
+    assert [use.source for use in uses.values()] == [None, "registry/data/p", "registry/data/q"]
+    assert uses["z@artifact=p"].ref.args["artifact"] == "registry/data/p" and uses["m"].ref.args["model"] == "x"
+
+
+def test_facts_and_estimators_left_out_stand_beside_the_plugin(tmp_path: Path) -> None:
+    beside = "about: {family: scenes, billions: 0.5, chat: false}, leave_out: [perplexity]"
+    uses = resolve(tmp_path, f"models:\n  a: {{hf_vlm: {{artifact: x}}, {beside}}}\n  b: {{hf_vlm: {{artifact: x}}}}\n")
+    assert uses["a"].about == {"family": "scenes", "billions": 0.5, "chat": False}
+    assert uses["a"].left_out == {"perplexity"}
+    assert (uses["b"].about, uses["b"].left_out) == ({}, frozenset())
+    assert not {"about", "leave_out"} & uses["a"].ref.args.keys()
+
+
+def test_nothing_beside_a_key_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    use = resolve(tmp_path, "models:\n  a:\n    hf_vlm: {artifact: x}\n    about:\n    leave_out:\n")["a"]
+    assert (use.about, use.left_out) == ({}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        ("about: {famly: x}", ["t.yaml:7:45: models.a.about.famly: unknown key 'famly' (did you mean 'family'?)"]),
+        ("about: {billions: many}", ["t.yaml:7:48: models.a.about.billions: expected a number, got the text 'many'"]),
+        ("about: 3", ["t.yaml:7:37: models.a.about: expected a mapping, got 3"]),
+        (
+            "leave_out: {perplexity: 1}",
+            ["t.yaml:7:41: models.a.leave_out: expected a list of estimators' names, got a mapping {'perplexity': 1}"],
+        ),
+    ],
+)
+def test_mistakes_beside_the_plugin(tmp_path: Path, beside: str, expected: list[str]) -> None:
+    assert problems(tmp_path, f"models:\n  a: {{hf_vlm: {{artifact: x}}, {beside}}}\n") == expected
+
+
+def test_a_list_with_something_else_than_names_in_it(tmp_path: Path) -> None:
+    found = problems(tmp_path, "models:\n  a: {hf_vlm: {artifact: x}, leave_out: [perplexity, 3]}\n")
+    assert "t.yaml:7:41: models.a.leave_out: expected a list of estimators' names, got a list ['perplexity', 3]" in found
+
+
+TUNED = """\
+models:
+  base: {hf_vlm: {artifact: x}}
+finetunes:
+  tuned: {sft: {base: base, train: [scenes]}}
+  clip: {scratch_vlm: {train: [scenes]}}
+"""
+
+
+def test_what_fine_tunes_make_are_models(tmp_path: Path) -> None:
+    uses = resolve(tmp_path, TUNED, dtype="float64")
+    assert list(uses) == ["base", "clip", "tuned"]
+    assert uses["tuned"].source == "results/t/models/tuned" == uses["tuned"].ref.args["artifact"]
+    assert uses["tuned"].beneath == ("registry/data/x",) and uses["clip"].beneath == ()
+    assert {use.ref.args["dtype"] for use in uses.values()} == {"float64"}
+
+
+def test_a_tuned_model_has_every_parameter_of_what_loads_it(tmp_path: Path) -> None:
+    uses = resolve(tmp_path, TUNED)
+    tuned = uses["tuned"].ref
+    assert tuned.plugin.name == "hf_vlm" and tuned.args.keys() == {p.name for p in tuned.plugin.parameters}
+    assert uses["clip"].gives == uses["base"].gives
+
+
+def test_every_name_that_is_swept_and_begun_from_is_told(tmp_path: Path) -> None:
+    text = TUNED.replace("artifact: x", "artifact: [x, y]")
+    message = "'base' is a sweep over several models; a fine-tune begins from one (name each value of the sweep as a model of its own)"
+    assert problems(tmp_path, text) == [f"t.yaml:9:10: finetunes.tuned: {message}"]
