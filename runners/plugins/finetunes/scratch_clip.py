@@ -53,8 +53,8 @@ def scratch_clip(
         FinetuneError: a dataset has no scenes, or their levels differ.
     """
     import torch
-    from qualm.runners.training.small_vlm.words import build_tokenizer
 
+    from qualm.runners.training.small_vlm.data import build_tokenizer
     from qualm.runners.training.small_vlm.matching import Matcher, Matches, build_clip, image_processor, listing
     from qualm.runners.training.small_vlm.pictures import read_pictures
 

@@ -65,10 +65,9 @@ def scratch_vlm(
         FinetuneError: a dataset has no scenes, or their levels differ.
     """
     import torch
-    from qualm.runners.training.small_vlm.words import build_tokenizer
 
     from qualm.runners.training.small_vlm.curriculum import Curriculum
-    from qualm.runners.training.small_vlm.data import vocabulary
+    from qualm.runners.training.small_vlm.data import build_tokenizer, vocabulary
     from qualm.runners.training.small_vlm.evaluation import Evaluation
     from qualm.runners.training.small_vlm.learner import Learner
     from qualm.runners.training.small_vlm.network import build_model, build_processor
