@@ -1,5 +1,7 @@
 """A project: its root, its specs, and what they compile to."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import yaml
 
-from qualm.compiler.project import new_project
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.project.new_project import write_new, write_project
+from qualm.compiler.project.new_project import write_project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.card import CardError, card_names, load_card, new_cards_folder
 from qualm.registry.entries.entries import find
 from qualm.registry.places import PACKAGE
 from qualm.registry.plugins import rule
 from qualm.runners.contracts.stages import stage_kind
-from tests.compiler.resolve.resolving import resolve
 from tests.support.projects.own_project import CARD, METRIC, own_project
 
 
@@ -82,42 +78,3 @@ def test_no_card_is_written_outside_of_a_project(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CardError, match="`qualm init NAME` makes a project"):
         new_cards_folder()
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    (tmp_path / "specs").mkdir()
-    monkeypatch.setattr(new_project, "write_schema", lambda root: (root / "schema").write_text(""))
-    return SimpleNamespace(root=tmp_path, specs=lambda: ["quickstart"])
-
-
-def test_a_new_spec_resolves_and_says_what_comes_next(project):
-    said = write_new(project, "mine", None)
-    text = (project.root / "specs" / "mine.yaml").read_text()
-    assert resolve(project.root, text, "mine").spec.name == "mine" and "qualm plan mine" in said and (project.root / "schema").exists()
-
-
-def test_a_variant_extends_another(project):
-    write_new(project, "mine", "quickstart")
-    assert yaml.safe_load((project.root / "specs" / "mine.yaml").read_text()) == {
-        "extends": "quickstart.yaml",
-        "name": "mine",
-        "title": "mine",
-    }
-
-
-@pytest.mark.parametrize(
-    "name, extends, message",
-    [
-        ("a/b", None, "'a/b' is not a valid name for a spec"),
-        ("x" * 65, None, "is not a valid name for a spec"),
-        ("old", None, "specs/old.yaml exists; choose another name"),
-        ("mine", "quickstrat", "no spec 'quickstrat'; did you mean 'quickstart'"),
-    ],
-)
-def test_what_cannot_be_written(project, name, extends, message):
-    old = project.root / "specs" / "old.yaml"
-    old.write_text("kept")
-    with pytest.raises(ProjectError) as error:
-        write_new(project, name, extends)
-    assert message in str(error.value) and list(old.parent.iterdir()) == [old] and old.read_text() == "kept"

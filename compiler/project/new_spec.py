@@ -1,0 +1,68 @@
+"""A spec to start from."""
+
+from __future__ import annotations
+
+import re
+
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.shipped import copy_shipped
+from qualm.compiler.schema.editors import FIRST_LINE, write_schema
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.language import NAME_PATTERN
+
+TEMPLATE = """\
+qualm: 1
+name: {name}
+title: {name}
+
+# What is asked. A card of registry/cards/ (`qualm data ls`); its adapter's parameters stand beside it.
+datasets:
+  scenes: {{card: synthetic_scenes, test: 200}}
+
+# Who answers. `qualm ls models` lists the adapters, `qualm ls models hf_vlm` explains one.
+models:
+  base: {{hf_vlm: {{artifact: scene-vlm-base}}}}
+
+# Variants of every sample. A list of values is a sweep: one variant per value.
+perturbations:
+  - blur: {{radius: [1, 2]}}
+
+judges: [rules]
+estimators: [max_sequence_probability, perplexity]
+metrics: [accuracy, ece, auroc, auarc]
+slices: [category]
+"""
+
+VARIANT = """\
+# A variant: mappings merge with those of {parent}.yaml, anything else replaces, null removes.
+extends: {parent}.yaml
+name: {name}
+title: {name}
+"""
+
+
+def write_new(project: Project, name: str, extends: str | None, benchmark: str | None = None) -> str:
+    """Write specs/NAME.yaml; returns what to do next.
+
+    Args:
+        extends: a spec of the project, of which it becomes a variant.
+        benchmark: one that comes with the package, of which it becomes a copy.
+    """
+    if extends and benchmark:
+        raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")
+    if not re.match(NAME_PATTERN, name):
+        raise ProjectError(f"'{name}' is not a valid name for a spec; use letters, digits, '_', '-' and '.', at most 64")
+    path = project.root / "specs" / f"{name}.yaml"
+    if path.exists():
+        raise ProjectError(f"{path.relative_to(project.root)} exists; choose another name")
+    if extends is not None and extends not in project.specs():
+        raise ProjectError(f"no spec '{extends}'; {nearest(extends, project.specs())}")
+    written = [path.relative_to(project.root)]
+    if benchmark:
+        written = copy_shipped(project.root, benchmark, name)
+    else:
+        text = VARIANT.format(name=name, parent=extends) if extends else TEMPLATE.format(name=name)
+        path.write_text(FIRST_LINE + text, encoding="utf-8")
+    write_schema(project.root)
+    files = ", ".join(file.as_posix() for file in written)
+    return f"wrote {files}; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm run {name}"

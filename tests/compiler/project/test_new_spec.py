@@ -1,0 +1,48 @@
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from qualm.compiler.project import new_spec
+from qualm.compiler.project.new_spec import write_new
+from qualm.compiler.spec.errors import ProjectError
+from tests.compiler.resolve.resolving import resolve
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "specs").mkdir()
+    monkeypatch.setattr(new_spec, "write_schema", lambda root: (root / "schema").write_text(""))
+    return SimpleNamespace(root=tmp_path, specs=lambda: ["quickstart"])
+
+
+def test_a_new_spec_resolves_and_says_what_comes_next(project):
+    said = write_new(project, "mine", None)
+    text = (project.root / "specs" / "mine.yaml").read_text()
+    assert resolve(project.root, text, "mine").spec.name == "mine" and "qualm plan mine" in said and (project.root / "schema").exists()
+
+
+def test_a_variant_extends_another(project):
+    write_new(project, "mine", "quickstart")
+    assert yaml.safe_load((project.root / "specs" / "mine.yaml").read_text()) == {
+        "extends": "quickstart.yaml",
+        "name": "mine",
+        "title": "mine",
+    }
+
+
+@pytest.mark.parametrize(
+    "name, extends, message",
+    [
+        ("a/b", None, "'a/b' is not a valid name for a spec"),
+        ("x" * 65, None, "is not a valid name for a spec"),
+        ("old", None, "specs/old.yaml exists; choose another name"),
+        ("mine", "quickstrat", "no spec 'quickstrat'; did you mean 'quickstart'"),
+    ],
+)
+def test_what_cannot_be_written(project, name, extends, message):
+    old = project.root / "specs" / "old.yaml"
+    old.write_text("kept")
+    with pytest.raises(ProjectError) as error:
+        write_new(project, name, extends)
+    assert message in str(error.value) and list(old.parent.iterdir()) == [old] and old.read_text() == "kept"
