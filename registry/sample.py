@@ -4,8 +4,6 @@ Every table that one stage writes and another reads has its Arrow schema here an
 column means the same thing in every file. Read this file first; it takes two minutes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

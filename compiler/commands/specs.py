@@ -36,8 +36,7 @@ def ls(
     as_json: JsonOption = False,
 ) -> None:
     """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name."""
-    from qualm.compiler.terminal.listing import plugin_table, print_plugin
-    from qualm.compiler.terminal.published import published_table
+    from qualm.compiler.terminal.listing import plugin_table, print_plugin, published_table
 
     if published:
         published_table(kind, name, as_json)

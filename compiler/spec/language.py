@@ -4,8 +4,6 @@ Pydantic checks the shape here; `resolve` checks every plugin's parameters again
 The descriptions below are the spec reference: docs/reference/spec.md and the editors' JSON Schema are made from them.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Lt

@@ -4,8 +4,6 @@
 column that there is not, or `MODALITY = "picture"`, is met when a spec is checked, and not in a stage that runs at night.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The names by which a plugin's module declares what it is: part of the contract, where every other constant is its own affair."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any

@@ -63,8 +63,6 @@ How often a metric is evaluated follows from what it reads: per conformal settin
 scores (`set_size[ours/lac]`, `[ours/mean]`), per setting (`accuracy[ours]`), per estimator (`auroc[perplexity]`), or once.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, TypeAlias
 

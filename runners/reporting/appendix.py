@@ -4,8 +4,6 @@ The commit, the machine and the time are no content: they are drawn into a pictu
 which the page shows where it lies in the checkout that made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Dataset text is hostile: it may hold HTML, direction overrides and control chara
 alone is made visible (`qualm.registry.text`).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Mapping

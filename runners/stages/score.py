@@ -1,7 +1,5 @@
 """Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Can uncertainty find the questions that have no answer? VizWiz: Gurari et al., 2018 (CVPR), its second task."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio

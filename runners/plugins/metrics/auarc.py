@@ -1,7 +1,5 @@
 """Area under the accuracy-rejection curve (Nadeem, Zucker, Hanczar, 2009; in this form Lin, Trivedi, Sun, 2023)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Area under the ROC curve: can uncertainty tell perturbed inputs from clean ones, without knowing which belong together?"""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio

@@ -1,7 +1,5 @@
 """Area under the ROC curve: can uncertainty tell questions that are uncertain from clear ones?"""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, one_class
 from qualm.runners.plugins.metrics.auroc import auroc
 

@@ -1,7 +1,5 @@
 """Best F1 over all thresholds of uncertainty. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio

@@ -1,7 +1,5 @@
 """F1 of refusals. CertainlyUncertain: Chandu et al., 2025 (ICLR)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio

@@ -1,7 +1,5 @@
 """Models asked outright whether a question is uncertain. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li; Chen et al., 2025 (ICCV)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio

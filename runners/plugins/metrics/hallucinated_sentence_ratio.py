@@ -1,7 +1,5 @@
 """Sentence-level hallucination ratio (SHR). Zhao, Wang, Ouyang et al., 2023 (HA-DPO)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio

@@ -1,7 +1,5 @@
 """Hallucination consistency coefficient (HCC). VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """How often a perturbation turns a right answer into a wrong one. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

@@ -1,7 +1,5 @@
 """Share of refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

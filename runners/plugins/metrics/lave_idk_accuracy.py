@@ -1,7 +1,5 @@
 """LAVE with refusals. CertainlyUncertain: Chandu et al., 2025 (ICLR); LAVE: Mañas, Krojer, Agrawal, 2024 (AAAI)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

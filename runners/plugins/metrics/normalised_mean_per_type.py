@@ -1,7 +1,5 @@
 """Mean accuracy per type of question, every answer of a type counting alike. TDIUC: Kafle, Kanan, 2017 (ICCV)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

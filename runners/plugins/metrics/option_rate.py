@@ -1,7 +1,5 @@
 """How often one option is chosen: the E and F rates of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]

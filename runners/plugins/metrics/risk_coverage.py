@@ -1,7 +1,5 @@
 """Area under the risk-coverage curve. El-Yaniv, Wiener, 2010 (JMLR); as in reliable VQA, Whitehead et al., 2022 (ECCV)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

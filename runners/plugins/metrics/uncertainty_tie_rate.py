@@ -1,7 +1,5 @@
 """How often a perturbation leaves the uncertainty exactly as it was: what the uncertainty reflection rate is read beside."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

@@ -1,7 +1,5 @@
 """VQA accuracy. VQA: Antol et al., 2015 (ICCV)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

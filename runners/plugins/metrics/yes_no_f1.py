@@ -1,7 +1,5 @@
 """F1 of yes-or-no answers. POPE: Li et al., 2023 (EMNLP); AMBER: Wang et al., 2023."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio

@@ -1,7 +1,5 @@
 """Recall of yes-or-no answers. POPE: Li et al., 2023 (EMNLP); AMBER: Wang et al., 2023."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from qualm.runners.contracts.metrics import Floats, Weights

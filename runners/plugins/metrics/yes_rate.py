@@ -1,7 +1,5 @@
 """How often a model says yes. POPE: Li et al., 2023 (EMNLP)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
