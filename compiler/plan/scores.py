@@ -30,7 +30,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.spec.compare.baseline or r.spec.compare.pairs:
         params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
     written = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
-    if interval.bootstrap and (len(r.scored_models) > 1 or len(r.estimators) > 1):
+    if interval.bootstrap:
         params["family"] = r.spec.compare.family
         written += ["rankings", "estimator_comparisons"]
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):

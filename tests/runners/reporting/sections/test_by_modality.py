@@ -68,7 +68,7 @@ def test_else_from_telling_perturbed_inputs_apart():
     )  # fmt: skip
     assert captured(made_results([score("accuracy", 0.5)]), rows) == (
         "Telling perturbed inputs from clean ones (AUROC, mean over perturbations; .5 is chance), the highest are: image: c of m, 0.500; "
-        "text: b of m, 0.700 (0.600 – 0.800)."
+        "text: b of m, 0.700 (0.600 – 0.800). They were picked among many, and their intervals do not allow for that."
     )
     assert captured(made_results([score("accuracy", 0.5)]), means()) == ""
 
