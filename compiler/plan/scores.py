@@ -128,8 +128,6 @@ def _about_idk(layout: Layout) -> dict[str, Any]:
         facts["finetunes"] = {f.ref.label: f.ref.plugin.name for f in r.finetunes}
     if spec.inference.confidence != "sequence":
         facts["confidence"] = spec.inference.confidence
-    if spec.compare.baseline or spec.compare.pairs:
-        facts["correction"] = spec.compare.correction
     if spec.compare.baseline:
         facts["baseline"] = spec.compare.baseline
     return facts

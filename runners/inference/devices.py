@@ -14,6 +14,17 @@ def torch_device(name: str) -> str:
     return str(torch.accelerator.current_accelerator() or "cpu") if torch.accelerator.is_available() else "cpu"
 
 
+def check_device(name: str) -> None:
+    """Refuse a setting `device` that this machine does not have.
+
+    Raises:
+        RuntimeError: so it is.
+    """
+    here = torch_device("auto")
+    if name not in ("auto", "cpu") and not here.startswith({"gpu": here}.get(name, name)):
+        raise RuntimeError(f"the setting `device` is {name}, and this machine has {here}")
+
+
 def out_of_memory(error: BaseException) -> bool:
     """Whether memory was too small for a batch, on whatever device."""
     import torch

@@ -116,6 +116,12 @@ def read_stage(key: str, settings: Settings) -> Stage:
         raise StageError(f"{error}; `qualm compile` writes it anew") from None
     except (ValueError, RecursionError) as error:
         raise StageError(f"{path}: not JSON ({error}); `qualm compile` writes it anew") from None
+    return stage_of(key, raw, settings)
+
+
+def stage_of(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
+    """The stage that a compiled JSON describes."""
+    spec, _, name = key.partition("/")
     return Stage(key, spec, name, raw["kind"], to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], settings)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import polars as pl
 
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
+from qualm.runners.reporting.charts.marks import finite
 from qualm.runners.reporting.charts.svg import SERIES
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
@@ -42,7 +42,7 @@ def metric_study(results: Results) -> list[Figure]:
             points = [
                 {"model": brief(r["model"]), "x": r["value"], "y": r[STUDIED]}
                 for r in part.iter_rows(named=True)
-                if math.isfinite(r["value"] or math.nan) and math.isfinite(r[STUDIED] or math.nan)
+                if finite(r["value"]) and finite(r[STUDIED])
             ]
             if points:
                 label = results.labels.get(metric)
@@ -91,7 +91,7 @@ def by_category(results: Results) -> list[Figure]:
             for leaf in leaves:
                 for model in models:
                     row = results.clean.get((model, dataset, f"category={leaf}", label.text))
-                    if row is None or row["value"] is None or not math.isfinite(row["value"]):
+                    if row is None or not finite(row["value"]):
                         continue
                     low, high = (row["value"] if row[k] is None else row[k] for k in ("low", "high"))
                     group = visible(leaf.rpartition("/")[2], 24)

@@ -65,9 +65,10 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> 
     figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order)
     body = []
     for (perturbation, parameter, metric), part in frame.group_by("perturbation", "parameter", "metric", maintain_order=True):
+        measured = part.sort(series, "strength").to_dicts()
         rows = [
             {"model": text(r[series]), "x": r["strength"], "value": r["value"], "low": end(r["low"], r), "high": end(r["high"], r)}
-            for r in part.sort(series, "strength").iter_rows(named=True)
+            for r in measured
         ]
         heading = visible(f"{words(str(perturbation))}: {parameter}", 60)
         clean = part["clean"].drop_nulls().unique().to_list()
@@ -76,7 +77,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str]) -> 
             rows, names, visible(str(parameter), 40), _axis(str(metric)), name(title, str(perturbation), str(parameter), str(metric))
         )
         figure.panels.append(Panel(heading, svg, note))
-        body += [[heading, r["model"], f"{r['x']:g}", number(r["value"]) + aside(between(r))] for r in rows]
+        body += [[heading, text(r[series]), f"{r['strength']:g}", number(r["value"]) + aside(between(r))] for r in measured]
     figure.table = (["sweep", series, "strength", "value (interval)"], body)
     return [figure.trimmed()]
 

@@ -1,0 +1,55 @@
+"""Signs beside values: better or worse than the baseline, surely or not, and the test in words."""
+
+import math
+
+import pytest
+
+from qualm.runners.reporting.charts import marks
+from qualm.runners.reporting.charts.marks import MarkedNumber, difference, finite, verdict
+
+NAN = math.nan
+
+
+def compared(change=0.125, p=0.02, higher=True, low=0.0625, high=0.25, **more):
+    ends = {"low": low, "high": high}
+    return {"a": "base", "difference": change, "p_adjusted": p, "higher_is_better": higher, "n": 1200, **ends, **more}
+
+
+@pytest.mark.parametrize(
+    ("change", "p", "higher", "sign"),
+    [
+        (0.1, 0.005, True, ("▲", "better")), (0.1, 0.01, True, ("△", "better")), (0.1, 0.049, True, ("△", "better")),
+        (0.1, 0.05, True, ("", "")), (0.1, 0.2, True, ("", "")), (-0.1, 0.005, True, ("▼", "worse")), (-0.1, 0.01, True, ("▽", "worse")),
+        (0.1, 0.005, False, ("▼", "worse")), (0.1, 0.02, False, ("▽", "worse")), (-0.1, 0.005, False, ("▲", "better")),
+        (0.1, 0.005, None, ("", "")), (0.0, 0.005, True, ("", "")), (None, 0.005, True, ("", "")), (0.1, None, True, ("", "")),
+        (NAN, 0.005, True, ("", "")), (0.1, NAN, True, ("", "")), (0.1, 0.0, True, ("▲", "better")),
+    ],
+)  # fmt: skip
+def test_a_sign_says_which_way_and_how_surely(change, p, higher, sign):
+    assert verdict(compared(change, p, higher)) == sign
+
+
+@pytest.mark.parametrize(
+    ("test", "text"),
+    [
+        (compared(), "+0.125 (+0.062 to +0.250) against base, p = 0.0200 corrected"),
+        (compared(-0.5, p=None, low=None), "−0.500 against base, p undefined"),
+        (compared(high=None), "+0.125 against base, p = 0.0200 corrected"),
+        (compared(low=NAN), "+0.125 against base, p = 0.0200 corrected"),
+        (compared(None, a="b\x07"), "undefined (+0.062 to +0.250) against b⟨U+0007⟩, p = 0.0200 corrected"),
+    ],
+)
+def test_a_test_in_words(test, text):
+    assert marks.test_in_words(test) == text
+
+
+def test_a_difference_with_its_interval_sign_and_number():
+    assert difference(None) == MarkedNumber("–", title="not measured for both")
+    assert difference(compared(None)) == MarkedNumber("undefined", title="n = 1,200") == difference(compared(NAN))
+    whole = difference(compared())
+    assert whole == MarkedNumber("+0.125", "+0.062 to +0.250", "", "△", "better", f"n = 1,200; {marks.test_in_words(compared())}")
+    assert difference(compared(low=None)).interval == "" == difference(compared(high=NAN)).interval
+
+
+def test_finite():
+    assert finite(0.0) and finite(-1.5) and not finite(None) and not finite(NAN) and not finite(math.inf)

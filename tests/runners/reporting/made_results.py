@@ -1,0 +1,66 @@
+"""Results of the report from a few rows, so that what a section says of them can be worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from qualm.registry.sample import ABSTENTION_RULES, COMPARISONS, CONFORMAL_THRESHOLDS, CORRELATIONS, SAMPLES, SCORES, UNCERTAINTIES
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.answers import ANSWERS
+from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def frame(rows: Rows, schema: pa.Schema) -> pl.DataFrame:
+    """Rows in a schema of the project's; what a row leaves out is null."""
+    table = pa.table({f.name: pa.array([row.get(f.name) for row in rows], f.type) for f in schema}, schema=schema)
+    made = pl.from_arrow(table)
+    assert isinstance(made, pl.DataFrame)
+    return made
+
+
+def score(metric: str, value: float | None, model: str = "m", dataset: str = "d", **more: Any) -> dict[str, Any]:
+    """A row of SCORES: clean, all questions, of ten."""
+    row = {"variant": "clean", "slice": "all", "n": 10, "n_unscored": 0, **more}
+    return {"model": model, "dataset": dataset, "metric": metric, "value": value, **row}
+
+
+def sample(name: str, **more: Any) -> dict[str, Any]:
+    usual = {"question": f"What is {name}?", "references": ["red"], "choices": [], "category": "", "answerable": True, "split": "test"}
+    return {"sample_id": name, **usual, **more}
+
+
+def made_results(
+    scores: Rows = (),
+    *,
+    samples: Mapping[str, Rows] | None = None,
+    answers: Rows = (),
+    thresholds: Rows = (),
+    plots: Mapping[str, pl.DataFrame] | None = None,
+    comparisons: Rows = (),
+    correlations: Rows = (),
+    rules: Rows = (),
+    inputs: Mapping[str, Any] | None = None,
+    seed: int = 7,
+    **params: Any,
+) -> Results:
+    """Keyword arguments that are no table go into the stage's parameters."""
+    stage = Stage("small/report", "small", "report", "report", params, dict(inputs or {}), {}, seed, Settings())
+    return Results(
+        stage,
+        frame(scores, SCORES),
+        {name: frame(rows, SAMPLES) for name, rows in (samples or {}).items()},
+        pl.DataFrame([{name: row.get(name) for name in ANSWERS} for row in answers], schema=ANSWERS),
+        frame([], UNCERTAINTIES),
+        frame(thresholds, CONFORMAL_THRESHOLDS),
+        dict(plots or {}),
+        frame(comparisons, COMPARISONS),
+        frame(correlations, CORRELATIONS),
+        frame(rules, ABSTENTION_RULES),
+    )
