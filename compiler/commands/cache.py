@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qualm.compiler.commands.audit import audit
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.commands.printing import print_labelled
@@ -113,6 +114,7 @@ def gc(
         _say(done, dry_run)
 
 
+app.command()(audit)
 FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder's name or how it begins: `qualm cache du --json`.")]
 
 

@@ -1,7 +1,5 @@
 """Looking at results: in the terminal, by category, against each other, against a revision."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -106,8 +104,9 @@ def compare(
     """Compare two models or two benchmarks, paired by sample: difference, interval, p-value.
 
     P-values are those of a permutation test that exchanges whole groups, corrected
-    over the metrics of a table, as the spec's `compare:` says (Holm by default).
+    over all that is compared, as the spec's `compare:` says (max-T by default).
     Name the metrics that you mean by --metric, and no others are corrected for.
+    A row is dim where the corrected p is .05 or more: the two are not told apart.
 
     Either side may be of another git revision, branch or tag, or of a DVC
     experiment, by its name: nothing is checked out; its answers and judgements

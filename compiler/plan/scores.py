@@ -1,7 +1,5 @@
 """The last two stages: everything scored, and the report of it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -128,8 +126,6 @@ def _about_idk(layout: Layout) -> dict[str, Any]:
         facts["finetunes"] = {f.ref.label: f.ref.plugin.name for f in r.finetunes}
     if spec.inference.confidence != "sequence":
         facts["confidence"] = spec.inference.confidence
-    if spec.compare.baseline or spec.compare.pairs:
-        facts["correction"] = spec.compare.correction
     if spec.compare.baseline:
         facts["baseline"] = spec.compare.baseline
     return facts

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from qualm.runners.scoring.cells import Cell
 
 
-CORRECTIONS = {"holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
+CORRECTIONS = {"max_t": "max-T", "holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
+OVER = {"study": "all that is compared here", "slice": "the metrics of a data set", "metric": "nothing but itself"}
 
 
 def compare_results(
@@ -68,8 +69,8 @@ def compare_scores(
         metrics: these alone, by plugin or label; p-values are then corrected for their number.
 
     Returns:
-        `a`, `b`, `paired`, `level`, `test` (name, permutations, correction), `notes`,
-        `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, separate, better)
+        `a`, `b`, `paired`, `level`, `test` (name, permutations, correction, family), `notes`,
+        `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, told_apart, better)
         and `mcnemar` (dataset, both_right, only_a, only_b, both_wrong, p, p_holm).
 
     Raises:
@@ -165,7 +166,7 @@ Chosen = tuple[ComparisonSide, Mapping[str, str]]
 
 
 def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | None = None) -> dict[str, Any]:
-    from qualm.compiler.results.paired import align, differences, tests
+    from qualm.compiler.results.paired import PairedDifference, align, corrected_together, differences, tests
     from qualm.runners.scoring.evaluate import read_metrics
 
     stage, theirs = one[0].stage, {json.dumps(m, sort_keys=True) for m in other[0].stage.params["metrics"]}
@@ -175,6 +176,7 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     result: dict[str, Any] = {"a": a, "b": b, "paired": True, "level": interval["level"], "test": test, "notes": []}
     result |= {"differences": [], "mcnemar": []}
     cells = [_cells(*side) for side in (one, other)]
+    found: list[tuple[dict[str, str], PairedDifference]] = []
     for name in one[1]:
         pairs = []
         for dataset in [d for n, d in cells[0] if n == name and (n, d) in cells[1]]:
@@ -187,10 +189,11 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
                 result["notes"].append(f"{dataset}: McNemar's test takes questions for independent; the intervals resample whole groups")
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
-            sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"], test["correction"]
-            rows = differences(mine, yours, metrics, *sizes)
-            result["differences"] += [d.as_json() | model for d in rows]
+            sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"]
+            found += [(model, d) for d in differences(mine, yours, metrics, *sizes)]
         result["mcnemar"] += [t.as_json() | model for t in tests(pairs)]
+    rows = corrected_together([d for _, d in found], test["correction"], test["family"])
+    result["differences"] = [d.as_json() | model for (model, _), d in zip(found, rows, strict=True)]
     if one[0].root != other[0].root:
         result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
     if not result["differences"]:
@@ -210,7 +213,7 @@ def _chosen(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | None) -> 
 def _test_of(stage: PlannedStage) -> dict[str, Any]:
     """How differences are tested: as the spec's `compare:` says, where it compares, else as specs do by default."""
     settings = stage.params.get("compare") or Compare().model_dump()
-    return {"name": "paired permutation", "permutations": settings["permutations"], "correction": settings["correction"]}
+    return {"name": "paired permutation", **{key: settings[key] for key in ("permutations", "correction", "family")}}
 
 
 def _cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
@@ -251,7 +254,7 @@ def _run_time(side: ComparisonSide, models: set[str]) -> Stage:
 
 
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
-    """Differences as a table; a row is bright where its interval leaves out 0, green where b is better and red where a is."""
+    """Differences as a table; a row is bright where the two are told apart, green where b is better and red where a is."""
     console.print(Text.assemble(("a ", "dim"), (comparison["a"], "bold"), ("   b ", "dim"), (comparison["b"], "bold")))
     for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in comparison["differences"]):
         _differences([d for d in comparison["differences"] if (d.get("model", ""), d["dataset"]) == group], group, comparison).print(
@@ -260,8 +263,12 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         console.print()
     if test := comparison["test"]:
         named = CORRECTIONS.get(test["correction"])
-        how = f"{named}: corrected over the metrics of a table" if named else "uncorrected"
+        how = f"{named}: corrected over {OVER[test['family']]}" if named else "uncorrected"
         console.print(Text(f"p: {test['name']} test, {test['permutations']:,} exchanges of whole groups; {how}", style="dim"))
+        dim = sum(not d["told_apart"] for d in comparison["differences"])
+        if dim:
+            text = f"dim: not told apart at this number of questions ({dim} of {len(comparison['differences'])}), which proves no equality"
+            console.print(Text(text, style="dim"))
     for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
         counts = f"only a right {t['only_a']:,}, only b right {t['only_b']:,}"
@@ -290,7 +297,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
     title.append(f"  n = {rows[0]['n']:,}" if len(counts) == 1 else "", style="dim")
     grid = Grid([("metric", "left"), *((name, "right") for name in columns)], title)
     for d in rows:
-        style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("separate") else "dim")
+        style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("told_apart") else "dim")
         grid.add(d["metric"], *(cell(d) for cell in columns.values()), style=style)
     return grid
 

@@ -15,6 +15,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.runners.reporting.charts.heat import stars
+from qualm.runners.scoring.families import how_corrected, verdict
 
 
 def read_comparisons(path: Path) -> list[Row]:
@@ -50,9 +51,7 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
             grid.print(console)
             console.print()
     if tests:
-        named = {"holm": "Holm's", "benjamini_hochberg": "Benjamini and Hochberg's"}.get(correction)
-        over = "the models" if family == "metric" else "all models and metrics"
-        corrected = f"after {named} correction over {over}" if named else "uncorrected"
+        corrected = how_corrected({"correction": correction, "family": family})
         console.print(
             Text(f"* p < .05, ** p < .01, *** p < .001 by paired permutation, {corrected}; intervals are uncorrected", style="dim")
         )
@@ -70,8 +69,7 @@ def _cell(test: dict[str, Any] | None) -> Text:
     if test["difference"] is None:
         return Text("undefined", style="dim italic")
     mark = stars(test["p_adjusted"])
-    good = test["higher_is_better"] is not None and (test["difference"] > 0) == test["higher_is_better"]
-    style = "" if not mark or test["higher_is_better"] is None else "green" if good else "red"
+    style = {"better": "green", "worse": "red"}.get(verdict(test["p_adjusted"], test["difference"], test["higher_is_better"]), "")
     text = Text(f"{test['difference']:+.3f}{mark}", style=style)
     if test["low"] is not None:
         text.append(f" {test['low']:+.3f} to {test['high']:+.3f}", style="dim")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qualm.runners.data.aligned import Samples
     from qualm.runners.scoring.cells import Cell
     from qualm.runners.scoring.evaluate import Metric
+    from qualm.runners.scoring.families import Evidence
     from qualm.runners.scoring.paired_tests import Test
 
 
@@ -38,22 +39,28 @@ class PairedDifference:
     p: float | None = None
     """Of the permutation test: two-sided, answers exchanged within groups (`qualm.runners.scoring.paired_tests`)."""
     p_adjusted: float | None = None
-    """Corrected over the metrics that were compared on this data set."""
+    """Corrected over all that is compared at once, or a part of it, as the spec's `compare: {family}` says."""
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
-    def separate(self) -> bool:
-        """The interval does not hold 0."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+    def told_apart(self) -> bool:
+        """The corrected test finds a difference. Where it does not, that is no evidence that there is none."""
+        return bool(self._verdict)
 
     @property
     def better(self) -> str | None:
-        """`a` or `b` where the interval excludes 0 and the metric has a direction."""
-        if not self.separate or self.higher_is_better is None or self.delta is None:
-            return None
-        return "b" if (self.delta > 0) == self.higher_is_better else "a"
+        """`a` or `b` where they are told apart and the metric has a direction."""
+        return {"better": "b", "worse": "a"}.get(self._verdict)
+
+    @property
+    def _verdict(self) -> str:
+        from qualm.runners.scoring.families import verdict
+
+        return verdict(self.p_adjusted, self.delta, self.higher_is_better)
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "separate": self.separate, "better": self.better}
+        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "evidence"}
+        return {**facts, "told_apart": self.told_apart, "better": self.better}
 
 
 @dataclass(frozen=True)
@@ -143,27 +150,34 @@ def _join_nan(a: dict[str, Any], b: dict[str, Any], name: str) -> None:
 
 
 def differences(
-    a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: float, seed: int, permutations: int = 10_000, correction: str = "holm"
+    a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: float, seed: int, permutations: int = 10_000
 ) -> list[PairedDifference]:
-    """Every metric that both cells allow, each tested by exchanging whole groups; p-values are corrected over these metrics.
-
-    The cells must be aligned.
-    """
+    """Every metric that both cells allow, each tested by exchanging whole groups. The cells must be aligned."""
     import numpy as np
 
     from qualm.runners.scoring.bootstrap import Bootstrap
     from qualm.runners.scoring.evaluate import Slice
-    from qualm.runners.scoring.paired_tests import adjusted, compare
+    from qualm.runners.scoring.paired_tests import compare
 
     part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
-    tests = compare(metrics, a, b, part, level, permutations, seed)
-    corrected = adjusted([t.p for t in tests], correction)
-    return [_difference(a.samples.name, t, p) for t, p in zip(tests, corrected, strict=True)]
+    return [_difference(a.samples.name, t) for t in compare(metrics, a, b, part, level, permutations, seed)]
 
 
-def _difference(dataset: str, t: Test, p_adjusted: float) -> PairedDifference:
-    a, b, delta, low, high, p, corrected = (_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p, p_adjusted))
-    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, corrected)
+def corrected_together(rows: Sequence[PairedDifference], correction: str, family: str) -> list[PairedDifference]:
+    """With p-values corrected over what was compared at once: all of it (`study`), by data set (`slice`), or by metric on one."""
+    from qualm.runners.scoring.families import Evidence, Family
+
+    together = Family(correction, family)
+    places: list[dict[str, Any]] = [{"dataset": d.dataset, "slice": "all", "metric": d.metric} for d in rows]
+    for place, d in zip(places, rows, strict=True):
+        together.add(place, d.evidence or Evidence(math.nan))
+    together.correct()
+    return [replace(d, p_adjusted=place["p_adjusted"]) for place, d in zip(places, rows, strict=True)]
+
+
+def _difference(dataset: str, t: Test) -> PairedDifference:
+    a, b, delta, low, high, p = (_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p))
+    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, evidence=t.evidence)
 
 
 def _null(value: float) -> float | None:
@@ -174,7 +188,7 @@ def tests(pairs: Sequence[tuple[Cell, Cell]]) -> list[McNemar]:
     """McNemar's test per dataset, where all verdicts are right or wrong; half-right ratings have no such test."""
     import numpy as np
 
-    from qualm.runners.scoring.paired_tests import adjusted
+    from qualm.runners.scoring.families import adjusted
 
     counts: list[tuple[str, list[int]]] = []
     for a, b in pairs:

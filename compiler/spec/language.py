@@ -4,12 +4,11 @@ Pydantic checks the shape here; `resolve` checks every plugin's parameters again
 The descriptions below are the spec reference: docs/reference/spec.md and the editors' JSON Schema are made from them.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Lt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
+from pydantic_core import PydanticCustomError
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 ARTIFACT_PATTERN = rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$"
@@ -185,7 +184,7 @@ class Interval(_Strict):
     """Uncertainty of the scores themselves."""
 
     bootstrap: Whole = Field(1000, ge=0, description="Resamples of whole groups; 0 = no intervals.")
-    level: float = Field(0.95, gt=0, lt=1, description="Level of the percentile interval.")
+    level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
 class Compare(_Strict):
@@ -201,11 +200,24 @@ class Compare(_Strict):
     permutations: Whole = Field(
         10_000, ge=0, description="Random exchanges of two models' answers, from which p-values come; a tenth for metrics made of ranks."
     )
-    correction: Literal["holm", "benjamini_hochberg", "none"] = Field("holm", description="How p-values are corrected for their number.")
-    family: Literal["metric", "table"] = Field(
-        "metric", description="What is corrected together: the tests of one metric on a dataset and slice, or of all metrics on it."
+    correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = Field(
+        "max_t", description="How p-values are corrected for their number; `max_t` counts tests that go together as the few that they are."
+    )
+    family: Literal["metric", "slice", "study"] = Field(
+        "study",
+        description="What is corrected together: all tests of the study, all on a dataset and slice, or those of one metric on it.",
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
+
+    @field_validator("family", mode="before")
+    @classmethod
+    def _renamed(cls, value: Any) -> Any:
+        """`table` was the name of `slice`."""
+        if value == "table":
+            raise PydanticCustomError(
+                "renamed", "'slice', as 'table' is called now, or 'study', the default, over all slices and data sets"
+            )
+        return value
 
 
 class Judging(_Strict):

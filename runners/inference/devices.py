@@ -1,7 +1,5 @@
 """Devices: on which one a model of ours runs where Lightning does not place it, and whether one had too little memory."""
 
-from __future__ import annotations
-
 _FULL = ("out of memory", "can't allocate memory", "not enough memory", "cublas_status_alloc_failed")
 
 
@@ -12,6 +10,17 @@ def torch_device(name: str) -> str:
     if name != "auto":
         return name
     return str(torch.accelerator.current_accelerator() or "cpu") if torch.accelerator.is_available() else "cpu"
+
+
+def check_device(name: str) -> None:
+    """Refuse a setting `device` that this machine does not have.
+
+    Raises:
+        RuntimeError: so it is.
+    """
+    here = torch_device("auto")
+    if name not in ("auto", "cpu") and not here.startswith({"gpu": here}.get(name, name)):
+        raise RuntimeError(f"the setting `device` is {name}, and this machine has {here}")
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -4,8 +4,6 @@ The commit, the machine and the time are no content: they are drawn into a pictu
 which the page shows where it lies in the checkout that made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from qualm.registry.dvc.config import DvcStateError
 from qualm.registry.dvc.state import parse_yaml
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import visible
+from qualm.runners.scoring.families import how_corrected
 
 HEADER = ["model", "plugin", "files", "digest", "dtype", "parameters"]
 PLACE = "../../.qualm/runs"
@@ -49,13 +48,10 @@ def appendix(results: Results) -> Appendix | None:
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What holds for all models."""
     interval = settings["interval"]
-    resamples = f"{100 * interval['level']:g}% percentile intervals of {interval['bootstrap']:,} bootstrap resamples of whole groups"
+    resamples = f"{100 * interval['level']:g}% intervals from {interval['bootstrap']:,} bootstrap resamples of whole groups"
     yield "Intervals", resamples if interval["bootstrap"] else "none: bootstrap: 0"
     if compare := settings.get("compare"):
-        tests = (
-            f"{compare['permutations']:,} random exchanges within groups; correction {compare['correction']}, family {compare['family']}"
-        )
-        yield "Tests", tests
+        yield "Tests", f"{compare['permutations']:,} random exchanges within groups; p-values {how_corrected(compare)}"
     if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
         yield "Decoding", "none here: all answers were recorded elsewhere"
         return

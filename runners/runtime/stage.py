@@ -4,8 +4,6 @@ A runner module is `def run(stage: Stage) -> None`. It reads `stage.inputs`, wri
 every finished output to `stage.publish`, so that an output exists whole or not at all, whatever is killed and when.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -116,6 +114,12 @@ def read_stage(key: str, settings: Settings) -> Stage:
         raise StageError(f"{error}; `qualm compile` writes it anew") from None
     except (ValueError, RecursionError) as error:
         raise StageError(f"{path}: not JSON ({error}); `qualm compile` writes it anew") from None
+    return stage_of(key, raw, settings)
+
+
+def stage_of(key: str, raw: Mapping[str, Any], settings: Settings) -> Stage:
+    """The stage that a compiled JSON describes."""
+    spec, _, name = key.partition("/")
     return Stage(key, spec, name, raw["kind"], to_lists(raw["params"]), raw["inputs"], raw["outputs"], raw["seed"], settings)
 
 

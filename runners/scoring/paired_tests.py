@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,13 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import BLOCK
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.evaluate import Measured, Metric, MetricTask, Slice, intervals, mean_of, resample, tasks_of
+from qualm.runners.scoring.families import Evidence, standardised
 
 SLACK = 1e-12
 RANKS = 10
 """Metrics that need single rows' weights get a tenth of the exchanges: each costs a pass over all rows, not over group sums."""
+FEWEST = 1_000
+"""But no fewer than these, or than were asked for: below, a p-value of .05 is a matter of luck."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class Test:
     p: float
     n: int
     higher_is_better: bool | None
+    evidence: Evidence = field(default=Evidence(np.nan), repr=False, compare=False)
 
     @property
     def difference(self) -> float:
@@ -51,23 +56,33 @@ class Test:
 def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, permutations: int, seed: int) -> list[Test]:
     """Every metric that applies to both cells, over the rows that both are scored on.
 
-    The interval is the percentile interval of the difference over the slice's own resamples of groups. The p-value is
+    The interval is Student's t over the slice's own resamples of groups (`qualm.runners.scoring.limits`). The p-value is
     that of a permutation test: if the two models were alike, exchanging their answers within any group would change
     nothing, so the difference is set against those after random exchanges (all of them where there are few groups);
     p = (1 + as large or larger ones) / (1 + exchanges), two-sided. Groups are exchanged whole since their rows are not
-    independent. Undefined (NaN) with fewer than two groups, or where a side has no value.
+    independent. Every test of a data set sees the same random exchanges, whatever its metric, slice or pair, so that tests can be
+    corrected for what they share. Undefined (NaN) with fewer than two groups, or where a side has no value.
     """
     both = side_by_side(a, b)
     rows = np.concatenate([part.rows, part.rows + a.samples.n])
     tasks, labels = tasks_of(metrics, both, replace(part, rows=rows))
     live = [task for task in tasks if task.measured.n]
-    for only_sums, share in ((True, 1), (False, RANKS)):
+    together = fewest(permutations)
+    exchanges = {times: Exchanges(part, a.samples, times, together, seed) for times in (permutations, together)}
+    for only_sums, times in ((True, permutations), (False, together)):
         chosen = [task for task in live if task.weights.only_sums == only_sums]
         if chosen:
-            resample(chosen, Sides(part, permutations // share, seed, a.samples.name, part.label))
+            resample(chosen, Sides(part, exchanges[times]))
     better = {m.label: rule.get("metrics", m.function.__name__).declares.get("HIGHER_IS_BETTER") for m in metrics}
-    tests = [_test(label, of, part, level, better[_owner(label, better)]) for label, of in labels]
-    return tests
+    return [
+        _test(label, of, part, exchanges[permutations if of[0].weights.only_sums else together], level, better[_owner(label, better)])
+        for label, of in labels
+    ]
+
+
+def fewest(permutations: int) -> int:
+    """How many of so many exchanges metrics made of ranks get, and how many are shared by all tests of a family."""
+    return max(permutations // RANKS, min(permutations, FEWEST))
 
 
 def _owner(label: str, labels: dict[str, Any]) -> str:
@@ -75,7 +90,7 @@ def _owner(label: str, labels: dict[str, Any]) -> str:
     return label if label in labels else label[: label.rindex("[")]
 
 
-def _test(label: str, of: list[MetricTask], part: Slice, level: float, better: bool | None) -> Test:
+def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, level: float, better: bool | None) -> Test:
     measured = mean_of([task.measured for task in of])
     n = measured.n // 2
     values = measured.resampled
@@ -85,8 +100,11 @@ def _test(label: str, of: list[MetricTask], part: Slice, level: float, better: b
     drawn = 2 * part.bootstrap.times
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
-    low, high = intervals([Measured(difference, boot[1] - boot[0], n, 0)], level, part.bootstrap.groups)[0]
-    return Test(label, value_a, value_b, low, high, _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), n, better)
+    ends = intervals([Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups)], level, part.bootstrap.groups)[0]
+    p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
+    if not np.isnan(p):
+        evidence = Evidence(p, *standardised(difference, swapped[1] - swapped[0], exchanges.shared))
+    return Test(label, value_a, value_b, ends.low, ends.high, p, n, better, evidence)
 
 
 def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
@@ -99,22 +117,54 @@ def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
     return (1 + as_large) / (1 + len(defined))
 
 
-class Sides:
-    """Weights of both sides: a, b, the bootstrap of a, that of b, and random exchanges as seen from a and from b."""
+@lru_cache(maxsize=2)
+def _drawn(dataset: str, seed: int, groups: int, times: int) -> NDArray[np.uint8]:
+    """Random exchanges of a data set as bits, (groups, times / 8)."""
+    text = json.dumps(["exchange", seed, dataset], ensure_ascii=False)
+    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
+    return rng.integers(0, 256, (groups, -(-times // 8)), dtype=np.uint8)
 
-    def __init__(self, part: Slice, permutations: int, seed: int, *names: str) -> None:
-        self.bootstrap = part.bootstrap
+
+class Exchanges:
+    """Which groups of a slice keep their side: a random choice for the whole data set, seen on the slice.
+
+    All 2^groups of them where that is no more than was asked for.
+    """
+
+    def __init__(self, part: Slice, samples: Samples, times: int, together: int, seed: int) -> None:
+        codes = np.unique(samples.groups, return_inverse=True)[1]
+        bits = _drawn(samples.name, seed, int(codes.max(initial=-1)) + 1, times)[np.unique(codes[part.rows])]
+        self._stays = np.unpackbits(bits, axis=1, count=times) if bits.size else np.zeros((len(bits), times), dtype=np.uint8)
+        half = len(self._stays)
+        self.shared: NDArray[np.int64] = np.arange(min(together, times))
+        """Of these exchanges those that all tests of the data set share, in one order."""
+        if half < 40 and 2**half <= times:
+            self.shared = (2 ** np.arange(half)) @ self._stays[:, : len(self.shared)].astype(np.int64)
+            self._stays = (np.arange(2**half) >> np.arange(half)[:, None] & 1).astype(np.uint8)
+        self.times = self._stays.shape[1]
+
+    def blocks(self, step: int) -> Iterator[Floats]:
+        """1 where a group keeps its side, (exchanges, groups), so many at a time."""
+        for start in range(0, self.times, step):
+            yield self._stays[:, start : start + step].T.astype(np.float64)
+
+
+class Sides:
+    """Weights of both sides: a, b, the bootstrap of a, that of b, and exchanges as seen from a and from b."""
+
+    def __init__(self, part: Slice, exchanges: Exchanges) -> None:
+        self.bootstrap, self.exchanges = part.bootstrap, exchanges
         self.half = part.bootstrap.groups
         self.groups = 2 * self.half
         own = part.bootstrap.seen_on(np.arange(len(part.rows))).group
         self.group = np.concatenate([own, own + self.half])
-        self.permutations = permutations
-        self.times = 2 * (1 + part.bootstrap.times + permutations)
-        text = json.dumps(["exchange", seed, *names], ensure_ascii=False)
-        self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
+        self.times = 2 * (1 + part.bootstrap.times + exchanges.times)
 
     def seen_on(self, rows: NDArray[Any]) -> Weights:
         return Weights(np.empty((0, self.groups)), self.group[rows])
+
+    def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return self.seen_on(rows).group
 
     def blocks(self) -> Iterator[Weights]:
         one, none = np.ones((1, self.half)), np.zeros((1, self.half))
@@ -125,21 +175,11 @@ class Sides:
                 counts, empty = block.counts, np.zeros_like(block.counts)
                 yield self._weights(counts, empty) if side == 0 else self._weights(empty, counts)
         for side in (0, 1):
-            for stays in self._exchanges():
+            for stays in self.exchanges.blocks(max(1, BLOCK // max(1, len(self.group)))):
                 yield self._weights(stays, 1 - stays) if side == 0 else self._weights(1 - stays, stays)
 
     def _weights(self, of_a: Floats, of_b: Floats) -> Weights:
         return Weights(np.hstack([of_a, of_b]), self.group)
-
-    def _exchanges(self) -> Iterator[Floats]:
-        """1 where a group keeps its side. All 2^groups of them where that is no more than was asked for."""
-        if self.half < 40 and 2**self.half <= self.permutations:
-            yield (np.arange(2**self.half)[:, None] >> np.arange(self.half) & 1).astype(np.float64)
-            return
-        rng = np.random.default_rng(self._entropy)
-        step = max(1, BLOCK // max(1, len(self.group)))
-        for start in range(0, self.permutations, step):
-            yield rng.integers(0, 2, (min(step, self.permutations - start), self.half)).astype(np.float64)
 
 
 def side_by_side(a: Cell, b: Cell) -> Cell:
@@ -162,28 +202,6 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
     uncertainties = joined(a.uncertainties, b.uncertainties)
     clean = joined(a.clean_uncertainties, b.clean_uncertainties)
     return Cell(b.model, samples, a.variant, joined(a.columns, b.columns), settings, uncertainties, clean)
-
-
-def adjusted(p: Sequence[float], correction: str) -> list[float]:
-    """p-values corrected for their number, in their order; those that are undefined stay so and do not count.
-
-    Args:
-        p: raw p-values.
-        correction: `holm` (Holm, 1979): the chance of any false alarm among them stays below the level. `benjamini_hochberg`
-            (1995): the expected share of false alarms among those called stays below it. `none`.
-    """
-    values = np.array(p, dtype=np.float64)
-    defined = np.flatnonzero(~np.isnan(values))
-    order = defined[np.argsort(values[defined], kind="stable")]
-    m, ranked = len(order), values[order]
-    if correction == "holm":
-        ranked = np.maximum.accumulate(np.minimum(1.0, ranked * np.arange(m, 0, -1)))
-    elif correction == "benjamini_hochberg":
-        ranked = np.minimum.accumulate(np.minimum(1.0, ranked * m / np.arange(1, m + 1))[::-1])[::-1]
-    elif correction != "none":
-        raise ValueError(f"correction: expected holm, benjamini_hochberg or none, got {correction!r}")
-    values[order] = ranked
-    return [float(v) for v in values]
 
 
 def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.bootstrap import BLOCK
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.evaluate import Metric, Slice, tasks_of
+from qualm.runners.scoring.families import Evidence, standardised
 
 EXCHANGE, INDEPENDENCE = "exchange", "independence"
 SLACK = 1e-12
@@ -44,6 +45,7 @@ class Effect:
     reference: float
     """What it would be without an effect: with clean and perturbed exchanged, or a correlation of 0."""
     p: float
+    evidence: Evidence = field(default=Evidence(np.nan), repr=False, compare=False)
 
 
 def with_a_test(metrics: Sequence[Metric]) -> list[Metric]:
@@ -56,10 +58,10 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice, permutations: in
     by_exchange = [m for m in metrics if _test_of(m) == EXCHANGE]
     swapped = _swapped(cell)
     for test in paired_tests.compare(by_exchange, swapped, cell, part, 0.95, permutations, seed):
-        yield Effect(test.metric, test.value_b, test.value_a, test.p)
+        yield Effect(test.metric, test.value_b, test.value_a, test.p, test.evidence)
     for metric in (m for m in metrics if _test_of(m) == INDEPENDENCE):
         tasks, labels = tasks_of([metric], cell, part)
-        values: dict[int, float] = {id(task): np.nan for task in tasks}
+        tested: dict[int, Evidence] = {id(task): Evidence(np.nan) for task in tasks}
         alike: dict[tuple[bytes, bytes], list[tuple[int, Floats]]] = {}  # what is correlated with the same y shares its deals
         for task in tasks:
             if not np.isnan(task.measured.value):
@@ -68,14 +70,14 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice, permutations: in
         for (rows, y_bytes), of in alike.items():
             group = part.bootstrap.seen_on(np.frombuffer(rows, dtype=np.int64)).group
             columns = np.column_stack([x for _, x in of])
-            p_values = independence(columns, np.frombuffer(y_bytes), group, permutations, _entropy(seed, cell, part))
-            values |= dict(zip([name for name, _ in of], p_values.tolist(), strict=True))
+            evidence = independence(columns, np.frombuffer(y_bytes), group, permutations, _entropy(seed, cell, part))
+            tested |= dict(zip([name for name, _ in of], evidence, strict=True))
         for label, (task, *_) in labels:
-            yield Effect(label, task.measured.value, 0.0, values[id(task)])
+            yield Effect(label, task.measured.value, 0.0, tested[id(task)].p, tested[id(task)])
 
 
-def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: int, entropy: int) -> Floats:
-    """p-values of correlations with y, which is dealt out anew between groups of equal size, in whole groups.
+def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: int, entropy: int) -> list[Evidence]:
+    """Tests of correlations with y, which is dealt out anew between groups of equal size, in whole groups.
 
     NaN where that can change nothing (one group of each size), or either is constant.
 
@@ -92,8 +94,8 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
     blocks = [starts[sizes == size][:, None] + np.arange(size) for size in np.unique(sizes)]
     spread = np.sqrt((x**2).sum(axis=0) * ((y - y.mean()) ** 2).sum())
     if all(len(block) < 2 for block in blocks) or not permutations:
-        return np.full(x.shape[1], np.nan)
-    rng, as_extreme = np.random.default_rng(entropy), np.zeros(x.shape[1])
+        return [Evidence(np.nan)] * x.shape[1]
+    rng, as_extreme, chance = np.random.default_rng(entropy), np.zeros(x.shape[1]), []
     observed = np.abs(y @ x)
     step = max(1, BLOCK // len(x))
     for start in range(0, permutations, step):
@@ -101,8 +103,13 @@ def independence(x: Floats, y: Floats, group: NDArray[np.int64], permutations: i
         for block in blocks:
             turns = rng.permuted(np.tile(np.arange(len(block)), (len(dealt), 1)), axis=1)
             dealt[:, block.ravel()] = y[block[turns].reshape(len(dealt), -1)]
-        as_extreme += (np.abs(dealt @ x) >= observed - SLACK * spread).sum(axis=0)
-    return np.where(spread > 0, (1 + as_extreme) / (1 + permutations), np.nan)
+        chance.append(dealt @ x)
+        as_extreme += (np.abs(chance[-1]) >= observed - SLACK * spread).sum(axis=0)
+    p, by_deal, shared = (1 + as_extreme) / (1 + permutations), np.concatenate(chance), np.arange(paired_tests.fewest(permutations))
+    return [
+        Evidence(float(p[k]), *standardised(observed[k], by_deal[:, k], shared)) if spread[k] > 0 else Evidence(np.nan)
+        for k in range(x.shape[1])
+    ]
 
 
 def correlated(metric: Metric) -> Correlated:

@@ -1,7 +1,6 @@
 """The `infer` stage: one model answers every sample of some datasets under every variant, once. See `qualm.runners.inference.run`."""
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from qualm.registry.plugins.rule import get, gives, load
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.dataset import DatasetFolder, read_variants, rehearse
-from qualm.runners.data.skipped_rows import report
+from qualm.runners.data.dataset import DatasetFolder, Variant, read_variants, rehearse
+from qualm.runners.data.rows import report_left_out
 from qualm.runners.data.splits import rule
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.records import write_table
@@ -31,8 +30,51 @@ KIND = StageKind(
 )
 
 
+@dataclass(frozen=True)
+class Question:
+    """What a stage asks, of what, and of whom."""
+
+    model: Any
+    """See `qualm.runners.contracts.models`."""
+    module: str
+    """Dotted name of its plugin."""
+    datasets: list[DatasetFolder]
+    variants: list[Variant]
+    needs: frozenset[str]
+    """Which columns of GENERATIONS, and `draws`."""
+
+
 def run(stage: Stage) -> None:
     """See `qualm.runners.contracts.models` for what a model is and `qualm.runners.data.dataset` for what it sees."""
+    label = stage.params["model"]["label"]
+    try:
+        question = opened(stage)
+        model, datasets = question.model, question.datasets
+        rehearse(question.variants, datasets, stage.seed)
+        if hasattr(model, "lookup"):
+            tables = [_look_up(model, dataset, stage) for dataset in datasets]
+        else:
+            tables = answer_tables(model, question.module, datasets, question.variants, question.needs, stage, label, together=True)
+    except ModelError as error:
+        raise StageError(str(error)) from error
+    if not is_first():  # another process of this stage: the first one writes
+        return
+    for dataset, table in zip(datasets, tables, strict=True):
+        target = Path(stage.outputs["generations"][dataset.name])
+        file = stage.scratch / f"{dataset.name}.parquet"
+        counts = {"samples": len(dataset), "rows": table.num_rows}
+        facts = {"model": label, "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
+        write_table(file, table, GENERATIONS, {**stage.provenance, **facts})
+        stage.publish(file, target)
+
+
+def opened(stage: Stage) -> Question:
+    """The model, without its weights, and the data sets under their variants.
+
+    Raises:
+        StageError: the model does not give what is needed, or a data set is none.
+        ModelError: the model cannot be had.
+    """
     chosen = stage.params["model"]
     plugin = get("models", chosen["plugin"])
     needs = frozenset(stage.params["needs"])
@@ -47,24 +89,7 @@ def run(stage: Stage) -> None:
     folder = stage.inputs.get("model")
     context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"), stage.settings)
     variants = read_variants(stage.params["variants"], stage.inputs.get("perturbed"))
-    rehearse(variants, datasets, stage.seed)
-    try:
-        model = load("models", plugin.name)(context, **chosen["args"])
-        if hasattr(model, "lookup"):
-            tables = [_look_up(model, dataset, stage) for dataset in datasets]
-        else:
-            tables = answer_tables(model, plugin.module, datasets, variants, needs, stage, chosen["label"], together=True)
-    except ModelError as error:
-        raise StageError(str(error)) from error
-    if not is_first():  # another process of this stage: the first one writes
-        return
-    for dataset, table in zip(datasets, tables, strict=True):
-        target = Path(stage.outputs["generations"][dataset.name])
-        file = stage.scratch / f"{dataset.name}.parquet"
-        counts = {"samples": len(dataset), "rows": table.num_rows}
-        facts = {"model": chosen["label"], "dataset": dataset.name, **counts, **getattr(model, "facts", {})}
-        write_table(file, table, GENERATIONS, {**stage.provenance, **facts})
-        stage.publish(file, target)
+    return Question(load("models", plugin.name)(context, **chosen["args"]), plugin.module, datasets, variants, needs)
 
 
 def _open_only(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
@@ -85,5 +110,5 @@ def _look_up(model: Any, dataset: DatasetFolder, stage: Stage) -> pa.Table:
     stage.count(recorded=table.num_rows)
     if answered < len(dataset):
         stage.count(**{"dropped (not recorded)": len(dataset) - answered})
-    report(dataset.name, getattr(model, "left_out", ()), stage)
+    report_left_out(dataset.name, getattr(model, "left_out", ()), stage)
     return table

@@ -1,7 +1,5 @@
 """Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path
@@ -25,7 +23,8 @@ from qualm.runners.scoring import perturbation_tests as effects_of
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell, Tables, read_cells
 from qualm.runners.scoring.curves import FIELDS, Curves
-from qualm.runners.scoring.evaluate import Metric, Slice, evaluate, intervals, read_metrics, why_absent
+from qualm.runners.scoring.evaluate import Metric, Slice, about, evaluate, intervals, read_metrics, why_absent
+from qualm.runners.scoring.families import Family
 from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 KIND = StageKind(
@@ -139,6 +138,8 @@ def _run(stage: Stage) -> None:
     rows: list[dict[str, Any]] = []
     tests: list[dict[str, Any]] = []
     compare = stage.params.get("compare")
+    asked = compare or stage.params.get("tests") or {"correction": "none", "family": "study"}
+    family = Family(asked["correction"], asked["family"])
     grid: list[dict[str, Any]] = []
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
     for samples in datasets:
@@ -155,28 +156,29 @@ def _run(stage: Stage) -> None:
                 if study and part.label == ALL:
                     study.add(cell, part.bootstrap.groups, values, limits)
                 same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
-                for (label, measured), (low, high) in zip(values, limits, strict=True):
+                for (label, measured), ends in zip(values, limits, strict=True):
                     stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
                     if measured.why and np.isnan(measured.value):
                         stage.count(**{f"undefined ({measured.why})": 1})
-                    numbers = {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
+                    numbers = {"value": _null(measured.value), "low": _null(ends.low), "high": _null(ends.high)}
                     why = (measured.why if np.isnan(measured.value) else "") or measured.why_unscored
-                    rows.append(
-                        same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None}
-                    )
+                    counts_of = {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None}
+                    rows.append(same | {"metric": label} | numbers | counts_of | about(measured, ends, interval["level"]))
                 if tested and "clean_correct" in cell.columns:
                     counts = {label: measured.n for label, measured in values}
                     for one in effects_of.effects(tested, cell, part, stage.params["tests"]["permutations"], stage.seed):
                         numbers = {name: _null(getattr(one, name)) for name in ("value", "reference", "p")}
                         grid.append(same | {"metric": one.metric, "n": counts[one.metric]} | numbers)
+                        family.add(grid[-1], one.evidence)
         if compare:
-            tests += _compare(stage, metrics, clean, slices)
+            tests += _compare(stage, metrics, clean, slices, family)
+    family.correct()
     rows += lacking.rows()
     _write(stage, rows, curves)
     if compare:
         _publish(stage, "comparisons", tests, COMPARISONS)
     if "effects" in stage.outputs:
-        _publish(stage, "effects", _corrected_grid(grid, stage.params["tests"]["correction"], stage.params["tests"]["family"]), EFFECTS)
+        _publish(stage, "effects", grid, EFFECTS)
         stage.count(effects=len(grid))
     if "correlations" in stage.outputs:
         _study(stage, rows)
@@ -213,43 +215,19 @@ class Lacking:
         ]
 
 
-def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice]) -> list[dict[str, Any]]:
+def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice], family: Family) -> list[dict[str, Any]]:
     """Every pair of models that is asked for, on every slice of one dataset."""
-    compare, comparisons = stage.params["compare"], []
+    compare, comparisons = stage.params["compare"], list[dict[str, Any]]()
     level = stage.params["interval"]["level"]
     for part in slices:
-        here: list[dict[str, Any]] = []
         for a, b in paired_tests.pairs_of(compare, list(cells)):
             same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
             for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
                 numbers = {name: _null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
-                here.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
-        comparisons += _corrected(here, compare["correction"], compare["family"])
+                comparisons.append(same | {"metric": test.metric} | numbers | {"n": test.n, "higher_is_better": test.higher_is_better})
+                family.add(comparisons[-1], test.evidence)
     stage.count(comparisons=len(comparisons))
     return comparisons
-
-
-def _corrected_grid(grid: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
-    """Corrected over all models, variants and estimators of each dataset and slice."""
-    for place in dict.fromkeys((row["dataset"], row["slice"]) for row in grid):
-        _corrected([row for row in grid if (row["dataset"], row["slice"]) == place], correction, family)
-    return grid
-
-
-def _corrected(tests: list[dict[str, Any]], correction: str, family: str) -> list[dict[str, Any]]:
-    """The tests of one dataset and slice, p-values corrected within each metric, or over all of them."""
-    of = [_owner(test) if family == "metric" else "" for test in tests]
-    for name in dict.fromkeys(of):
-        here = [test for test, own in zip(tests, of, strict=True) if own == name]
-        raw = [np.nan if test["p"] is None else test["p"] for test in here]
-        for test, p in zip(here, paired_tests.adjusted(raw, correction), strict=True):
-            test["p_adjusted"] = _null(p)
-    return tests
-
-
-def _owner(test: dict[str, Any]) -> str:
-    """What a p-value is corrected with: on the grid all estimators of a metric, else each label by itself."""
-    return str(test["metric"].partition("[")[0] if "variant" in test else test["metric"])
 
 
 def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:

@@ -16,7 +16,8 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -30,6 +31,7 @@ from qualm.registry.formats import atomic
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.libraries import MINOR, same
 from qualm.runners.runtime.prefetch import ahead
+from qualm.runners.store.key_index import KeyIndex, Keys, Places, key_words
 from qualm.runners.store.segments import Segments
 from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
 
@@ -50,10 +52,6 @@ VALUES = pa.schema(
 SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
 ABOUT, USED, REFUSED = "about.json", "used", "refused.json"
 """In a store's folder: whose answers it holds; who used it; that they are not to be used, and why."""
-Keys = np.ndarray[Any, np.dtype[np.uint64]]
-"""One key in a row, as four words."""
-Places = np.ndarray[Any, np.dtype[np.int64]]
-
 
 _ATTEMPTS = 5
 """At finding answers that are not where they were: a directory that others change may be listed without some of its files."""
@@ -118,45 +116,21 @@ def segments(folder: Path, touch: bool = True) -> Segments:
     return Segments(folder, SCHEMA, touch, without_impossible)
 
 
-class Store:
-    """The answers of one model by one engine. Opening reads and checks all segments, and keeps their keys in memory.
+class Answers(ABC):
+    """Parts of answers in some folders, to be read and added to. Opening reads and checks all segments, and keeps their keys in memory.
 
     That is 40 bytes for each part; the answers themselves stay on disk, and are mapped into memory while they are taken.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        model: str,
-        engine: str,
-        about: Mapping[str, Any] | None = None,
-        stage: str = "",
-        workers: int = 0,
-        libraries: Mapping[str, str] = MappingProxyType({}),
-        versions: Mapping[str, int] = MappingProxyType({}),
-        policy: str = MINOR,
-    ) -> None:
+    def __init__(self, folder: Path, sources: dict[str, Segments], workers: int = 0) -> None:
         """Open.
 
         Args:
-            root: of all stores.
-            model: digest of weights, config, processor and dtype.
-            engine: the code that answers, without its versions.
-            about: what `qualm cache du` says of these answers: label and plugin of the model.
-            stage: who opens it, kept as its last use.
+            folder: whose parts count before those of the others.
+            sources: the folders' segments, by the name of the folder.
             workers: threads that read; 0 = one per core.
-            libraries: versions of those that compute here.
-            versions: of our own engine (`Engine.behind`).
-            policy: when answers that were computed with others are used (`qualm.runners.runtime.libraries`).
         """
-        self._root, self._workers, self._policy = root, workers, policy
-        self._libraries = dict(libraries)
-        self._own = {"model": model, "engine": engine, "qualm": __version__, "libraries": self._libraries, "versions": dict(versions)}
-        self.folder = self._writable()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._segments = segments(self.folder)
-        self._sources = {self.folder.name: self._segments}
-        self._note({**self._own, **(about or {})}, stage)
+        self.folder, self._sources, self._workers = folder, sources, workers
         self._open()
 
     def __len__(self) -> int:
@@ -192,13 +166,94 @@ class Store:
         """These parts in this order."""
         return [Part(**row) for row in self.take(keys).to_pylist()]
 
+    @abstractmethod
+    def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
+        """Take in parts that were computed together, with their keys and names."""
+
+    def origins(self, keys: Sequence[bytes]) -> list[str]:
+        """The folder in which each of these parts lies; empty for what is not here."""
+        return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
+
+    def _listed(self) -> list[tuple[str, str]]:
+        """Every segment with its folder."""
+        return [(name, folder) for folder, source in self._sources.items() for name in source.names()]
+
+    def _ordered(self, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Segments as they count: where a key occurs twice, the part in the first of them."""
+        return sorted(names, key=lambda name: (name[1] != self.folder.name, name))
+
+    def _read(self, name: tuple[str, str]) -> pa.Table | None:
+        return self._sources[name[1]].read(name[0])
+
+    def _open(self) -> None:
+        """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
+        keys: dict[tuple[str, str], Keys] = {}
+        while new := [name for name in self._listed() if name not in keys]:
+            for name, table in zip(new, ahead(self._read, new, self._workers), strict=True):
+                keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
+        self._names = self._ordered(keys)
+        self._index = KeyIndex([keys[name] for name in self._names])
+
+    def _gather(self, places: Places) -> pa.Table | None:
+        """The rows at these places; None if a segment is gone."""
+        order = np.argsort(places, kind="stable")
+        ordered = places[order]
+        segments, starts = np.unique(ordered >> 32, return_index=True)
+        pieces = [VALUES.empty_table()]
+        for segment, rows in zip(segments, np.split(ordered & 0xFFFFFFFF, starts[1:]), strict=False):
+            table = self._read(self._names[segment])
+            if table is None:
+                return None
+            pieces.append(table.select(VALUES.names).take(pa.array(rows)))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
+
+
+class Store(Answers):
+    """The answers of one model by one engine."""
+
+    def __init__(
+        self,
+        root: Path,
+        model: str,
+        engine: str,
+        about: Mapping[str, Any] | None = None,
+        stage: str = "",
+        workers: int = 0,
+        libraries: Mapping[str, str] = MappingProxyType({}),
+        versions: Mapping[str, int] = MappingProxyType({}),
+        policy: str = MINOR,
+    ) -> None:
+        """Open.
+
+        Args:
+            root: of all stores.
+            model: digest of weights, config, processor and dtype.
+            engine: the code that answers, without its versions.
+            about: what `qualm cache du` says of these answers: label and plugin of the model.
+            stage: who opens it, kept as its last use.
+            workers: threads that read; 0 = one per core.
+            libraries: versions of those that compute here.
+            versions: of our own engine (`Engine.behind`).
+            policy: when answers that were computed with others are used (`qualm.runners.runtime.libraries`).
+        """
+        self._root, self._policy = root, policy
+        self._libraries = dict(libraries)
+        self._own = {"model": model, "engine": engine, "qualm": __version__, "libraries": self._libraries, "versions": dict(versions)}
+        folder = self._writable()
+        folder.mkdir(parents=True, exist_ok=True)
+        self._segments = segments(folder)
+        self._note(folder, {**self._own, **(about or {})}, stage)
+        super().__init__(folder, {folder.name: self._segments}, workers)
+
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
         """Write one segment; when this returns, the parts survive a kill and a power cut.
 
         What cannot be (`qualm.runners.store.sound`) is undefined from then on.
         """
-        table = _table(keys, names, parts)
-        self._names.append((self._segments.write(undefined_where_impossible(table)), self.folder.name))
+        table = as_stored(keys, names, parts)
+        self._names.append((self._segments.write(table), self.folder.name))
         self._mark.parent.mkdir(exist_ok=True)
         self._mark.touch()
         self._index.add(table["key"], len(self._names) - 1)
@@ -208,9 +263,9 @@ class Store:
         if self._listed() != sorted(self._names):
             self._open()
 
-    def origins(self, keys: Sequence[bytes]) -> list[str]:
-        """The folder in which each of these parts lies; empty for what is not here."""
-        return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
+    def _ordered(self, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """In the order in which they were written, whoever looks."""
+        return sorted(names)
 
     def _writable(self) -> Path:
         """This release's and these libraries' folder: a new one where the one before is refused."""
@@ -233,38 +288,11 @@ class Store:
         libraries = about.get("libraries")
         return isinstance(libraries, dict) and same(self._policy, libraries, self._libraries)
 
-    def _read(self, name: tuple[str, str]) -> pa.Table | None:
-        return self._sources[name[1]].read(name[0])
-
-    def _open(self) -> None:
-        """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
-        keys: dict[tuple[str, str], Keys] = {}
-        while new := [name for name in self._listed() if name not in keys]:
-            for name, table in zip(new, ahead(self._read, new, self._workers), strict=True):
-                keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
-        self._names = sorted(keys)
-        self._index = _Index([keys[name] for name in self._names])
-
-    def _gather(self, places: Places) -> pa.Table | None:
-        """The rows at these places; None if a segment is gone."""
-        order = np.argsort(places, kind="stable")
-        ordered = places[order]
-        segments, starts = np.unique(ordered >> 32, return_index=True)
-        pieces = [VALUES.empty_table()]
-        for segment, rows in zip(segments, np.split(ordered & 0xFFFFFFFF, starts[1:]), strict=False):
-            table = self._read(self._names[segment])
-            if table is None:
-                return None
-            pieces.append(table.select(VALUES.names).take(pa.array(rows)))
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return pa.concat_tables(pieces).combine_chunks().take(pa.array(back))
-
-    def _note(self, about: Mapping[str, Any], stage: str) -> None:
-        place = self.folder / ABOUT
+    def _note(self, folder: Path, about: Mapping[str, Any], stage: str) -> None:
+        place = folder / ABOUT
         if not place.exists():
             atomic.write_text(place, json.dumps(about, sort_keys=True) + "\n")
-        self._mark = self.folder / USED / (stage.replace("/", " ") or "unknown")
+        self._mark = folder / USED / (stage.replace("/", " ") or "unknown")
         self._mark.parent.mkdir(exist_ok=True)
         self._mark.touch()
 
@@ -288,59 +316,11 @@ def sound(name: str, part: Part) -> tuple[Part, str]:
     return replace(part, **dict.fromkeys(bad)), f"no {' and '.join(names[field] for field in bad)} that can be"
 
 
+def as_stored(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
+    """Rows of SCHEMA as a segment holds them: what cannot be is undefined."""
+    return undefined_where_impossible(_table(keys, names, parts))
+
+
 def _table(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
     columns = [list(keys), list(names), *([getattr(part, field) for part in parts] for field in VALUES.names)]
     return pa.table([pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
-
-
-class _Index:
-    """Where each key is: segment * 2**32 + row. Of equal keys the first counts."""
-
-    def __init__(self, keys: Sequence[Keys]) -> None:
-        """Of the keys of each segment, in order, as rows of four words."""
-        places = [np.arange(len(k), dtype=np.int64) + (number << 32) for number, k in enumerate(keys)]
-        every = np.concatenate([np.empty((0, 4), np.uint64), *keys])
-        order = np.argsort(every[:, 0], kind="stable")
-        self._keys, self._places = every[order], np.concatenate([np.empty(0, np.int64), *places])[order]
-        self._first = np.ascontiguousarray(self._keys[:, 0])
-        self._recent: dict[bytes, int] = {}
-
-    def add(self, keys: pa.ChunkedArray, segment: int) -> None:
-        """Of a segment that came later."""
-        for row, (key, place) in enumerate(zip(listed := keys.to_pylist(), self._sorted(listed), strict=True)):
-            if place < 0:
-                self._recent.setdefault(key, (segment << 32) + row)
-
-    def find(self, keys: Sequence[bytes]) -> Places:
-        """The place of each key, -1 where there is none."""
-        places = self._sorted(keys)
-        if self._recent:
-            for row in np.flatnonzero(places < 0).tolist():
-                places[row] = self._recent.get(keys[row], -1)
-        return places
-
-    def count(self) -> int:
-        """Distinct keys."""
-        ordered = self._keys[np.lexsort(self._keys.T)]
-        distinct = int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) + 1 if len(ordered) else 0
-        return distinct + len(self._recent)
-
-    def _sorted(self, keys: Sequence[bytes]) -> Places:
-        words = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 4)
-        places = np.full(len(keys), -1, np.int64)
-        at = np.searchsorted(self._first, words[:, 0])
-        left = np.flatnonzero(at < len(self._first))
-        while len(left):
-            left = left[self._first[at[left]] == words[left, 0]]
-            whole = (self._keys[at[left]] == words[left]).all(axis=1)
-            places[left[whole]] = self._places[at[left[whole]]]
-            left = left[~whole]  # the first word is another key's too: look at the next place
-            at[left] += 1
-            left = left[at[left] < len(self._first)]
-        return places
-
-
-def key_words(keys: pa.ChunkedArray) -> Keys:
-    """Keys as rows of four words, copied out of the mapped file."""
-    joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
-    return np.frombuffer(joined, np.uint64).reshape(-1, 4)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qualm.runners.store.answers import REFUSED, SCHEMA, USED, key_words, read_about, segments
+from qualm.runners.store.answers import REFUSED, SCHEMA, USED, read_about, segments
+from qualm.runners.store.key_index import key_words
 from qualm.runners.store.segments import Segments, leftovers, moment
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

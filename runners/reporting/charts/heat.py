@@ -1,10 +1,10 @@
 """Grids of numbers in colour: a table, so that it can be read aloud, copied and scrolled, and each cell says more when pointed at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
-SURE = 0.05
+from qualm.runners.scoring.families import ALPHA
+
+SURE = ALPHA
 """Corrected p-values below this are called clear of chance."""
 STRONGEST = 52
 """Per cent of colour in the most extreme cell: text stays readable on it in light and in dark."""

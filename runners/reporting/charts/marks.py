@@ -1,16 +1,16 @@
 """One printed number of a table, with what a paired test says of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from qualm.runners.reporting.text import number, signed, visible
+from qualm.runners.scoring import families
 
 CALIBRATION = ("ece_idk", "ece")
-SURE, LIKELY = 0.01, 0.05
+SURE = 0.01
+"""Below it a difference is marked as sure."""
 
 
 @dataclass
@@ -29,12 +29,11 @@ class MarkedNumber:
 
 def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
     """▲ △ ▽ ▼ and its tone, from the corrected p-value and the direction; empty where there is no significant difference."""
-    p, change, higher = test["p_adjusted"], test["difference"], test["higher_is_better"]
-    if not (finite(p) and finite(change)) or p >= LIKELY or higher is None or change == 0:
+    says = families.verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
+    if says not in ("better", "worse"):
         return "", ""
-    if (change > 0) == higher:
-        return ("▲" if p < SURE else "△"), "better"
-    return ("▼" if p < SURE else "▽"), "worse"
+    sure = test["p_adjusted"] < SURE
+    return ("▲" if sure else "△") if says == "better" else ("▼" if sure else "▽"), says
 
 
 def test_in_words(test: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible, why_undefined
+from qualm.runners.scoring.families import how_corrected
 
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")
@@ -70,9 +71,10 @@ def _table(results: Results, dataset: str) -> Strategies | None:
         table.blocks.append((heading, rows))
     table.averages = _averages(results, dataset, mains, leaves, labels, models)
     table.rules = list(_rules(results, dataset))
-    tested = [*labels, *(a for a in results.main_labels(dataset) if a.plugin == "answerable_accuracy"), *([last] if last else [])]
-    table.further = _further(results, dataset, tested)
-    table.correction = str(results.stage.params.get("correction") or "")
+    further = [*labels, *(a for a in results.main_labels(dataset) if a.plugin == "answerable_accuracy"), *([last] if last else [])]
+    table.further = _further(results, dataset, further)
+    tested = results.stage.params.get("made", {}).get("compare")
+    table.correction = how_corrected(tested) if tested else "corrected as the spec says"
     return table
 
 

@@ -15,10 +15,10 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible
+from qualm.runners.scoring.families import how_corrected
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
 
 TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: "hallucination rate"}
-CORRECTIONS = {"holm": "Holm", "benjamini_hochberg": "Benjamini and Hochberg", "none": "nobody: no correction was asked for"}
 
 
 @dataclass
@@ -67,11 +67,7 @@ def read_tested(results: Results) -> Tested:
     tests = results.stage.params.get("tests")
     how = ""
     if tests and not frame.is_empty():
-        family = "each metric" if tests["family"] == "metric" else "all metrics"
-        how = (
-            f"Two-sided, from {tests['permutations']:,} random exchanges or deals of whole groups, corrected for the number of tests of "
-            f"{family} on a data set by {CORRECTIONS[tests['correction']]}."
-        )
+        how = f"Two-sided, from {tests['permutations']:,} random exchanges or deals of whole groups, {how_corrected(tests)}."
         how += _too_few(frame, tests)
     return Tested(frame, {label: about.plugin for label, about in results.labels.items()}, how, str(path or ""))
 
@@ -79,8 +75,9 @@ def read_tested(results: Results) -> Tested:
 def _too_few(frame: pl.DataFrame, tests: Mapping[str, Any]) -> str:
     """A warning where so few exchanges were drawn that no p-value can survive its correction."""
     metric = pl.col("metric").str.split("[").list.first()
-    family = ["dataset", "slice", *([metric] if tests["family"] == "metric" else [])]
-    largest = frame.drop_nulls("p").group_by(family).len()["len"].max()
+    place: list[str | pl.Expr] = ["dataset", "slice"]
+    together: dict[str, list[str | pl.Expr]] = {"metric": [*place, metric], "slice": place, "study": [pl.lit(1).alias("study")]}
+    largest = frame.drop_nulls("p").group_by(together[tests["family"]]).len()["len"].max()
     if tests["correction"] != "holm" or not isinstance(largest, int) or largest / (1 + tests["permutations"]) < SURE:
         return ""
     enough = math.ceil(largest / SURE)

@@ -22,7 +22,7 @@ def test_what_perturbations_do_is_tested_where_a_metric_asks(tmp_path: Path) -> 
     asked = SPEC.replace("[accuracy, set_size]", "[accuracy, uncertainty_reflection_rate]")
     stage = make(tmp_path, asked).stage("score")
     assert stage.outputs["effects"] == "results/t/effects.parquet"
-    assert stage.params["tests"] == {"permutations": 10000, "correction": "holm", "family": "metric"}
+    assert stage.params["tests"] == {"permutations": 10000, "correction": "max_t", "family": "study"}
 
 
 def test_what_perturbations_do_is_studied_where_a_metric_of_it_is_named(tmp_path: Path) -> None:

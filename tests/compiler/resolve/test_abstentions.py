@@ -84,8 +84,8 @@ def test_what_is_compared_and_studied_is_written(tmp_path: Path) -> None:
         "baseline": "base",
         "pairs": [["base+controlled", "other"]],
         "permutations": 10_000,
-        "correction": "holm",
-        "family": "metric",
+        "correction": "max_t",
+        "family": "study",
     }
     assert {"metric_study", "correlations"} <= set(score.outputs) and "metric_study" in score.kept_in_git
     plain = SPEC[: SPEC.index("compare:")].replace(", confidence_weighted_accuracy]\n", "]\n")

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from qualm.compiler.results.paired import PairedDifference, mcnemar_p
+from qualm.compiler.results.paired import PairedDifference, corrected_together, mcnemar_p
+from qualm.runners.scoring.families import Evidence
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
@@ -13,16 +16,14 @@ def test_mcnemars_exact_p_by_the_binomial(only_a, only_b):
     assert mcnemar_p(only_a, only_b) == pytest.approx(expected) == mcnemar_p(only_b, only_a)
 
 
-def difference(low, high, delta=0.1, higher=True):
-    return PairedDifference("d", "m", 0.5, 0.6, delta, low, high, 10, higher)
+def difference(p, delta=0.1, higher=True):
+    return PairedDifference("d", "m", 0.5, 0.6, delta, 0.01, 0.2, 10, higher, p, p)
 
 
-@pytest.mark.parametrize(
-    "low, high, separate",
-    [(0.01, 0.2, True), (-0.2, -0.01, True), (-0.1, 0.2, False), (0.0, 0.2, False), (-0.1, 0.0, False), (None, None, False)],
-)
-def test_an_interval_that_does_not_hold_zero(low, high, separate):
-    assert difference(low, high).separate is separate and difference(low, high).as_json()["separate"] is separate
+@pytest.mark.parametrize("p, apart", [(0.001, True), (0.049, True), (0.05, False), (0.5, False), (None, False)])
+def test_the_corrected_p_decides_and_not_the_interval(p, apart):
+    found = difference(p).as_json()
+    assert found["told_apart"] is apart and found["low"] == 0.01 and "evidence" not in found
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,11 @@ def test_an_interval_that_does_not_hold_zero(low, high, separate):
     [(0.1, True, "b"), (0.1, False, "a"), (-0.1, True, "a"), (-0.1, False, "b"), (0.1, None, None), (None, True, None)],
 )
 def test_the_better_side_follows_from_the_metrics_direction(delta, higher, better):
-    ends = (0.01, 0.2) if delta is None or delta > 0 else (-0.2, -0.01)
-    assert difference(*ends, delta, higher).better == better
-    assert difference(-1.0, 1.0, delta, higher).better is None
+    assert difference(0.01, delta, higher).better == better
+    assert difference(0.2, delta, higher).better is None
+
+
+def test_what_is_corrected_together():
+    rows = [replace(difference(0.01), dataset=d, metric=m, evidence=Evidence(0.01)) for d in "xy" for m in ("m", "n", "o")]
+    for family, count in (("study", 6), ("slice", 3), ("metric", 1)):
+        assert [d.p_adjusted for d in corrected_together(rows, "holm", family)] == pytest.approx([0.01 * count] * 6)

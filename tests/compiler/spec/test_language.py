@@ -25,6 +25,8 @@ def takes(**sections):
         ("inference", "temperature", [0.01, 2.0], [0.0, -1.0]),
         ("inference", "top_p", [0.01, 1.0], [0.0, 1.01]),
         ("report", "examples", [0, 24], [-1]),
+        ("compare", "family", ["study", "slice", "metric"], ["table", "all", 1]),
+        ("compare", "correction", ["max_t", "holm", "benjamini_hochberg", "none"], ["bonferroni"]),
     ],
 )
 def test_keys_of_sections(section, key, good, bad):
@@ -66,3 +68,8 @@ def test_whole_numbers_however_they_are_written():
 
 def test_unknown_keys_and_other_versions_are_refused():
     assert takes() and not takes(nonsense=1) and not takes(qualm=2)
+
+
+def test_a_family_by_its_former_name():
+    with pytest.raises(ValidationError, match="'slice', as 'table' is called now, or 'study', the default"):
+        Spec.model_validate({**SPEC, "compare": {"family": "table"}})

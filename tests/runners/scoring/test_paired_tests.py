@@ -5,10 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from qualm.registry.sample import COMPARISONS, SAMPLES
 from qualm.runners.data.aligned import Samples
@@ -17,7 +14,8 @@ from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.evaluate import evaluate, intervals, read_metrics
-from qualm.runners.scoring.paired_tests import adjusted, compare, pairs_of
+from qualm.runners.scoring.families import Family
+from qualm.runners.scoring.paired_tests import compare, pairs_of
 from qualm.runners.stages import score
 from qualm.runners.stages.score import Slice, make_slices
 
@@ -104,7 +102,8 @@ def test_the_interval_is_that_of_the_slices_own_resamples():
         found = run(metric, a, b)
         one, other = (evaluate(read_metrics([metric]), side, part)[0][1] for side in (a, b))
         difference = other.resampled - one.resampled
-        assert (found.low, found.high) == pytest.approx(tuple(np.quantile(difference, [0.025, 0.975])), abs=1e-9)
+        half = stats.t.ppf(0.975, 29) * difference.std() * np.sqrt(30 / 29)
+        assert (found.low, found.high) == pytest.approx((found.difference - half, found.difference + half), abs=1e-8)
         assert (found.value_a, found.value_b) == pytest.approx((one.value, other.value))
 
 
@@ -135,18 +134,6 @@ def test_undefined_stays_undefined():
     assert run(ref("accuracy"), cell("a", [1.0, 0] * 20), cell("b", [1.0, 0] * 20)).p == 1
 
 
-def test_corrections():
-    """Hand-made for Holm; scipy for Benjamini-Hochberg."""
-    p = [0.01, 0.04, 0.03, 0.005]
-    assert adjusted(p, "holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert adjusted(p, "benjamini_hochberg") == pytest.approx(stats.false_discovery_control(p))
-    assert adjusted(p, "none") == p
-    assert adjusted([np.nan, 0.02], "holm") == pytest.approx([np.nan, 0.02], nan_ok=True)
-    assert adjusted([], "holm") == []
-    with pytest.raises(ValueError, match="correction: expected holm"):
-        adjusted(p, "bonferoni")
-
-
 def test_which_pairs():
     asked = {"baseline": "a", "pairs": [["b", "c"], ["a", "b"], ["b", "gone"]]}
     assert pairs_of(asked, ["a", "b", "c"]) == [("a", "b"), ("a", "c"), ("b", "c")]
@@ -163,7 +150,8 @@ def test_doubled_weights_leave_the_slice_alone():
     assert found.value_a == a.columns["correct"][rows].mean() and found.n == 15
     alone = evaluate(read_metrics([ref("accuracy")]), a, part)[0][1]
     assert intervals([alone], 0.9, part.bootstrap.groups)[0] != (found.low, found.high)
-    assert paired_tests.Sides(part, 500, 1).groups == 10
+    exchanges = paired_tests.Exchanges(part, a.samples, 500, 50, 1)
+    assert paired_tests.Sides(part, exchanges).groups == 10
 
 
 def test_the_score_stage_writes_them(tmp_path, monkeypatch):
@@ -176,7 +164,9 @@ def test_the_score_stage_writes_them(tmp_path, monkeypatch):
     params = {"compare": compared, "interval": {"bootstrap": 50, "level": 0.9}}
     stage = Stage("s/score", "s", "score", "score", params, {}, {"comparisons": "comparisons.parquet"}, 7, Settings())
     slices = [whole(a.samples), Slice("none", np.empty(0, dtype=np.int64), Bootstrap(np.empty(0, dtype=np.int64), 50, 7))]
-    rows = score._compare(stage, read_metrics([ref("accuracy"), ref("ece")]), {"m": a, "n": b}, slices)
+    families = {name: Family("holm", name) for name in ("metric", "slice")}
+    rows = score._compare(stage, read_metrics([ref("accuracy"), ref("ece")]), {"m": a, "n": b}, slices, families["metric"])
+    families["metric"].correct()
     score._publish(stage, "comparisons", rows, COMPARISONS)
     table = read_table(Path("comparisons.parquet"), COMPARISONS).to_pylist()
     assert [(r["a"], r["b"], r["slice"], r["metric"]) for r in table][:3] == [
@@ -186,12 +176,25 @@ def test_the_score_stage_writes_them(tmp_path, monkeypatch):
     ]
     assert table[0]["difference"] == 0.5 and table[2]["difference"] == -0.5
     assert table[0]["p"] == pytest.approx(1 / 501) and table[0]["p_adjusted"] == pytest.approx(2 / 501)
-    together = score._corrected(rows[:4], "holm", "table")
-    assert together[0]["p_adjusted"] == pytest.approx(4 / 501)
+    families["slice"].rows = families["metric"].rows
+    families["slice"].correct()
+    assert rows[0]["p_adjusted"] == pytest.approx(4 / 501)
     assert [r["higher_is_better"] for r in table][:2] == [True, False]
     assert all(r["p"] is None and r["n"] == 0 for r in table if r["slice"] == "none")
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holms_correction_is_that_of_statsmodels(values):
-    np.testing.assert_allclose(adjusted(values, "holm"), multipletests(values, method="holm")[1], atol=1e-12)
+def test_every_test_of_a_data_set_sees_the_same_exchanges():
+    """On a slice with few groups all exchanges are taken, and the shared ones are found among them."""
+    rng = np.random.default_rng(3)
+    a, b = (cell(name, rng.integers(0, 2, 60) * 1.0, per_group=2) for name in "ab")
+    few = np.arange(10, 20)
+    slices = [whole(a.samples), Slice("few", few, Bootstrap(a.samples.groups[few], 10, 7, "few"))]
+    tests = [compare(read_metrics([ref("accuracy")]), a, b, part, 0.9, 2000, 7)[0] for part in slices]
+    stays = np.unpackbits(paired_tests._drawn(a.samples.name, 7, 30, 2000), axis=1)[:, :1000].T.astype(float)
+    codes = np.unique(a.samples.groups, return_inverse=True)[1]
+    change = np.bincount(codes, b.columns["correct"] - a.columns["correct"])
+    for test, groups in zip(tests, (np.arange(30), np.unique(codes[few])), strict=True):
+        by_hand = np.abs((2 * stays[:, groups] - 1) @ change[groups])
+        scale = by_hand.max() / test.evidence.chance.max()
+        assert test.evidence.chance * scale == pytest.approx(by_hand, abs=1e-5)
+        assert test.evidence.size * scale == pytest.approx(abs(change[groups].sum()))

@@ -82,7 +82,7 @@ def test_every_deal_of_a_small_sample():
     x, y = np.array([0.1, 0.9, 0.3, 0.7, 0.2]), np.array([0.0, 1, 0, 1, 0])
     observed = abs(np.corrcoef(x, y)[0, 1])
     exact = np.mean([abs(np.corrcoef(x, p)[0, 1]) >= observed - 1e-9 for p in itertools.permutations(y)])
-    assert independence(np.column_stack([x, -x]), y, np.arange(5), 20_000, 1) == pytest.approx(exact, abs=0.01)
+    assert [t.p for t in independence(np.column_stack([x, -x]), y, np.arange(5), 20_000, 1)] == pytest.approx([exact, exact], abs=0.01)
 
 
 def test_copies_of_a_row_are_no_evidence():
@@ -104,13 +104,13 @@ def test_nothing_happened():
 
 def test_groups_that_cannot_be_dealt_out():
     x, y = np.arange(6.0), np.array([0.0, 1, 0, 1, 1, 0])
-    assert np.isnan(independence(x[:, None], y, np.array([0, 1, 1, 2, 2, 2]), 100, 1)[0])  # three groups of three sizes
-    assert np.isnan(independence(x[:, None], np.ones(6), np.arange(6), 100, 1)[0])
+    assert np.isnan(independence(x[:, None], y, np.array([0, 1, 1, 2, 2, 2]), 100, 1)[0].p)  # three groups of three sizes
+    assert np.isnan(independence(x[:, None], np.ones(6), np.arange(6), 100, 1)[0].p)
 
 
 def test_under_the_null_few_are_small():
     rng = np.random.default_rng(9)
-    p = [independence(rng.normal(size=(30, 1)), (rng.random(30) < 0.3).astype(float), np.arange(30), 200, k)[0] for k in range(200)]
+    p = [independence(rng.normal(size=(30, 1)), (rng.random(30) < 0.3).astype(float), np.arange(30), 200, k)[0].p for k in range(200)]
     assert 0.01 < np.mean(np.array(p) <= 0.05) < 0.1
 
 

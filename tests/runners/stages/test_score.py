@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy.stats import false_discovery_control
 from sklearn.metrics import accuracy_score, roc_auc_score
 from torchmetrics.classification import BinaryCalibrationError
 
@@ -25,7 +24,7 @@ from qualm.registry.sample import (
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring import paired_tests
+from qualm.runners.scoring.families import adjusted
 from qualm.runners.stages import calibrate, estimate, judge, score
 from qualm.runners.studies import perturbation
 
@@ -451,20 +450,7 @@ def test_the_grid_is_tested_and_corrected_as_a_whole(world):
     for dataset in ("open", "choice"):
         of = [row for row in rows if row["dataset"] == dataset and row["metric"] == "uncertainty_reflection_rate[perplexity]"]
         raw = sorted(row["p"] for row in of)
-        assert sorted(row["p_adjusted"] for row in of) == pytest.approx(sorted(paired_tests.adjusted(raw, "holm")))
-
-
-@pytest.mark.parametrize("family", ["metric", "table"])
-def test_what_is_corrected_together(family):
-    """Of one data set and slice: all variants and estimators of a metric, or all metrics too."""
-    rng = np.random.default_rng(3)
-    names = [(d, s, m, e) for d in ("d1", "d2") for s in ("all", "kind=a") for m in ("urr", "hcc") for e in ("x", "y", "z")]
-    rows = [{"dataset": d, "slice": s, "metric": f"{m}[{e}]", "variant": "blur", "p": rng.random() / 5} for d, s, m, e in names]
-    found = score._corrected_grid(rows, "benjamini_hochberg", family)
-    for dataset, part, metric in {(d, s, m) for d, s, m, _ in names}:
-        here = [r for r in rows if (r["dataset"], r["slice"]) == (dataset, part) and (family == "table" or r["metric"].startswith(metric))]
-        expected = false_discovery_control([r["p"] for r in here])
-        assert [r["p_adjusted"] for r in found if r in here] == pytest.approx(expected.tolist())
+        assert sorted(row["p_adjusted"] for row in of) == pytest.approx(sorted(adjusted(raw, "holm")))
 
 
 def test_the_study_of_perturbations_stands_beside_the_scores(world):

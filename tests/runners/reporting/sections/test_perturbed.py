@@ -264,7 +264,10 @@ def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[...,
         ["blur@radius=10.0", "image", "1 ↑ 1 ↓ of 2", "0.0020**", "0 of 1", "0.5000", "–", "–"],
         ["blur@radius=2.0", "image", "undefined", "–", "–", "–", "1 ↑ of 1", "0.0004***"],
     ]
-    assert "from 999 random exchanges" in sheet.note and "of each metric on a data set by Holm." in sheet.note
+    assert (
+        "from 999 random exchanges" in sheet.note
+        and "corrected by Holm's method over the tests of one metric on one data set and slice." in sheet.note
+    )
     assert "effects.parquet" in sheet.note and "to find anything" not in sheet.note
     cells = dict(found["kinds"][0].rows)
     assert (cells["all questions"][0].mark, cells["all questions"][0].strong, cells["counting"][0].mark) == ("***", True, "")

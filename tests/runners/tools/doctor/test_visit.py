@@ -1,7 +1,9 @@
-"""A whole examination: its order, where it ends early, and what it says of files, weights, speed and drift."""
+"""Each check of the doctor finds the fault that it is for, in a model that was made ill by hand; a whole visit, step by step."""
 
 import json
+import math
 import shutil
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,58 +12,213 @@ import torch
 from qualm.runners.contracts.models import ANSWER, ModelContext, ModelError
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor import visit as module
-from qualm.runners.tools.doctor.cases import Case
-from qualm.runners.tools.doctor.examine import checks
-from qualm.runners.tools.doctor.patient import CheckResult, Patient
-from qualm.runners.tools.doctor.visit import DoctorOptions, drift, loaded, opened, speed, visit
+from qualm.runners.tools.doctor.cases import SHAPES, Case, scene_cases
+from qualm.runners.tools.doctor.patient import TOLERANCE, CheckResult, Patient, attempt, judge
+from qualm.runners.tools.doctor.visit import DoctorOptions, checks, drift, examine, loaded, opened, speed, visit
 from tests.support.models.plain_vlm import picture
 from tests.support.models.tiny_models import FAMILIES
 
-FIRST = picture(0, (40, 30))
-CASES = [Case("What color is the cube ?", FIRST, "a", 1), Case("What ?", picture(1), "b", 2), Case("What is it ?", FIRST, "a", 3)]
+CASES = scene_cases()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    return FAMILIES["qwen2_vl"](tmp_path_factory.mktemp("qwen"))
+
+
+def patient(folder, **args):
+    model = hf_vlm(ModelContext("m", folder), **args)
+    model.load()
+    return Patient(model, CASES)
+
+
+def found(patient, *names):
+    return {name: attempt(name, checks()[name], patient) for name in names}
+
+
+def ill(patient, change):
+    """The module's forward with its arguments changed."""
+    forward = patient.model.module.forward
+
+    def worse(*args, **kwargs):
+        return forward(*args, **change(kwargs))
+
+    patient.model.module.forward = worse
+    return patient
+
+
+def test_a_healthy_model(folder):
+    verdicts = {f.check: f.verdict for f in examine(patient(folder))}
+    assert list(verdicts) == list(checks()) and set(verdicts.values()) == {"ok"}
+
+
+def test_padding_that_is_read(folder):
+    def unmasked(kwargs):
+        return {**kwargs, "attention_mask": torch.ones_like(kwargs["attention_mask"])}
+
+    found_ = found(ill(patient(folder), unmasked), "padding", "batches")
+    assert found_["padding"].verdict == "fail" and "batch_size 1" in found_["padding"].advice
+    assert found_["batches"].verdict == "fail" and found_["batches"].numbers["differ"] > 0
+
+
+def test_a_cache_at_the_wrong_positions(folder):
+    def shifted(kwargs):
+        cache = kwargs.get("past_key_values")
+        if cache is not None and cache.get_seq_length():
+            kwargs = {**kwargs, "position_ids": kwargs["position_ids"] + 3}
+        return kwargs
+
+    seen = found(ill(patient(folder), shifted), "padding", "continuation", "log-probabilities", "draws", "priors", "p_yes, p_true")
+    assert [f.verdict for f in seen.values()] == ["ok", "warn", "fail", "fail", "fail", "fail"]
+    assert seen["log-probabilities"].numbers["worst"] > 0.1
+
+
+def test_a_picture_that_does_not_arrive(folder):
+    blind = patient(folder)
+    with torch.no_grad():
+        for p in blind.model.module.model.visual.merger.parameters():
+            p.zero_()
+    finding = found(blind, "picture matters")["picture matters"]
+    assert finding.verdict == "fail" and finding.found == "another picture changes log-probabilities by 0 nats at most"
+
+
+def test_overflow(folder):
+    loud = patient(folder, dtype="float16")
+    with torch.no_grad():
+        loud.model.module.get_output_embeddings().weight.fill_(6e4)
+    finding = found(loud, "finite")["finite"]
+    assert finding.verdict == "fail" and "not numbers at float16" in finding.found and "bfloat16" in finding.advice
+
+
+def test_a_prompt_read_both_ways(tmp_path):
+    """PaliGemma's: what is read first depends on what comes after, so no prompt may be read in two parts."""
+    seen = found(patient(FAMILIES["paligemma"](tmp_path)), "text alone", "padding", "continuation")
+    assert [f.verdict for f in seen.values()] == ["warn", "ok", "warn"]
+    assert "share: false" in seen["continuation"].advice
+
+
+def test_a_template_without_the_text(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "mute")
+    (copy / "chat_template.jinja").write_text("{% for m in messages %}<|vision_start|><|image_pad|><|vision_end|>{% endfor %}")
+    finding = found(patient(copy), "prompt")["prompt"]
+    assert finding.verdict == "fail" and "does not hold the question" in finding.found
+
+
+def test_a_second_beginning_of_sequence(tmp_path):
+    """A template that writes <bos> itself, and a tokenizer that adds one: harmless here, a fault in what is asked elsewhere."""
+    copy = FAMILIES["gemma3"](tmp_path)
+    template = (copy / "chat_template.jinja").read_text()
+    (copy / "chat_template.jinja").write_text(template.replace("<bos>", "<bos><bos>"))
+    assert "<bos><bos>" in found(patient(copy), "prompt")["prompt"].found
+
+
+def test_an_end_that_is_not_the_template_s(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "endless")
+    for name in ("tokenizer_config.json", "generation_config.json", "config.json"):
+        settings = json.loads((copy / name).read_text())
+        if name == "tokenizer_config.json":
+            settings["eos_token"] = "<|endoftext|>"
+        elif name == "generation_config.json":
+            settings["eos_token_id"] = 0
+        (copy / name).write_text(json.dumps(settings))
+    finding = found(patient(copy), "stop token")["stop token"]
+    assert finding.verdict == "warn" and "<|im_end|>" in finding.found and "eos_token_id" in finding.advice
+
+
+def test_letters_that_are_no_tokens(tmp_path):
+    folder = FAMILIES["llava"](tmp_path)
+    text = (folder / "tokenizer.json").read_text()
+    (folder / "tokenizer.json").write_text(text.replace('"C":', '"CCC":').replace('"yes":', '"yess":'))
+    seen = found(patient(folder), "option letters", "yes, no, True")
+    assert [f.verdict for f in seen.values()] == ["fail", "fail"]
+    assert "option letter C is no single known token" in seen["option letters"].found
+
+
+def test_what_a_port_raises_is_the_finding(folder):
+    def refuse(kwargs):
+        raise AttributeError("no such mask")
+
+    finding = found(ill(patient(folder), refuse), "padding")["padding"]
+    assert finding.verdict == "fail" and finding.found == "AttributeError: no such mask"
+
+
+@pytest.mark.parametrize(("worst", "verdict"), [(0.0, "ok"), (1e-4, "ok"), (2e-4, "warn"), (0.02, "fail"), (math.inf, "fail")])
+def test_verdicts(worst, verdict):
+    finding = judge("x", worst, TOLERANCE["float32"], "apart", "do this")
+    assert finding.verdict == verdict and finding.advice == ("" if verdict == "ok" else "do this")
+
+
+def test_scenes_have_shapes_and_a_shared_picture():
+    assert len({c.image.size for c in CASES}) == len(SHAPES)
+    assert CASES[-1].pixels == CASES[-2].pixels == CASES[0].pixels and CASES[1].pixels != CASES[0].pixels
+    assert len({c.question for c in CASES}) == len({c.stream for c in CASES}) == len(CASES)
+
+
+def test_visit(folder, tmp_path):
+    wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", drift=True)
+    findings = {f.check: f for f in visit(wish, CASES)}
+    assert list(findings)[:2] == ["files", "weights"] and list(findings)[-2:] == ["speed and memory", "drift"]
+    weights = findings["weights"].numbers
+    assert weights["bytes"] == 4 * weights["parameters"]
+    assert findings["speed and memory"].numbers["seconds"] > 0
+    assert findings["drift"].numbers["samples"] == 5
+    copy = shutil.copytree(folder, tmp_path / "torn")
+    (copy / "model.safetensors").unlink()
+    (only,) = visit(replace(wish, folder=copy), CASES)
+    assert (only.check, only.verdict) == ("files", "fail") and "safetensors" in only.found
+
+
+def test_half_precision_is_within_its_tolerance(folder):
+    for dtype in ("bfloat16", "float16"):
+        seen = found(patient(folder, dtype=dtype), "finite", "padding", "continuation", "log-probabilities", "option logits")
+        assert {f.verdict for f in seen.values()} <= {"ok", "warn"}, (dtype, seen)
+
+
+FIRST = picture(0, (40, 30))
+FEW = [Case("What color is the cube ?", FIRST, "a", 1), Case("What ?", picture(1), "b", 2), Case("What is it ?", FIRST, "a", 3)]
+
+
+@pytest.fixture(scope="module")
+def llava(tmp_path_factory):
     return FAMILIES["llava"](tmp_path_factory.mktemp("llava"))
 
 
 @pytest.fixture(scope="module")
-def patient(folder):
-    model = hf_vlm(ModelContext("m", folder))
+def examined(llava):
+    model = hf_vlm(ModelContext("m", llava))
     loaded(model, "cpu")
-    return Patient(model, CASES)
+    return Patient(model, FEW)
 
 
-def wish(folder, **more):
-    return DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", **more)
+def wish(llava, **more):
+    return DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, llava, "cpu", **more)
 
 
-def test_findings_come_in_order_and_drift_only_where_it_is_asked_for(folder):
-    names = [f.check for f in visit(wish(folder), CASES)]
+def test_findings_come_in_order_and_drift_only_where_it_is_asked_for(llava):
+    names = [f.check for f in visit(wish(llava), FEW)]
     assert names == ["files", "weights", *checks(), "speed and memory"]
 
 
-def test_after_a_failure_nothing_is_timed(folder, monkeypatch):
+def test_after_a_failure_nothing_is_timed(llava, monkeypatch):
     monkeypatch.setattr(
-        module, "examine", lambda patient: iter([CheckResult("x", "ok", ""), CheckResult("y", "fail", ""), CheckResult("z", "ok", "")])
+        module, "examine", lambda examined: iter([CheckResult("x", "ok", ""), CheckResult("y", "fail", ""), CheckResult("z", "ok", "")])
     )
-    assert [f.check for f in visit(wish(folder, drift=True), CASES)] == ["files", "weights", "x", "y", "z"]
-    monkeypatch.setattr(module, "examine", lambda patient: iter([CheckResult("x", "warn", "")]))
-    assert [f.check for f in visit(wish(folder), CASES)] == ["files", "weights", "x", "speed and memory"]
+    assert [f.check for f in visit(wish(llava, drift=True), FEW)] == ["files", "weights", "x", "y", "z"]
+    monkeypatch.setattr(module, "examine", lambda examined: iter([CheckResult("x", "warn", "")]))
+    assert [f.check for f in visit(wish(llava), FEW)] == ["files", "weights", "x", "speed and memory"]
 
 
-def test_files_or_weights_that_cannot_be_read_end_it(folder, tmp_path):
-    (only,) = visit(wish(tmp_path), CASES)
+def test_files_or_weights_that_cannot_be_read_end_it(llava, tmp_path):
+    (only,) = visit(wish(tmp_path), FEW)
     assert (only.check, only.verdict) == ("files", "fail") and only.found.startswith("model 'm': ") and only.advice
-    copy = shutil.copytree(folder, tmp_path / "torn")
+    copy = shutil.copytree(llava, tmp_path / "torn")
     file = copy / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1000])
-    files, weights = visit(wish(copy), CASES)
+    files, weights = visit(wish(copy), FEW)
     assert (files.verdict, weights.check, weights.verdict) == ("ok", "weights", "fail") and "cannot be read" in weights.found
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "model_type": "nonsense"}))
-    assert [f.verdict for f in visit(wish(copy), CASES)][-1] == "fail"
+    assert [f.verdict for f in visit(wish(copy), FEW)][-1] == "fail"
 
 
 def test_an_error_is_one_line_with_its_kind_where_it_is_not_ours():
@@ -69,34 +226,34 @@ def test_an_error_is_one_line_with_its_kind_where_it_is_not_ours():
 
 
 def test_a_model_without_weights_is_none_for_the_doctor():
-    wish = DoctorOptions("m", "openai", {"model": "x", "base_url": "http://127.0.0.1:9/v1"})
+    served = DoctorOptions("m", "openai", {"model": "x", "base_url": "http://127.0.0.1:9/v1"})
     with pytest.raises(ModelError, match=r"^model 'm': openai has no weights here to examine; the doctor is for models of hf_vlm$"):
-        opened(wish)
+        opened(served)
 
 
-def test_what_the_files_are(patient, folder, tmp_path):
-    found = module._files(patient.model)
-    assert found.found == f"{folder}: safetensors, LlavaProcessor, CLIPImageProcessorPil, {type(patient.model.tokenizer).__name__}"
-    assert found.numbers == {"digest": patient.model.digest}
+def test_what_the_files_are(examined, llava, tmp_path):
+    found = module._files(examined.model)
+    assert found.found == f"{llava}: safetensors, LlavaProcessor, CLIPImageProcessorPil, {type(examined.model.tokenizer).__name__}"
+    assert found.numbers == {"digest": examined.model.digest}
     base = SimpleNamespace(folder=None, hub="owner/model", revision="abc", adapters=(tmp_path, tmp_path))
-    hub = SimpleNamespace(processor=patient.model.processor, tokenizer=patient.model.tokenizer, base=base, digest="d")
+    hub = SimpleNamespace(processor=examined.model.processor, tokenizer=examined.model.tokenizer, base=base, digest="d")
     assert module._files(hub).found.startswith("owner/model@abc: safetensors, ") and module._files(hub).found.endswith(
         ", 2 adapters merged in"
     )
 
 
-def test_weights_are_counted_and_must_be_numbers(patient):
-    count = sum(p.numel() for p in patient.model.module.parameters())
-    found = module._weights(patient.model, 1.25)
+def test_weights_are_counted_and_must_be_numbers(examined):
+    count = sum(p.numel() for p in examined.model.module.parameters())
+    found = module._weights(examined.model, 1.25)
     assert found.numbers == {"parameters": count, "bytes": 4 * count, "seconds": 1.25}
     assert found.found == (
         f"LlavaForConditionalGeneration, {count / 1e6:,.3f} million parameters, {4 * count / 2**20:,.1f} MiB as float32, read in 1.2 s"
     )
-    weight = patient.model.module.get_output_embeddings().weight
+    weight = examined.model.module.get_output_embeddings().weight
     before = weight.detach().clone()
     with torch.no_grad():
         weight[0, 0] = torch.inf
-    found = module._weights(patient.model, 1.0)
+    found = module._weights(examined.model, 1.0)
     with torch.no_grad():
         weight.copy_(before)
     assert (found.verdict, found.found) == ("fail", "not numbers in lm_head.weight")
@@ -112,12 +269,12 @@ def test_weights_in_few_bits_are_counted_as_they_are_kept():
     assert module._stored(of_tensors) == 14
 
 
-def test_speed_is_a_sample_of_the_whole_batch(patient, monkeypatch):
+def test_speed_is_a_sample_of_the_whole_batch(examined, monkeypatch):
     clock = iter((10.0, 16.0))
     monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
     asked = []
-    monkeypatch.setattr(patient, "answers", asked.append)
-    found = speed(patient)
+    monkeypatch.setattr(examined, "answers", asked.append)
+    found = speed(examined)
     assert found.numbers["seconds"] == 2.0 and found.numbers["peak_bytes"] > 2**20 and found.numbers["device"] == "cpu"
     assert found.found.startswith("2 s a sample with all signals and 10 draws, in a batch of 3 on cpu; ")
     (requests,) = asked
@@ -125,20 +282,20 @@ def test_speed_is_a_sample_of_the_whole_batch(patient, monkeypatch):
     assert "options" not in module.SIGNALS and ANSWER in module.SIGNALS
 
 
-def test_signals_that_cannot_be_had_are_left_out_of_it(patient, monkeypatch):
-    plain = patient.model.encode
+def test_signals_that_cannot_be_had_are_left_out_of_it(examined, monkeypatch):
+    plain = examined.model.encode
 
     def encode(requests):
         if "without_image" in requests[0].parts:
             raise ModelError("it wants a picture")
         return plain(requests)
 
-    monkeypatch.setattr(patient.model, "encode", encode)
-    assert module._gives(patient, "p_yes") and not module._gives(patient, "without_image")
+    monkeypatch.setattr(examined.model, "encode", encode)
+    assert module._gives(examined, "p_yes") and not module._gives(examined, "without_image")
 
 
-def test_drift_counts_answers_that_change_with_the_batch_and_the_dtype(patient, folder, monkeypatch):
-    found = drift(patient, wish(folder))
+def test_drift_counts_answers_that_change_with_the_batch_and_the_dtype(examined, llava, monkeypatch):
+    found = drift(examined, wish(llava))
     assert found.numbers["samples"] == 3 and found.verdict == ("warn" if found.numbers["by_batch"] else "ok")
 
     def answers(self, requests):
@@ -147,9 +304,9 @@ def test_drift_counts_answers_that_change_with_the_batch_and_the_dtype(patient, 
         said = {"What ?": [1] if len(names) > 1 else [2], "What is it ?": [3]}
         return [{ANSWER: SimpleNamespace(tokens=said.get(name, [0]))} for name in names]
 
-    other = Patient(patient.model, CASES)
+    other = Patient(examined.model, FEW)
     other.__dict__["baseline"] = [{ANSWER: SimpleNamespace(tokens=tokens)} for tokens in ([0], [1], [4])]
     monkeypatch.setattr(Patient, "answers", answers)
-    found = drift(other, wish(folder))
+    found = drift(other, wish(llava))
     assert found.numbers == {"samples": 3, "by_batch": 1, "by_dtype": 1} and found.verdict == "warn" and "float32" in found.advice
     assert found.found == "as bfloat16 1 of 3 answers differ between batches of 1 and 3, 1 of 3 from those as float32"

@@ -1,0 +1,170 @@
+"""`qualm cache audit`: whether stored answers are what today's libraries compute. See `qualm.runners.tools.audit`."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import chdir
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.compiler.terminal import completion
+from qualm.registry.text import print_json
+
+if TYPE_CHECKING:
+    from qualm.registry.terminal.console import Console
+    from qualm.runners.runtime.stage import Stage
+    from qualm.runners.store.maintenance import Holding
+    from qualm.runners.tools.audit.audit import AuditReport, FolderResult
+
+
+def audit(
+    specs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SPEC", help="Names or paths; all specs if left out.", show_default=False, autocompletion=completion.specs),
+    ] = None,
+    sample: Annotated[int, typer.Option("--sample", metavar="N", min=1, help="How many parts of answers are computed again.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample; another seed draws other answers.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")] = False,
+) -> None:
+    """Compute a random part of the stored answers again with today's libraries, and compare.
+
+    Drawn are parts of answers that a spec asks for, evenly over folders of the store (one per model, release and set of libraries) and
+    kinds of parts (answers, options, draws, each signal), also of libraries that the setting `libraries` does not count as today's.
+    They are computed as inference computes them; nothing is written to the store.
+
+    A folder fails if texts differ, or numbers by more than the rounding of the model's dtype. It is then marked as by
+    [bold]qualm cache refuse[/]: no run takes its answers, and what is asked for is computed again.
+
+    Exit code 1 if a folder fails, 2 if nothing could be computed: answers of a server, or without weights, data or the GPU that the
+    settings name, cannot be.
+
+    [bold]Examples[/]
+
+      qualm cache audit
+      qualm cache audit quickstart --sample 1000
+      qualm cache audit --dry-run --json
+    """
+    from qualm.runners.store.maintenance import refuse
+    from qualm.runners.tools.audit.audit import audit as audited
+
+    project = Project()
+    stages, unreadable = _stages(project, specs or [])
+    with chdir(project.root):  # where the paths of stages begin
+        report = audited(stages, project.root / project.settings.store, sample, seed)
+    if not report.checked:
+        reasons = "; ".join(f"{holding.folder.name[:8]}: {why}" for holding, why in report.unchecked) or "nothing is stored"
+        raise ProjectError(f"no stored answer could be computed again: {reasons}")
+    for folder in report.failed if not dry_run else ():
+        refuse(folder.holding.folder, folder.why)
+    if as_json:
+        print_json(_facts(report, dry_run))
+    else:
+        _show(report, dry_run, unreadable)
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str]]:
+    """The stages of inference of these specs, or of all; and those of all that have mistakes."""
+    from qualm.runners.runtime.stage import stage_of
+
+    stages, unreadable = [], []
+    for name in names or project.specs():
+        try:
+            plan = project.plan(name)
+        except SpecError:
+            if names:
+                raise
+            unreadable.append(name)
+            continue
+        for stage in plan.writers("generations"):
+            raw = json.loads(json.dumps(stage.as_json()))  # as it is compiled
+            stages.append(stage_of(f"{plan.spec}/{stage.name}", raw, project.settings))
+    return stages, unreadable
+
+
+def _facts(report: AuditReport, dry_run: bool) -> dict[str, Any]:
+    folders = [
+        {
+            "folder": folder.holding.folder.name,
+            "model": folder.holding.about.get("label"),
+            "qualm": folder.holding.about.get("qualm"),
+            "recorded": folder.holding.about.get("libraries"),
+            "today": dict(folder.libraries),
+            "failed": folder.failed,
+            "marked": folder.failed and not dry_run,
+            "why": folder.why if folder.failed else None,
+            "parts": {
+                kind: {
+                    "stored": part.stored,
+                    "checked": part.checked,
+                    "equal": part.equal,
+                    "rounding": part.rounding,
+                    "branched": part.branched,
+                    "differing": part.differing,
+                    "largest": part.largest if math.isfinite(part.largest) else None,
+                    "failed": part.failed,
+                    "example": part.example or None,
+                }
+                for kind, part in sorted(folder.parts.items())
+            },
+        }
+        for folder in report.folders
+    ]
+    left = [{**_named(holding), "parts": dict(sorted(holding.parts.items())), "why": why} for holding, why in report.unchecked]
+    return {"dry_run": dry_run, "checked": report.checked, "failed": len(report.failed), "folders": folders, "not_checked": left}
+
+
+def _named(holding: Holding) -> dict[str, Any]:
+    return {"folder": holding.folder.name, "model": holding.about.get("label"), "qualm": holding.about.get("qualm")}
+
+
+def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
+    from rich.markup import escape
+
+    from qualm.compiler.terminal.views import console
+    from qualm.registry.terminal.console import Console
+
+    out, tables = console(), Console(highlight=False)
+    for folder in report.folders:
+        _table(folder, tables)
+    for folder in report.folders:
+        name = folder.holding.folder.name[:8]
+        examples = [part.example for part in folder.parts.values() if part.example]
+        if folder.failed:
+            mark = (
+                "would be marked as not to be used" if dry_run else f"is marked as not to be used (`qualm cache accept {name}` reverses it)"
+            )
+            out.print(f"[bold red]{name}[/] {mark}: {escape(folder.why)}" + (f"; the first: {escape(examples[0])}" if examples else ""))
+    for holding, why in report.unchecked:
+        about = f"{holding.about.get('label', 'unknown')}, {holding.about.get('qualm', 'unknown')}"
+        counts = ", ".join(f"{n:,} {kind}" for kind, n in sorted(holding.parts.items()))
+        out.print(f"not computed: {holding.folder.name[:8]} ({escape(about)}; {counts or 'empty'}): {escape(why)}")
+    for spec in unreadable:
+        out.print(f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`); what it asks for was not looked at")
+    failed = len(report.failed)
+    verdict = f"[bold red]{failed} of {len(report.folders)} folders failed[/]" if failed else "[green]all agree[/]"
+    out.print(f"{report.checked:,} parts computed again: {verdict}")
+
+
+def _table(folder: FolderResult, out: Console) -> None:
+    """One folder: a line for each kind of part."""
+    from rich.text import Text
+
+    from qualm.registry.terminal.grids import Grid
+
+    about = folder.holding.about
+    moved = ", ".join(f"{library} {old} -> {new}" for library, (old, new) in folder.moved.items()) or "today's libraries"
+    title = f"{folder.holding.folder.name[:8]}: {about.get('label', 'unknown')}, version {about.get('qualm', 'unknown')}, {moved}"
+    names = ("stored", "checked", "equal", "rounding", "differing", "largest")
+    grid = Grid([("part", "left"), *((name, "right") for name in names)], Text(title, style="bold"))
+    for kind, part in sorted(folder.parts.items()):
+        numbers = (part.stored, part.checked, part.equal, part.checked - part.equal - part.apart, part.apart)
+        largest = f"{part.largest:.2g}" if part.largest else "-"
+        grid.add(kind, *(f"{n:,}" if n else "-" for n in numbers), largest, style="red" if part.failed else "")
+    grid.print(out)

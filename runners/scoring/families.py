@@ -1,0 +1,165 @@
+"""Families of tests: which p-values are corrected together, and how.
+
+Who looks at twenty tests of nothing finds one at .05. What is corrected together shares one error rate: the chance that any of
+its tests calls chance a difference. The families, from narrow to wide:
+
+- `metric`: the tests of one metric on one data set and slice (over pairs of models; on the grid of perturbations also over variants
+  and estimators);
+- `slice`: those of all metrics on one data set and slice;
+- `study`: every test of the study, over all metrics, slices and data sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+ALPHA = 0.05
+"""What has a corrected p-value below this is told apart."""
+METRIC, SLICE, STUDY = "metric", "slice", "study"
+SPANS = {
+    METRIC: "the tests of one metric on one data set and slice",
+    SLICE: "all tests on one data set and slice",
+    STUDY: "all tests of the study: every metric, slice and data set",
+}
+CORRECTIONS = {
+    "max_t": "Westfall and Young's max-T",
+    "holm": "Holm's",
+    "benjamini_hochberg": "Benjamini and Hochberg's",
+}
+TIE = 1e-5
+"""Statistics closer than this are equal: those of chance are kept in single precision."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a family needs to know of one test."""
+
+    p: float
+    size: float = np.nan
+    """The difference in units of its own spread under chance; its sign does not matter."""
+    chance: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    """The same under chance, in exchanges that all tests of a data set share."""
+
+
+@dataclass
+class Family:
+    """Collects tests, each with the row of a table that it belongs to, and fills in `p_adjusted` of each row."""
+
+    correction: str
+    span: str
+    rows: list[tuple[dict[str, Any], Evidence]] = field(default_factory=list)
+
+    def add(self, row: dict[str, Any], evidence: Evidence) -> None:
+        self.rows.append((row, evidence))
+
+    def correct(self) -> None:
+        """Corrects each family by itself."""
+        members: dict[tuple[str, ...], list[tuple[dict[str, Any], Evidence]]] = {}
+        for row, evidence in self.rows:
+            members.setdefault(_PLACE[self.span](row), []).append((row, evidence))
+        for of in members.values():
+            for (row, _), p in zip(of, corrected([evidence for _, evidence in of], self.correction), strict=True):
+                row["p_adjusted"] = None if np.isnan(p) else p
+
+
+def how_corrected(settings: Mapping[str, Any]) -> str:
+    """The correction and the family of `compare:` in words."""
+    named = CORRECTIONS.get(settings["correction"])
+    return f"corrected by {named} method over {SPANS[settings['family']]}" if named else "not corrected for their number"
+
+
+def verdict(p_adjusted: float | None, difference: float | None, higher_is_better: bool | None) -> str:
+    """What a corrected test says of b against a: `better`, `worse`, `different` where no direction is better, or empty.
+
+    Empty is no evidence of equality: the two are not told apart at this number of questions. All that is called better, worse, best
+    or clear, on whatever page, comes from here.
+
+    >>> verdict(0.01, -0.2, False), verdict(0.01, -0.2, True), verdict(0.01, -0.2, None), verdict(0.05, -0.2, True)
+    ('better', 'worse', 'different', '')
+    """
+    if p_adjusted is None or difference is None or not p_adjusted < ALPHA or not difference:
+        return ""
+    if higher_is_better is None:
+        return "different"
+    return "better" if (difference > 0) == higher_is_better else "worse"
+
+
+def _metric_of(row: Mapping[str, Any]) -> str:
+    """On the grid of perturbations all estimators of a metric, else each label by itself."""
+    return str(row["metric"].partition("[")[0] if "variant" in row else row["metric"])
+
+
+_PLACE: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
+    METRIC: lambda row: (row["dataset"], row["slice"], _metric_of(row)),
+    SLICE: lambda row: (row["dataset"], row["slice"]),
+    STUDY: lambda row: (),
+}
+
+
+def corrected(tests: Sequence[Evidence], correction: str) -> list[float]:
+    """p-values of one family, corrected for their number and, with `max_t`, for what they share."""
+    if correction == "max_t":
+        return max_t(tests)
+    return adjusted([test.p for test in tests], correction)
+
+
+def max_t(tests: Sequence[Evidence]) -> list[float]:
+    """Step-down max-T p-values (Westfall & Young, Resampling-Based Multiple Testing, 1993, algorithm 2.8; Ge et al., 2003).
+
+    Each test's statistic is its difference over the spread of that difference under chance. The largest of a family is set
+    against the largest under chance in the same exchanges, the second against the largest of the others, and so on. Tests that go
+    together count as the few that they are, and the smallest possible p is 1 / (1 + exchanges) however many tests there are.
+    The chance of any false alarm stays below the level as with Holm. Undefined (NaN) where a test is; such tests do not count.
+    """
+    found = np.full(len(tests), np.nan)
+    defined = [k for k, test in enumerate(tests) if not np.isnan(test.p) and len(test.chance)]
+    if not defined:
+        return [float(p) for p in found]
+    times = min(len(tests[k].chance) for k in defined)
+    highest = np.zeros(times, dtype=np.float32)
+    ascending = sorted(defined, key=lambda k: tests[k].size)
+    for k in ascending:
+        highest = np.fmax(highest, np.abs(tests[k].chance[:times]))
+        found[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= tests[k].size - TIE)) / (1 + times))
+    least = 0.0
+    for k in reversed(ascending):
+        least = found[k] = max(least, found[k])
+    return [float(p) for p in found]
+
+
+def adjusted(p: Sequence[float], correction: str) -> list[float]:
+    """p-values corrected for their number alone, in their order; those that are undefined stay so and do not count.
+
+    Args:
+        p: raw p-values.
+        correction: `holm` (Holm, 1979): the chance of any false alarm among them stays below the level. `benjamini_hochberg`
+            (1995): the expected share of false alarms among those called stays below it. `none`.
+    """
+    values = np.array(p, dtype=np.float64)
+    defined = np.flatnonzero(~np.isnan(values))
+    order = defined[np.argsort(values[defined], kind="stable")]
+    m, ranked = len(order), values[order]
+    if correction == "holm":
+        ranked = np.maximum.accumulate(np.minimum(1.0, ranked * np.arange(m, 0, -1)))
+    elif correction == "benjamini_hochberg":
+        ranked = np.minimum.accumulate(np.minimum(1.0, ranked * m / np.arange(1, m + 1))[::-1])[::-1]
+    elif correction != "none":
+        raise ValueError(f"correction: expected holm, benjamini_hochberg or none, got {correction!r}")
+    values[order] = ranked
+    return [float(v) for v in values]
+
+
+def standardised(difference: float, exchanged: Floats, shared: NDArray[np.int64]) -> tuple[float, NDArray[np.float32]]:
+    """A difference and those under chance, over the spread of the latter; `shared` are the exchanges that all tests share.
+
+    Without spread nothing can be told apart: 0 stays 0.
+    """
+    spread = float(np.sqrt(np.nanmean(exchanged**2))) if not np.isnan(exchanged).all() else np.nan
+    scale = spread if spread > 0 else 1.0
+    return abs(difference) / scale, (np.abs(exchanged[shared]) / scale).astype(np.float32)

@@ -1,0 +1,66 @@
+"""Where the keys of stored parts are: an index over segments, in memory, 40 bytes a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+Keys = np.ndarray[Any, np.dtype[np.uint64]]
+"""One key in a row, as four words."""
+Places = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class KeyIndex:
+    """Where each key is: segment * 2**32 + row. Of equal keys the first counts."""
+
+    def __init__(self, keys: Sequence[Keys]) -> None:
+        """Of the keys of each segment, in order, as rows of four words."""
+        places = [np.arange(len(k), dtype=np.int64) + (number << 32) for number, k in enumerate(keys)]
+        every = np.concatenate([np.empty((0, 4), np.uint64), *keys])
+        order = np.argsort(every[:, 0], kind="stable")
+        self._keys, self._places = every[order], np.concatenate([np.empty(0, np.int64), *places])[order]
+        self._first = np.ascontiguousarray(self._keys[:, 0])
+        self._recent: dict[bytes, int] = {}
+
+    def add(self, keys: pa.ChunkedArray, segment: int) -> None:
+        """Of a segment that came later."""
+        for row, (key, place) in enumerate(zip(listed := keys.to_pylist(), self._sorted(listed), strict=True)):
+            if place < 0:
+                self._recent.setdefault(key, (segment << 32) + row)
+
+    def find(self, keys: Sequence[bytes]) -> Places:
+        """The place of each key, -1 where there is none."""
+        places = self._sorted(keys)
+        if self._recent:
+            for row in np.flatnonzero(places < 0).tolist():
+                places[row] = self._recent.get(keys[row], -1)
+        return places
+
+    def count(self) -> int:
+        """Distinct keys."""
+        ordered = self._keys[np.lexsort(self._keys.T)]
+        distinct = int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) + 1 if len(ordered) else 0
+        return distinct + len(self._recent)
+
+    def _sorted(self, keys: Sequence[bytes]) -> Places:
+        words = np.frombuffer(b"".join(keys), np.uint64).reshape(-1, 4)
+        places = np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self._first, words[:, 0])
+        left = np.flatnonzero(at < len(self._first))
+        while len(left):
+            left = left[self._first[at[left]] == words[left, 0]]
+            whole = (self._keys[at[left]] == words[left]).all(axis=1)
+            places[left[whole]] = self._places[at[left[whole]]]
+            left = left[~whole]  # the first word is another key's too: look at the next place
+            at[left] += 1
+            left = left[at[left] < len(self._first)]
+        return places
+
+
+def key_words(keys: pa.ChunkedArray) -> Keys:
+    """Keys as rows of four words, copied out of the mapped file."""
+    joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
+    return np.frombuffer(joined, np.uint64).reshape(-1, 4)

@@ -1,0 +1,248 @@
+"""The audit of the store: which folders hold answers that stages ask for, and whether today's libraries compute them again.
+
+The parts are computed as inference computes them, from the same requests in batches through the same loop; only what would be stored
+is kept in memory and compared. Nothing is written to the store but the mark of a folder that failed.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from qualm.registry.plugins.rule import PluginError
+from qualm.runners.contracts.models import ModelError, Part, Remote
+from qualm.runners.inference import batch_plan
+from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.devices import check_device
+from qualm.runners.inference.keys import UNKNOWN, stored_keys
+from qualm.runners.inference.local import answer_all
+from qualm.runners.inference.requests import Asker, SampleVariant
+from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.records import RecordError
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages.infer import opened
+from qualm.runners.store.answers import Answers, as_stored, segments
+from qualm.runners.store.maintenance import Holding, holdings
+from qualm.runners.tools.audit.comparing import Comparison, compared, too_many
+from qualm.runners.tools.audit.drawing import Lots
+
+ROWS = 2000
+"""Samples of a stage, drawn at random, among whose answers it is looked for what is stored."""
+_CELLS = 1024
+FAULTS = (StageError, ModelError, RecordError, PluginError, OSError, RuntimeError, ValueError, ImportError)
+"""What keeps a stage's answers from being computed here: missing weights, devices, files, libraries."""
+
+
+@dataclass
+class PartResult:
+    """The parts of one kind in one folder."""
+
+    stored: int
+    """How many there are."""
+    dtype: str = ""
+    checked: int = 0
+    equal: int = 0
+    rounding: int = 0
+    branched: int = 0
+    differing: int = 0
+    largest: float = 0.0
+    tokens: int = 0
+    """Of the longest."""
+    example: str = ""
+    """One that differs."""
+
+    @property
+    def failed(self) -> bool:
+        return self.differing > 0 or too_many(self.branched, self.checked, self.tokens, self.dtype)
+
+    @property
+    def apart(self) -> int:
+        """Those that are not what is computed now."""
+        return self.differing + (self.branched if self.failed else 0)
+
+    def take(self, result: Comparison, computed: Part, where: str) -> None:
+        """Count one."""
+        self.checked += 1
+        self.equal += result.verdict == "equal"
+        self.rounding += result.verdict == "rounding"
+        self.branched += result.verdict == "branched"
+        self.differing += result.verdict == "differs"
+        self.largest = max(self.largest, result.largest)
+        self.tokens = max(self.tokens, len(computed.tokens or ()))
+        if result.verdict == "differs" and not self.example:
+            self.example = f"{where}: {result.what}"
+
+
+@dataclass
+class FolderResult:
+    """The answers of one model by one release with one set of libraries."""
+
+    holding: Holding
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    """Today's."""
+    parts: dict[str, PartResult] = field(default_factory=dict)
+    """By kind: answer, options, draw, p_true..."""
+
+    @property
+    def failed(self) -> bool:
+        return any(part.failed for part in self.parts.values())
+
+    @property
+    def moved(self) -> dict[str, tuple[str, str]]:
+        """Libraries that are others today: recorded and today's version."""
+        recorded = self.holding.about.get("libraries") or {}
+        names = sorted({*recorded, *self.libraries})
+        pairs = {name: (recorded.get(name, "absent"), self.libraries.get(name, "absent")) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    @property
+    def why(self) -> str:
+        """What is written to the mark of a folder that failed."""
+        kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
+        largest = max(part.largest for part in self.parts.values() if part.failed)
+        return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
+
+
+@dataclass
+class AuditReport:
+    """What was compared, and what could not be."""
+
+    folders: list[FolderResult]
+    unchecked: list[tuple[Holding, str]]
+    """Folders of which nothing was computed, or not all that was drawn, and why."""
+
+    @property
+    def checked(self) -> int:
+        return sum(part.checked for folder in self.folders for part in folder.parts.values())
+
+    @property
+    def failed(self) -> list[FolderResult]:
+        return [folder for folder in self.folders if folder.failed]
+
+
+def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
+    """Compute a sample of what these stages of inference ask for and what is stored again, and compare.
+
+    Args:
+        stages: all are run from the working directory.
+        root: of the store.
+        sample: how many parts, of all folders and kinds together.
+        seed: of the sample.
+    """
+    held = {holding.folder.name: holding for holding in holdings(root)}
+    usable = {name: holding for name, holding in held.items() if not holding.refusal}
+    lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
+    reasons: dict[str, str] = {}
+    asked = {}
+    for number, stage in enumerate(stages):
+        try:
+            asker, mine, cells = _looked_up(stage, usable, seed)
+        except FAULTS as error:
+            reasons |= {name: str(error) or type(error).__name__ for name, h in usable.items() if stage.key in h.stages}
+            continue
+        asked[number] = asker
+        if isinstance(asker.model, Remote):
+            reasons |= dict.fromkeys(mine, "a server computes them")
+            continue
+        for name in mine:
+            for cell, part, key in _stored(asker, _shelf(name, mine), cells):
+                lots.add((name, part.partition(" ")[0]), key, _Drawn(number, cell, part))
+    results = {name: FolderResult(holding) for name, holding in usable.items()}
+    drawn = lots.draw(sample)
+    for number in list(asked):
+        asker = asked.pop(number)
+        for name in sorted({folder for folder, _ in drawn}):
+            own = [lot for (folder, _), some in drawn.items() if folder == name for lot in some if lot.stage == number]
+            if own:
+                try:
+                    _computed(asker, _shelf(name, _of(asker, usable)), own, results[name])
+                except FAULTS as error:
+                    reasons[name] = str(error) or type(error).__name__
+        del asker  # and its weights, before those of the next
+        gc.collect()
+    return _report(results, held, reasons)
+
+
+def _report(results: Mapping[str, FolderResult], held: Mapping[str, Holding], reasons: Mapping[str, str]) -> AuditReport:
+    checked = [result for result in results.values() if result.parts]
+    names = {result.holding.folder.name for result in checked}
+    left = [(holding, _reason(holding, reasons.get(name, ""))) for name, holding in held.items() if name not in names or name in reasons]
+    return AuditReport(checked, left)
+
+
+def _reason(holding: Holding, reason: str) -> str:
+    return f"refused: {holding.refusal}" if holding.refusal else reason or "no stage that was looked at asks for them"
+
+
+class _Drawn(NamedTuple):
+    """A part that is to be computed again."""
+
+    stage: int
+    cell: SampleVariant
+    part: str
+
+
+class _Shelf(Answers):
+    """The answers of one folder, those of the model's other folders behind them; what is put is kept in memory."""
+
+    def __init__(self, folder: Path, others: Sequence[Path]) -> None:
+        self.made: dict[bytes, Part] = {}
+        super().__init__(folder, {place.name: segments(place, touch=False) for place in (folder, *others)})
+
+    def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
+        """As a store does, and writes nothing."""
+        for row in as_stored(keys, names, parts).to_pylist():
+            key, _ = row.pop("key"), row.pop("part")
+            self.made[key] = Part(**row)
+
+
+def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
+    return _Shelf(usable[name].folder, [holding.folder for other, holding in usable.items() if other != name])
+
+
+def _of(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
+    """The folders of an asker's model and engine, whatever libraries computed them."""
+    own = (asker.model.digest, asker.engine.identity)
+    return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == own}
+
+
+def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
+    """What a stage asks, the folders that may hold it, and a random part of its samples under all variants."""
+    question = opened(stage)
+    rows = [(i, row) for i, dataset in enumerate(question.datasets) for row in range(len(dataset))]
+    some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
+    datasets = [dataset.only([row for row in range(len(dataset)) if (i, row) in some]) for i, dataset in enumerate(question.datasets)]
+    asker = Asker(question.model, engine(question.module), datasets, question.variants, question.needs, stage)
+    mine = {} if hasattr(question.model, "lookup") else _of(asker, usable)
+    return asker, mine, asker.survey()[0] if mine and not isinstance(question.model, Remote) else []
+
+
+def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
+    """What of these cells lies in the shelf's own folder."""
+    for start in range(0, len(cells), _CELLS):
+        needed = [(cell, part) for cell in cells[start : start + _CELLS] for part in asker.parts(cell.options)]
+        keys = stored_keys(asker, shelf, [(cell.place, part) for cell, part in needed])
+        for (cell, part), key, origin in zip(needed, keys, shelf.origins(keys), strict=True):
+            if key != UNKNOWN and origin == shelf.folder.name:
+                yield cell, part, key
+
+
+def _computed(asker: Asker, shelf: _Shelf, lots: Sequence[_Drawn], result: FolderResult) -> None:
+    """Compute parts of one folder and compare."""
+    check_device(asker.stage.settings.device)
+    tasks = [batch_plan.AnswerTask(lot.cell, (lot.part,)) for lot in lots]
+    keys = stored_keys(asker, shelf, [(lot.cell.place, lot.part) for lot in lots])
+    before = shelf.parts(keys)
+    batches = batch_plan.make(tasks, sizes(asker, shelf, together=False))
+    answer_all(asker, shelf, batch_plan.Work(batches, again=True))
+    result.libraries = asker.engine.libraries
+    dtype = str(getattr(asker.model, "dtype", None) or asker.stage.params["model"].get("dtype") or "float32")
+    for lot, key, stored in zip(lots, keys, before, strict=True):
+        kind = lot.part.partition(" ")[0]
+        row = result.parts.setdefault(kind, PartResult(result.holding.parts[kind], dtype))
+        where = (asker.datasets[lot.cell.place.dataset].name, asker.name(lot.cell.place), asker.variants[lot.cell.place.variant].name)
+        row.take(compared(lot.part, stored, shelf.made[key], dtype), shelf.made[key], f"{' '.join(where)} {lot.part}")

@@ -1,0 +1,111 @@
+"""Whether two computations of one part of an answer are the same, to the rounding of the precision that the model computes in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from qualm.runners.contracts.models import Part, draw_of
+
+Verdict = Literal["equal", "rounding", "branched", "differs"]
+ROUNDING = {"float64": 2e-6, "float32": 2e-4, "float16": 2e-2, "bfloat16": 0.2}
+"""By how much a log-probability, an entropy or a logit may move from batch to batch and machine to machine; above 1, times its size.
+In float64 that is the last digit that is kept, of small numbers too; in the others some times what is usual."""
+_LAST_DECIMAL = 2e-9
+_NOISE = 0.1
+"""Of ROUNDING: what is usual."""
+CHANCE = 1e-3
+"""How likely a stratum may at most fail where nothing changed."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Of a stored part with the one that was computed now."""
+
+    verdict: Verdict
+    """`equal`: the same bytes. `rounding`: numbers as close as rounding leaves them, or a token that was as likely as the other.
+    `branched`: a draw that takes another token at some place, all numbers before it being close. `differs`: anything else."""
+    largest: float = 0.0
+    """The largest difference of two numbers that are comparable."""
+    what: str = ""
+    """Where they are apart: `text`, or the name of the numbers."""
+
+
+def compared(part: str, stored: Part, computed: Part, dtype: str) -> Comparison:
+    """Compare.
+
+    Args:
+        part: its name.
+        stored: as it was stored.
+        computed: as it would be stored.
+        dtype: in which the model computes.
+    """
+    if stored == computed:
+        return Comparison("equal")
+    branch = _branch(stored.tokens, computed.tokens)
+    if branch is None:
+        largest, off = _apart(stored, computed, dtype)
+        if stored.text != computed.text or (stored.tokens is None) != (computed.tokens is None):
+            return Comparison("differs", largest, "text")
+        return Comparison("differs" if off else "rounding", largest, off)
+    one, other = _until(stored, branch), _until(computed, branch)
+    largest, off = _apart(one, other, dtype)
+    if off:
+        return Comparison("differs", largest, off)
+    if draw_of(part):
+        return Comparison("branched", largest, "text")
+    tie = _tie(stored, computed, branch, dtype)
+    return Comparison("rounding" if tie else "differs", largest, "text")
+
+
+def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
+    """Whether more draws took another token than rounding explains.
+
+    Where the distributions are apart by e, a random number lies between two tokens' bounds with a chance of about 4 e at every token.
+    """
+    chance = 0.0 if dtype == "float64" else min(1.0, 4 * _NOISE * ROUNDING.get(dtype, ROUNDING["bfloat16"]) * tokens)
+    below = math.fsum(math.comb(checked, k) * chance**k * (1 - chance) ** (checked - k) for k in range(branched))
+    return branched > 0 and 1 - below < CHANCE
+
+
+def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:
+    """The first place at which tokens differ; None where none does, or there are none."""
+    if one is None or other is None or list(one) == list(other):
+        return None
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _until(part: Part, place: int) -> Part:
+    """A part with its numbers of the tokens before a place."""
+    return replace(part, logprobs=part.logprobs and part.logprobs[:place], entropies=part.entropies and part.entropies[:place])
+
+
+def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
+    """Whether the tokens that were the likeliest at a place were as likely as each other."""
+    if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
+        return False
+    (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))
+    return abs(one - other) <= 2 * _allowed(one, dtype)
+
+
+def _apart(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
+    """The largest difference of all numbers, and the name of those that are apart by more than rounding; empty where none are."""
+    largest, off = 0.0, ""
+    for name in ("logprobs", "entropies", "numbers"):
+        one, other = getattr(stored, name), getattr(computed, name)
+        if one == other:
+            continue
+        if one is None or other is None or len(one) != len(other):
+            return math.inf, name
+        for a, b in zip(one, other, strict=True):
+            largest = max(largest, abs(a - b))
+            off = off or (name if abs(a - b) > _allowed(a, dtype) else "")
+    return largest, off
+
+
+def _allowed(value: float, dtype: str) -> float:
+    share = ROUNDING.get(dtype, ROUNDING["bfloat16"])
+    return share * abs(value) + _LAST_DECIMAL if dtype == "float64" else share * max(1.0, abs(value))

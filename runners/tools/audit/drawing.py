@@ -1,0 +1,51 @@
+"""Which stored parts are computed again: the same ones for the same seed, in whatever order they are met, and evenly over strata."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+Stratum = TypeVar("Stratum", bound=Hashable)
+Item = TypeVar("Item")
+
+
+class Lots(Generic[Stratum, Item]):
+    """Of each stratum the items with the smallest random ranks, which are a random sample of it."""
+
+    def __init__(self, seed: int, most: int) -> None:
+        """Keep at most so many of a stratum."""
+        self._seed, self._most = f"{seed} ".encode(), most
+        self._kept: dict[Stratum, list[tuple[int, Item]]] = {}
+        self._ranks: dict[Stratum, set[int]] = {}
+
+    def add(self, stratum: Stratum, key: bytes, item: Item) -> None:
+        """One item under its key; a second one under the same key is as good as none."""
+        rank = -int.from_bytes(hashlib.sha256(self._seed + key).digest())
+        kept, ranks = self._kept.setdefault(stratum, []), self._ranks.setdefault(stratum, set())
+        if rank in ranks or (len(kept) == self._most and rank < kept[0][0]):
+            return
+        ranks.add(rank)
+        heapq.heappush(kept, (rank, item))  # ranks differ, so items are never compared
+        if len(kept) > self._most:
+            ranks.discard(heapq.heappop(kept)[0])
+
+    def draw(self, total: int) -> dict[Stratum, list[Item]]:
+        """So many items of all strata together, as even as there are enough."""
+        shares = evenly({stratum: len(kept) for stratum, kept in self._kept.items()}, total)
+        return {
+            stratum: [item for _, item in sorted(self._kept[stratum], key=lambda lot: -lot[0])[:n]] for stratum, n in shares.items() if n
+        }
+
+
+def evenly(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
+    """How many of each stratum: all of the small ones, and of the others as many of one as of another.
+
+    >>> evenly({"a": 3, "b": 100, "c": 100}, 23)
+    {'a': 3, 'b': 10, 'c': 10}
+    """
+    shares: dict[Stratum, int] = {}
+    for number, (stratum, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
+        shares[stratum] = min(size, (total - sum(shares.values())) // (len(sizes) - number))
+    return shares

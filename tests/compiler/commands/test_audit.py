@@ -1,0 +1,104 @@
+"""`qualm cache audit`: what it shows, marks and answers with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from qualm.compiler.commands.cache import app
+from qualm.compiler.project.checkout import Project
+from qualm.runners.store.answers import ABOUT, REFUSED, segments
+from tests.support.projects.asked_project import INFER, PARTS, asked_project, make
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return asked_project(tmp_path_factory.mktemp("made") / "t").root
+
+
+@pytest.fixture
+def project(made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path / "t", symlinks=True)
+    monkeypatch.chdir(tmp_path / "t")
+    monkeypatch.setenv("QUALM_DEVICE", "cpu")
+    monkeypatch.setenv("COLUMNS", "120")
+    return Project()
+
+
+def qualm(*arguments):
+    return CliRunner().invoke(app, ["audit", *arguments])
+
+
+def folder(project):
+    (only,) = (p for p in (project.root / ".qualm/store").iterdir() if p.is_dir() and not (p / REFUSED).exists())
+    return only
+
+
+def tampered(project):
+    """One log-probability of a stored answer moves by a ten-thousandth; all checksums stay valid."""
+    own = segments(folder(project))
+    name = next(n for n in own.names() if "answer" in own.read(n)["part"].to_pylist())
+    rows = own.read(name).to_pylist()
+    row = next(r for r in rows if r["part"] == "answer")
+    row["logprobs"] = [row["logprobs"][0] - 1e-4, *row["logprobs"][1:]]
+    own.write(pa.Table.from_pylist(rows, schema=own.schema), name.partition("-")[0])
+    (own.folder / name).unlink()
+
+
+def test_a_store_that_agrees(project):
+    done = qualm("--sample", "24")
+    assert done.exit_code == 0, done.output
+    assert f"{folder(project).name[:8]}: base, version 0.1.0, today's libraries" in done.output
+    answers = next(line.split() for line in done.output.splitlines() if line.startswith("answer"))
+    assert answers == ["answer", str(PARTS["answers"]), "8", "8", "-", "-", "-"]
+    assert "24 parts computed again: all agree" in done.output
+
+
+def test_a_failed_audit_marks_the_folder_and_the_next_run_computes_again(project):
+    tampered(project)
+    first = folder(project)
+    done = qualm("t", "--dry-run", "--json")
+    assert done.exit_code == 1
+    report = json.loads(done.stdout)
+    (facts,) = report["folders"]
+    assert report["failed"] == 1 and facts["failed"] and not facts["marked"] and not (first / REFUSED).exists()
+    assert facts["parts"]["answer"] | {"example": ""} == {
+        "stored": 12, "checked": 12, "equal": 11, "rounding": 0, "branched": 0, "differing": 1, "failed": True, "example": "",
+        "largest": pytest.approx(1e-4, rel=1e-2),
+    }  # fmt: skip
+    assert not facts["parts"]["draw"]["failed"] and facts["parts"]["draw"]["equal"] == PARTS["draws"]
+    done = qualm("t")
+    text = " ".join(done.output.split())
+    assert done.exit_code == 1 and "parts computed again: 1 of 1 folders failed" in text
+    assert (
+        f"{first.name[:8]} is marked as not to be used (`qualm cache accept {first.name[:8]}` reverses it): audit: 1 of 12 (answer)" in text
+    )
+    counters = make(project, INFER).counters
+    assert {name: n for name, n in counters.items() if n} == {f"{kind} computed": n for kind, n in PARTS.items()}
+    done = qualm("t")
+    assert done.exit_code == 0 and f"not computed: {first.name[:8]}" in done.output and folder(project) != first
+
+
+def test_recorded_libraries_are_shown_beside_today_s(project):
+    about = json.loads((folder(project) / ABOUT).read_text())
+    (folder(project) / ABOUT).write_text(json.dumps({**about, "qualm": "0.0.9", "libraries": {**about["libraries"], "torch": "1.13.1"}}))
+    done = qualm("--sample", "12")
+    assert done.exit_code == 0 and f"version 0.0.9, torch 1.13.1 -> {about['libraries']['torch']}" in done.output
+
+
+def test_nothing_to_compute_is_no_agreement(project):
+    shutil.rmtree(project.root / "registry/data/tiny")
+    done = qualm()
+    assert done.exit_code == 1 and "no stored answer could be computed again" in str(done.exception)
+    shutil.rmtree(project.root / ".qualm/store")
+    assert "nothing is stored" in str(qualm().exception)
+
+
+def test_a_spec_with_mistakes_is_told(project):
+    (project.root / "specs/wrong.yaml").write_text("qualm: 1\nname: wrong\nmodles: {}\n")
+    assert "specs/wrong.yaml has mistakes" in qualm("--sample", "5").output
+    assert qualm("wrong").exit_code != 0

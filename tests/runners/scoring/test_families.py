@@ -1,0 +1,106 @@
+"""Corrections against other implementations, and the error rate of a family by simulation."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.stats import false_discovery_control
+from statsmodels.stats.multitest import multipletests
+
+from qualm.runners.scoring.families import Evidence, Family, adjusted, max_t, standardised
+
+
+def test_corrections():
+    """Hand-made for Holm; scipy for Benjamini-Hochberg."""
+    p = [0.01, 0.04, 0.03, 0.005]
+    assert adjusted(p, "holm") == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjusted(p, "benjamini_hochberg") == pytest.approx(stats.false_discovery_control(p))
+    assert adjusted(p, "none") == p
+    assert adjusted([np.nan, 0.02], "holm") == pytest.approx([np.nan, 0.02], nan_ok=True)
+    assert adjusted([], "holm") == []
+    with pytest.raises(ValueError, match="correction: expected holm"):
+        adjusted(p, "bonferoni")
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holms_correction_is_that_of_statsmodels(values):
+    np.testing.assert_allclose(adjusted(values, "holm"), multipletests(values, method="holm")[1], atol=1e-12)
+
+
+def flipped(values, times, rng):
+    """Sums of values under random signs, and the test of their own sum: (m, n) -> evidence of m tests that share their signs."""
+    signs = rng.choice([-1.0, 1.0], (times, values.shape[1]))
+    tests = []
+    for row in values:
+        chance = signs @ row
+        p = (1 + (np.abs(chance) >= abs(row.sum()) - 1e-12).sum()) / (1 + times)
+        tests.append(Evidence(p, *standardised(row.sum(), chance, np.arange(times))))
+    return tests
+
+
+def test_one_test_alone_is_not_corrected():
+    rng = np.random.default_rng(1)
+    (test,) = flipped(rng.normal(0.3, 1, (1, 40)), 999, rng)
+    assert max_t([test]) == [pytest.approx(test.p)]
+
+
+def test_by_hand():
+    """The largest against the largest of all, the second against the largest of the others; order kept, undefined left out."""
+    tests = [
+        Evidence(0.25, 1.0, np.array([0.5, 1.5, 0.5], np.float32)),
+        Evidence(np.nan),
+        Evidence(0.25, 2.0, np.array([2.5, 0.1, 0.1], np.float32)),
+    ]
+    assert max_t(tests) == pytest.approx([0.5, np.nan, 0.5], nan_ok=True)
+    assert max_t([tests[1]]) == pytest.approx([np.nan], nan_ok=True)
+
+
+def test_tests_that_go_together_count_once():
+    rng = np.random.default_rng(2)
+    (test,) = flipped(rng.normal(0.4, 1, (1, 50)), 999, rng)
+    assert max_t([test] * 100) == pytest.approx([test.p] * 100)
+    assert adjusted([test.p] * 100, "holm")[0] == pytest.approx(min(1, 100 * test.p))
+
+
+def test_the_error_rate_of_a_family_and_its_power():
+    """60 tests that share half of what they see: no more false alarms than .06; of one real difference at least what Holm finds."""
+    rng = np.random.default_rng(3)
+    false, found, by_holm = 0, 0, 0
+    for _ in range(300):
+        values = rng.normal(size=(60, 50)) + rng.normal(size=50)
+        tests = flipped(values, 199, rng)
+        false += min(max_t(tests)) < 0.05
+        values[0] += 0.85
+        tests = flipped(values, 1999, rng)
+        found += max_t(tests)[0] < 0.05
+        by_holm += adjusted([t.p for t in tests], "holm")[0] < 0.05
+    assert false / 300 <= 0.06 + 2 * np.sqrt(0.05 * 0.95 / 300)
+    assert found >= by_holm
+
+
+def test_few_exchanges_reach_significance_in_a_large_family():
+    rng = np.random.default_rng(4)
+    tests = flipped(np.vstack([rng.normal(size=(527, 60)), rng.normal(1, 0.5, (1, 60))]), 999, rng)
+    assert max_t(tests)[-1] == pytest.approx(1 / 1000)
+    assert adjusted([t.p for t in tests], "holm")[-1] > 0.5
+
+
+@pytest.mark.parametrize("span", ["metric", "slice", "study"])
+def test_what_is_corrected_together(span):
+    """On one data set and slice all variants and estimators of a metric, or all metrics too; or everything."""
+    rng = np.random.default_rng(3)
+    names = [(d, s, m, e) for d in ("d1", "d2") for s in ("all", "kind=a") for m in ("urr", "hcc") for e in ("x", "y", "z")]
+    family = Family("benjamini_hochberg", span)
+    for d, s, m, e in names:
+        p = rng.random() / 5
+        family.add({"dataset": d, "slice": s, "metric": f"{m}[{e}]", "variant": "blur", "p": p}, Evidence(p))
+    family.correct()
+    rows = [row for row, _ in family.rows]
+    for dataset, part, metric in {(d, s, m) for d, s, m, _ in names}:
+        here = [
+            r
+            for r in rows
+            if span == "study" or ((r["dataset"], r["slice"]) == (dataset, part) and (span == "slice" or r["metric"].startswith(metric)))
+        ]
+        assert [r["p_adjusted"] for r in here] == pytest.approx(false_discovery_control([r["p"] for r in here]).tolist())

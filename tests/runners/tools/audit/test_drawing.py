@@ -1,0 +1,30 @@
+"""Drawing: random, repeatable, even over strata."""
+
+from collections import Counter
+
+from qualm.runners.tools.audit.drawing import Lots, evenly
+
+
+def drawn(seed, order, total=20, most=20):
+    lots = Lots(seed, most)
+    for i in order:
+        lots.add("big" if i % 10 else "small", bytes([i]), i)
+    return lots.draw(total)
+
+
+def test_shares_are_as_even_as_strata_allow():
+    assert evenly({"a": 3, "b": 100, "c": 100}, 23) == {"a": 3, "b": 10, "c": 10}
+    assert evenly({"a": 3, "b": 100}, 1000) == {"a": 3, "b": 100} and evenly({}, 5) == {}
+    assert sum(evenly(dict.fromkeys("abcdefg", 9), 5).values()) == 5, "fewer than strata"
+
+
+def test_the_same_seed_draws_the_same_in_whatever_order_and_however_often_it_is_met():
+    once = drawn(3, range(100))
+    assert once == drawn(3, reversed(range(100))) == drawn(3, [*range(100), *range(50)])
+    assert len(once["small"]) == len(once["big"]) == 10 and set(once["small"]) == set(range(0, 100, 10))
+    assert drawn(4, range(100))["big"] != once["big"]
+
+
+def test_every_item_is_as_likely():
+    counts = Counter(i for seed in range(600) for i in drawn(seed, range(1, 10), total=3)["big"])
+    assert sum(counts.values()) == 1800 and all(150 < n < 250 for n in counts.values()), counts  # 200 expected, deviation 11.5
