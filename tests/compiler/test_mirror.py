@@ -17,8 +17,6 @@ UNTESTED: frozenset[str] = frozenset(
         "compiler/running/reproduce.py",
         "compiler/running/run.py",
         "runners/tools/strengths/bench.py",
-        "runners/tools/strengths/curve.py",
-        "runners/tools/strengths/session.py",
         "runners/training/encoding.py",
         "runners/training/recipe.py",
         "runners/training/small_vlm/curriculum.py",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from qualm.compiler.terminal.published import _gives, _memories, published_table
 
 from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.terminal.listing import _gives, _memories, published_table
 from qualm.registry.published.models import published
 
 QWEN = "Qwen/Qwen2-VL-7B-Instruct"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from qualm.registry.entries.checkup import check_entries, check_results, results
 
 from qualm.registry.dvc.damage import Recorded
 from qualm.registry.dvc.state import object_path
+from qualm.registry.entries.checking import check_entries, check_results, results
 from qualm.registry.entries.entries import EntryError
 
 
