@@ -100,7 +100,7 @@ def read(text: str) -> ParsedQuestion | None:
         match = pattern.fullmatch(text)
         if match:
             parts = match.groupdict()
-            return ParsedQuestion(form, parts) if all(_known(parts[p]) for p in ("x", "y") if p in parts) else None
+            return ParsedQuestion(form, parts) if all(_has_phrase(parts[p]) for p in ("x", "y") if p in parts) else None
     return None
 
 
@@ -171,7 +171,7 @@ _KINDS: dict[str, Callable[[np.random.Generator, ParsedQuestion, Scene | None], 
 }
 
 
-def _known(name: str) -> bool:
+def _has_phrase(name: str) -> bool:
     try:
         phrase = phrase_of(name)
     except (KeyError, ValueError):

@@ -88,8 +88,8 @@ def openai(
     if not logprobs and (truncated_entropies or partial_p_true or prompt_logprobs):
         raise ModelError(f"model '{context.label}': truncated_entropies, partial_p_true and prompt_logprobs need logprobs of at least 1")
     try:
-        line = Client(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
+        client = Client(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
     except ValueError as error:
         raise ModelError(f"model '{context.label}': {error}") from None
     content = Content(version, logprobs, truncated_entropies, prompt_logprobs, system, detail, jpeg, sampling)
-    return OpenAIModel(line, content, Dialect(n, seeds, limit_name))
+    return OpenAIModel(client, content, Dialect(n, seeds, limit_name))

@@ -146,7 +146,7 @@ def test_spending_stops_below_the_cap(tmp_path):
             generator.complete(prompts(30), max_new_tokens=10)
         kept = len(generator.replies)
         assert 7 <= kept <= 9
-        assert generator.engine.line.budget.spent == pytest.approx(kept * 0.0051)
+        assert generator.engine.client.budget.spent == pytest.approx(kept * 0.0051)
         assert generator.counters["cents spent"] == -(-kept * 51 // 100)
         more = opened(server.url, tmp_path, max_spend=1.0, **dear)
         assert len(more.complete(prompts(30), max_new_tokens=10)) == 30
