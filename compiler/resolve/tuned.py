@@ -99,7 +99,7 @@ class Elsewhere:
         try:
             labels = [f.ref.label for f in self._spec(spec).finetunes]
         except SpecError as error:
-            return f"'{name}': specs/{spec}.yaml has mistakes of its own: {error.problems[0]}", f"`qualm validate {spec}`"
+            return f"'{name}': specs/{spec}.yaml has errors of its own: {error.problems[0]}", f"`qualm validate {spec}`"
         return ("", "") if model in labels else (f"'{name}': specs/{spec}.yaml makes no model '{model}'", nearest(model, labels))
 
     def _misspelt(self, name: str) -> tuple[str, str]:

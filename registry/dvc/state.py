@@ -95,7 +95,7 @@ def read_yaml(path: str | Path) -> Any:
     """What a `.dvc` or `dvc.lock` file says, read as DVC reads it (YAML 1.2); None where there is no file.
 
     Raises:
-        DvcStateError: it is no file that can be read, or not YAML.
+        DvcStateError: the file cannot be read, or is not YAML.
     """
     try:
         return parse_yaml(textfiles.read_text(path), str(path))
@@ -109,7 +109,7 @@ def read_pointer(path: str | Path) -> dict[str, Any]:
     """What a `.dvc` file says.
 
     Raises:
-        DvcStateError: it cannot be read, or is none.
+        DvcStateError: it cannot be read, or is not a lock.
     """
     return pointers.pointer(read_yaml(path), str(path))
 

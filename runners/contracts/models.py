@@ -220,7 +220,7 @@ class Remote(Protocol):
     counters: Counter[str]
     """What the run's record shall count."""
     served: Counter[str]
-    """Replies by what the server said of itself."""
+    """Replies by the name and fingerprint that the server gives."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
         """A text that stands for this conversation and everything that is sent with it but pictures."""

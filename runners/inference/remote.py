@@ -84,7 +84,7 @@ def ask_all(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
 
 
 class _Log:
-    """What was undefined and why, and what the server said of itself."""
+    """What was undefined and why, and how the server describes itself."""
 
     def __init__(self, asker: Asker, tasks: list[AnswerTask], proven: bool) -> None:
         """`proven`: this model has answered before."""

@@ -1,4 +1,4 @@
-"""What is no content of a report and yet belongs to it: commit, machine and time, as JSON and as a picture that the report shows.
+"""Commit, machine and time of a run, which a report shows without being part of its content: as JSON and as a picture.
 
 Both lie beside the records of runs, `.qualm/runs/SPEC/`, local and never an input of anything.
 """

@@ -2,7 +2,7 @@
 
 After every so many steps a checkpoint replaces the last one, so a killed run goes on from there and ends with the same
 weights as one that was never killed (same machine, same number of threads). How many devices share the work, by which
-strategy and in which micro-batches is the settings' matter: a step's batch is the spec's, whoever computes which share.
+strategy and in which micro-batches is up to the settings: the batch of a step is the spec's, however it is shared out.
 """
 
 import errno

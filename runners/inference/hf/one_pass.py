@@ -187,7 +187,7 @@ def _self_report_prompts(
     """The prompts of a question about its own answers, and which of them tell these.
 
     What a model was drawn to say may spell the mark of a picture, or be too long: such answers are left out of their prompt, which
-    then only fills the batch, and what would be said of them is undefined.
+    then only fills the batch, and their values are undefined.
     """
     texts = [model.render(_about(name, request, own)) for request, own in zip(requests, own_answers, strict=True)]
     readable = [not model.misfit(text, request.image is not None) for text, request in zip(texts, requests, strict=True)]

@@ -34,7 +34,7 @@ def openai(
         sampling: send temperature and seed, which some models refuse.
 
     Raises:
-        GeneratorError: the address is none or holds a secret.
+        GeneratorError: the address is not valid or holds a secret.
     """
     try:
         client = Client("openai", model, base_url, context.settings.server(base_url, model))

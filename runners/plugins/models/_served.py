@@ -111,7 +111,9 @@ class OpenAIModel:
     def _options(self, request: Request, url: str | None) -> PartReply:
         choice = self._one(self._body(request.prompt, url, 1, top=True)).choices[0]
         part = self._part(choice)
-        values = option_logits(choice.tops, request.options) if self.content.logprobs else "the model is asked for no log-probabilities"
+        values = (
+            option_logits(choice.tops, request.options) if self.content.logprobs else "no log-probabilities were requested from the model"
+        )
         if isinstance(values, str):
             return PartReply(OPTIONS, part, values)
         part.numbers = values

@@ -83,7 +83,7 @@ def openai(
         limit_name: what the server calls the longest answer; newer models of OpenAI say `max_completion_tokens`.
 
     Raises:
-        ModelError: the address is none or holds a secret; entropies, P(True) or priors without log-probabilities.
+        ModelError: the address is not valid or holds a secret; entropies, P(True) or priors without log-probabilities.
     """
     if not logprobs and (truncated_entropies or partial_p_true or prompt_logprobs):
         raise ModelError(f"model '{context.label}': truncated_entropies, partial_p_true and prompt_logprobs need logprobs of at least 1")

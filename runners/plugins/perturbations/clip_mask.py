@@ -65,7 +65,7 @@ def clip_mask(
         layer: of the class token's attention, counted as in Python; -2 of 24 is the cited code's 22.
 
     Raises:
-        PerturbError: files are missing, the model is no CLIP with a class token, or has no such layer.
+        PerturbError: files are missing, the model is not a CLIP with a class token, or has no such layer.
     """
     from PIL import Image as Pictures
 
