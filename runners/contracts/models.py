@@ -215,7 +215,7 @@ class Remote(Protocol):
 
     digest: str
     """SHA-256 over whatever of its parameters shapes answers."""
-    line: Client
+    client: Client
     """The connection. All of `parts` is called within its `pooled`, from several threads."""
     counters: Counter[str]
     """What the run's record shall count."""
