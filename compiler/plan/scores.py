@@ -28,6 +28,9 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.spec.compare.baseline or r.spec.compare.pairs:
         params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
     written = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
+    if interval.bootstrap:
+        params["family"] = r.spec.compare.family
+        written += ["rankings", "estimator_comparisons"]
     if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
@@ -49,6 +52,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         "examples": r.spec.report.examples,
         "metrics": [m.as_json() for m in r.metrics],
         "settings": settings(layout),
+        "family": r.spec.compare.family,
         "published": None,
         **(scoring_judges(layout) if len(r.judges) > 1 else {}),
         **splits(layout.evaluated),
