@@ -8,12 +8,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 UNTESTED: frozenset[str] = frozenset(
     [
-        "compiler/commands/people.py",
-        "compiler/commands/sharing.py",
-        "compiler/people/serving.py",
-        "compiler/people/strength_bench.py",
-        "compiler/people/strength_search.py",
-        "compiler/people/strength_request.py",
         "compiler/running/reproduce.py",
         "compiler/running/run.py",
         "runners/tools/strengths/bench.py",

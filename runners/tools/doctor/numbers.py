@@ -268,7 +268,7 @@ def _forced(patient: Patient, prompt: str, image: Any, part: Part) -> Iterable[f
 
 
 def _distance(a: float, b: float) -> float:
-    """How far two numbers are apart; infinitely where one of them is none."""
+    """How far two numbers are apart; infinitely where one of them is not finite."""
     gap = abs(a - b)
     return gap if gap == gap else (0.0 if a == b or (a != a and b != b) else float("inf"))
 

@@ -131,7 +131,7 @@ def test_letters_that_are_no_tokens(tmp_path):
     (folder / "tokenizer.json").write_text(text.replace('"C":', '"CCC":').replace('"yes":', '"yess":'))
     seen = found(patient(folder), "option letters", "yes, no, True")
     assert [f.verdict for f in seen.values()] == ["fail", "fail"]
-    assert "option letter C is no single known token" in seen["option letters"].found
+    assert "option letter C is not a single known token" in seen["option letters"].found
 
 
 def test_what_a_port_raises_is_the_finding(folder):
