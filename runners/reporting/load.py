@@ -68,7 +68,7 @@ class Results:
 
     @cached_property
     def main_setting(self) -> str:
-        """The setting that leaderboards and figures use: `ours`, else the first that is no share of a study."""
+        """The setting that leaderboards and figures use: `ours`, else the first that does not belong to a study."""
         plain = [s for s in self.settings if not s.startswith(SHARE)] or self.settings
         return "ours" if "ours" in plain else (plain[0] if plain else "")
 

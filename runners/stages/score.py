@@ -306,7 +306,7 @@ def _check_fields(what: str, fields: list[str], datasets: list[Samples]) -> None
         if field != "group" and not any(v is not None for samples in datasets for v in samples.values(field)):
             keys = {key for samples in datasets for row in samples.table["meta"].to_pylist() for key, _ in row or ()}
             there = f"keys of their meta are: {', '.join(sorted(keys))}" if keys else "they have no meta"
-            raise StageError(f"{what}: no sample has '{field}': it is no field of samples that is filled here, and {there}")
+            raise StageError(f"{what}: no sample has '{field}': it is not a field of these samples, and {there}")
 
 
 def _null(value: float) -> float | None:

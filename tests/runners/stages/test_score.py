@@ -380,9 +380,7 @@ def test_wrong_parameters(world):
     with pytest.raises(StageError, match="slices: no sample has 'nonsense'"):
         world.run_all(slices=["nonsense"])
     by = {"label": "group_accuracy", "plugin": "group_accuracy", "args": {"by": "nonsense", "of": "correct"}}
-    with pytest.raises(
-        StageError, match="metric group_accuracy: no sample has 'nonsense': it is no field of samples that is filled here, and "
-    ):
+    with pytest.raises(StageError, match="metric group_accuracy: no sample has 'nonsense': it is not a field of these samples, and "):
         world.run_all(metrics=[by])
 
 
