@@ -23,7 +23,7 @@ from qualm.registry.sample import ABSTENTIONS, CLEAN, CONFORMAL_SETS, GREEDY, JU
 from qualm.runners.data.aligned import Floats, Samples, flat, greedy_by_variant, option_probabilities
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.conformal_draws import Redraw, precision, redraw
+from qualm.runners.scoring.conformal.draws import Redraw, precision, redraw
 from qualm.runners.scoring.unscored import Reasons, reasons
 
 Key = tuple[str, str, str]

@@ -23,7 +23,7 @@ from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
 from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
-from qualm.runners.scoring.conformal_draws import Band, Redraw, design_effect, nodes
+from qualm.runners.scoring.conformal.draws import Band, Redraw, design_effect, nodes
 from qualm.runners.scoring.limits import FEWEST_GROUPS, FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS, Limits, limits
 from qualm.runners.scoring.unscored import MANY, absent, explain
 

@@ -16,8 +16,8 @@ from qualm.runners.data.calibration_split import Bools, Floats, calibration_rows
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.conformal_draws import precision
-from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
+from qualm.runners.scoring.conformal.draws import precision
+from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 
 KIND = StageKind(
     title="Calibrate conformal sets",

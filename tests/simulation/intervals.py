@@ -15,8 +15,8 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.conformal_draws import redraw
-from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
+from qualm.runners.scoring.conformal.draws import redraw
+from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 from qualm.runners.scoring.evaluate import Slice, evaluate, intervals, read_metrics
 from tests.simulation import worlds
 from tests.simulation.worlds import ALPHA, OPTIONS, World

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from qualm.runners.contracts.grouped_weights import Weights
-from qualm.runners.scoring import conformal_draws
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.conformal_draws import NODES, band, design_effect, nodes, redraw, weighted_threshold
-from qualm.runners.scoring.conformal_sets import prediction_sets, threshold
+from qualm.runners.scoring.conformal import draws
+from qualm.runners.scoring.conformal.draws import NODES, band, design_effect, nodes, redraw, weighted_threshold
+from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 
 N, K = 300, 4
 
@@ -33,7 +33,7 @@ def probabilities(seed=0):
 @pytest.mark.parametrize("quantile", ["standard", "numpy_higher"])
 @pytest.mark.parametrize("window", [1, 32])
 def test_thresholds_of_resamples_are_those_of_the_rows_written_out(quantile, window, monkeypatch):
-    monkeypatch.setattr(conformal_draws, "WINDOW", window)
+    monkeypatch.setattr(draws, "WINDOW", window)
     rng = np.random.default_rng(1)
     scores = np.sort(rng.random(60).round(2))
     (weights,) = Bootstrap(np.arange(60) // 3, 50, 1).blocks()

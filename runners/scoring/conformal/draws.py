@@ -25,7 +25,7 @@ from qualm.registry.plugins import rule
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.calibration_split import Precision
-from qualm.runners.scoring.conformal_sets import SLACK, order_statistic
+from qualm.runners.scoring.conformal.sets import SLACK, order_statistic
 
 LEVEL = 0.95
 """Of the band."""
