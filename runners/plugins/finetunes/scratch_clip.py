@@ -38,7 +38,6 @@ def scratch_clip(
     spec that makes it evaluates nothing; others name it as `SPEC:MODEL`.
 
     Args:
-        context: datasets and seed.
         train: datasets of one level whose scenes are trained on.
         heldout: a dataset whose pictures are matched with their lists every now and then, for the log's `heldout/matched`.
         steps: steps in all.

@@ -44,7 +44,6 @@ def scratch_vlm(
     Questions are drawn afresh from the scene graphs at every step; the datasets' own questions are not used.
 
     Args:
-        context: datasets and seed.
         train: datasets of one level whose scenes are trained on.
         heldout: datasets whose samples are answered every 500 steps, for the log's `heldout/...` columns.
         looking: steps in which the vision tower alone learns to label the picture's cells.

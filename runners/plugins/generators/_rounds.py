@@ -36,7 +36,6 @@ def in_rounds(
     """What could be read of each reply, by key; the rest is dropped and counted by its last reason.
 
     Args:
-        context: of the recipe or perturbation.
         generator: who is asked.
         chats: key -> conversation; keys are stable, since seeds follow from them.
         read: (key, reply) -> what it says, or raises `UnusableReply`.

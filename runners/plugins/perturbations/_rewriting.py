@@ -49,9 +49,6 @@ def rewritten(
     """Each question written anew; None where that cannot be done, counted by the reason.
 
     Args:
-        context: of the batch.
-        questions: of the batch.
-        rngs: of the batch.
         generator: a plugin: `rules` for scenes, or a model.
         kind: what a generator by rules is asked for.
         asking: how a model is.

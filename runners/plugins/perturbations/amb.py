@@ -42,8 +42,6 @@ def amb(
     counted by the reason.
 
     Args:
-        context: settings of the run, pictures, scene graphs.
-        batch: pictures with their questions.
         rngs: choose among what `rules` finds.
         generator: `rules` for questions about drawn scenes: attributes are left out until several things
             fit, as the scene graph proves; only questions for an attribute can be made so.

@@ -55,8 +55,6 @@ def clip_mask(
 
     Args:
         context: on which device; what lasts from batch to batch.
-        batch: images with their questions.
-        rngs: not used; the result is the same every time.
         artifact: the entry of registry/data/ that holds a CLIP of transformers: safetensors, config, preprocessor config.
         strength: lambda of the paper, whose value is 1; 0 changes nothing.
         relevance: `class_attention`: how much the class token attends to each patch in one layer, averaged over heads, as the code of

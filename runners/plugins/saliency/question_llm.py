@@ -46,7 +46,6 @@ def question_llm(
     """Any data set with questions and answers: a language model names the thing that must go; no picture is shown to it.
 
     Args:
-        context: of the recipe.
         folder: not used.
         rows: samples with their answers.
         generator: `hf` or `openai`.
