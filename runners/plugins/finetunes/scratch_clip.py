@@ -1,4 +1,4 @@
-"""A small CLIP trained from nothing on made-up scenes: what finds a picture's telling parts where no published CLIP is at hand.
+"""A small CLIP trained from scratch on synthetic scenes: for `clip_mask` where no published CLIP is at hand.
 
 Alec Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021.
 """

@@ -1,4 +1,4 @@
-"""A small VLM trained from nothing on made-up scenes: it sees well and was never shown a question without an answer.
+"""A small VLM trained from scratch on synthetic scenes; it never sees an unanswerable question in training.
 
 The architecture is LLaVA's (Haotian Liu, Chunyuan Li, Qingyang Wu, Yong Jae Lee, "Visual Instruction Tuning", NeurIPS
 2023): a CLIP vision tower, a projector, a causal language model, each from its transformers configuration.

@@ -1,4 +1,4 @@
-"""Asking a model until its replies can be used: within a bound, each try under a seed of its own."""
+"""Asks a model until its reply can be used, a limited number of times, each try with its own seed."""
 
 import hashlib
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The generator that needs no model: pairs and rewritten questions about made-up scenes, in forms of words that hold for every scene."""
+"""The generator without a model: pairs and rewritten questions about synthetic scenes, from templates that hold for every scene."""
 
 from __future__ import annotations
 

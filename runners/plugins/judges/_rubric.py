@@ -1,4 +1,4 @@
-"""What judges share that put one filled-in prompt about each answer to a language model."""
+"""Shared by judges that send a language model one prompt about each answer."""
 
 from collections.abc import Mapping, Sequence
 

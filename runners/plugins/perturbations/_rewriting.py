@@ -1,4 +1,4 @@
-"""What perturbations share that have a question written anew: by rules for scenes, or by a model, asked until its reply can be used."""
+"""Shared by perturbations that rewrite a question: by rules for scenes, or by a model, asked until its reply can be used."""
 
 import json
 from collections.abc import Callable, Collection, Sequence

@@ -1,4 +1,4 @@
-"""Questions that may be about several things in the picture: which one is meant is not said.
+"""Ambiguous questions: several things in the picture fit, with different answers.
 
 AMB of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own, the form of the reply theirs.
 """

@@ -1,4 +1,4 @@
-"""What CLIP looks at is made dark: the regions go that a model most likely needs, the rest of the picture stays.
+"""Darkens the regions that CLIP finds relevant, which a model most likely needs; the rest of the picture stays.
 
 VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li), after Runpeng Yu, Weihao Yu, Xinchao Wang, "Attention Prompting on Image for Large
 Vision-Language Models", ECCV 2024, whose masks keep what is relevant and darken the rest; here it is the other way round.

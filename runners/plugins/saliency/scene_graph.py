@@ -1,4 +1,4 @@
-"""Saliency by scene graph: the question is understood, and the things it speaks of are looked up. No model guesses."""
+"""Saliency by scene graph: the question is parsed, and the things that it mentions are looked up, without a model."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
