@@ -105,6 +105,10 @@ def main() -> None:
             params = project / "params.yaml"
             params.write_text(params.read_text().replace("limit: null", f"limit: {SAMPLES}"))
             print(run("qualm", "run", folder=project, environment=environment), end="")
+        for benchmark in run("qualm", "new", "--list", folder=project, environment=environment).splitlines():
+            name = benchmark.split()[0]
+            run("qualm", "new", f"my_{name}", "--from", name, folder=project, environment=environment)
+            print(run("qualm", "validate", f"my_{name}", folder=project, environment=environment), end="")
         if not (project / "results/quickstart/report.html").is_file():
             sys.exit("the run left no report")
         if digest(package) != before:

@@ -1,7 +1,5 @@
 """Two roots: of the installed package, which is only read, and of the project that the working directory lies in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]

@@ -4,8 +4,6 @@ Every table that one stage writes and another reads has its Arrow schema here an
 column means the same thing in every file. Read this file first; it takes two minutes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -215,6 +213,12 @@ SCORES = pa.schema(
         ("n", pa.int64()),
         ("n_unscored", pa.int64()),
         pa.field("why", pa.string(), metadata=ADDED_LATER),  # why it is undefined, or why many rows are unscored, and what to do
+        pa.field("n_groups", pa.int64(), metadata=ADDED_LATER),  # with a scored row
+        pa.field("interval", pa.string(), metadata=ADDED_LATER),  # its method: t, proportion, optimistic, correlation, own
+        pa.field("level", pa.float64(), metadata=ADDED_LATER),
+        pa.field("n_resamples", pa.int64(), metadata=ADDED_LATER),
+        pa.field("n_undefined_resamples", pa.int64(), metadata=ADDED_LATER),  # left out, having no value
+        pa.field("why_no_interval", pa.string(), metadata=ADDED_LATER),  # of a value without one
     ]
 )
 

@@ -4,8 +4,6 @@ Such a text may hold what steers a terminal (ESC and the other control character
 hides. All of it is written out. What is printed goes through `qualm.registry.terminal.guard`, whoever prints it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import unicodedata

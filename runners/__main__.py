@@ -4,8 +4,6 @@ The command is constant, so DVC's run cache recognises a stage across machines. 
 the stage runs in the project's environment: the active one if it can, else `.venv`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

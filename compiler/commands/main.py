@@ -5,8 +5,6 @@ argument, something that is not here), 130 interrupted; docs/reference/command_l
 `qualm validate` and `qualm plan` answer in well under a second.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

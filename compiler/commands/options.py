@@ -1,7 +1,5 @@
 """Arguments that several commands take, with the same words of help."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

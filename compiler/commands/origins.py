@@ -1,7 +1,5 @@
 """Where results come from: the pipeline drawn, everything behind one file, what to cite."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

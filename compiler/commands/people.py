@@ -1,7 +1,5 @@
 """What people decide: which questions are valid, how strong a perturbation is, whether a judge can be trusted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """From a spec to its results: check it, see what would run, compile it, run it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Looking at results: in the terminal, by category, against each other, against a revision."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

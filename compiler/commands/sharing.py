@@ -1,7 +1,5 @@
 """Handing results on: in the formats of other tools, and to others' clones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

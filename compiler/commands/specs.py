@@ -36,8 +36,7 @@ def ls(
     as_json: JsonOption = False,
 ) -> None:
     """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name."""
-    from qualm.compiler.terminal.listing import plugin_table, print_plugin
-    from qualm.compiler.terminal.published import published_table
+    from qualm.compiler.terminal.listing import plugin_table, print_plugin, published_table
 
     if published:
         published_table(kind, name, as_json)
@@ -87,12 +86,37 @@ def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new 
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the new spec.")],
+    name: Annotated[str | None, typer.Argument(help="Name of the new spec.", show_default=False)] = None,
     extends: Annotated[
         str | None, typer.Option("--extends", help="Begin as a variant of this spec.", autocompletion=completion.specs)
     ] = None,
+    benchmark: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="BENCHMARK", help="Begin as a copy of a benchmark that comes with Qualm.", autocompletion=completion.shipped
+        ),
+    ] = None,
+    list_shipped: Annotated[bool, typer.Option("--list", help="List those benchmarks.")] = False,
 ) -> None:
-    """Write a spec to start from, commented, and say what to do next."""
+    """Write a spec to start from, commented, and say what to do next.
+
+    [bold]Examples[/]
+
+      qualm new mine
+      qualm new mine --extends quickstart
+      qualm new --list
+      qualm new mine --from vlm_uqbench
+    """
     from qualm.compiler.project.new_spec import write_new
 
-    typer.echo(write_new(Project(), name, extends))
+    if list_shipped:
+        from qualm.compiler.project.shipped import shipped
+
+        titles = shipped()
+        width = max(map(len, titles))
+        for each, title in titles.items():
+            typer.echo(f"{each:{width}}  {title}")
+        return
+    if name is None:
+        raise ProjectError("expected a name for the new spec; `qualm new mine` writes specs/mine.yaml")
+    typer.echo(write_new(Project(), name, extends, benchmark))

@@ -1,7 +1,5 @@
 """docs/reference/command_line.md: every command with its help, arguments and options, from the Typer app itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

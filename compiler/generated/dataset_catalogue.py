@@ -1,7 +1,5 @@
 """docs/reference/datasets.md: every data set that there is a card for, made from the cards themselves, so that none is forgotten."""
 
-from __future__ import annotations
-
 from qualm.compiler.generated.tables import table
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import Card, Split

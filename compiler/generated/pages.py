@@ -3,8 +3,6 @@
 A maintainer's command (`make docs-reference`): no command of a user's writes there. With `--check` it only says what is out of step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/reference/models.md: the models of the hub that are known by name, with sizes, from registry/published/models.yaml."""
 
-from __future__ import annotations
-
 from qualm.compiler.forecast.model_sizes import of_published
 from qualm.compiler.generated.tables import table
 from qualm.registry.published.models import Published, published

@@ -1,7 +1,5 @@
 """docs/reference/spec.md: the reference of the spec language, made from the models and plugins themselves, so that it cannot lie."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 from pydantic import BaseModel

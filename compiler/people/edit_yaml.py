@@ -4,8 +4,6 @@ YAML writers that keep comments still lay lines out anew, so nothing is written 
 text is spliced there, and what comes out must parse to what was meant, or nothing is written.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stages that say something of every answer: judged, how uncertain, which set of options, whether to decline."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The stages that make what models are asked: data sets, what people kept of them, sets of pairs, perturbed samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qualm.compiler.plan.layout import Layout, card, made, splits, variant

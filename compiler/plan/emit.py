@@ -4,8 +4,6 @@ The text is a pure function of the plan, sorted and stable byte for byte, so tha
 in a diff and `compile --check` can hold it in step with its spec.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

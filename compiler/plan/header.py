@@ -1,7 +1,5 @@
 """The first line of every compiled file, by which it is known whose it is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

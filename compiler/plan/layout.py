@@ -3,21 +3,23 @@
 No stage names a path of its own: what one writes and the next reads is the same only because both take it from here.
 """
 
-from __future__ import annotations
-
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.import_closure import by_version, closure, content_digest
 from qualm.compiler.plan.order import clash
 from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
+from qualm.registry.formats import textfiles
 from qualm.registry.places import is_checkout
+from qualm.registry.plugins import imports
 from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
 from qualm.runners.contracts.stages import stage_kind, stage_kinds
+from qualm.runners.runtime.code_digest import parted
 
 MAX_STAGES = 100
 """Beyond this many stages one model's answers to all data sets become one stage (DVC's cost grows with the square)."""
@@ -177,3 +179,41 @@ def _keys(tree: Any) -> set[str]:
     if isinstance(tree, Mapping):
         return set(tree) | _keys(list(tree.values()))
     return set().union(*map(_keys, tree)) if isinstance(tree, list) else set()
+
+
+def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:
+    """What implements these modules: the names and files of them and of all that they import.
+
+    An empty file of a package says nothing and is left out. Files below the root go by their paths from there.
+
+    Args:
+        modules: dotted names, of ours or of other packages.
+        root: the folder that holds our packages.
+    """
+    names = list(modules)
+    roots = {first: place for name in names for first, place in imports.roots_of(name, root).items()}
+    files = imports.closure(names, roots)
+    telling = {name: path for name, path in files.items() if path.name != "__init__.py" or path.stat().st_size}
+    return {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in telling.items()}
+
+
+def by_version(modules: Iterable[str], root: Path) -> tuple[dict[str, int], dict[str, Path]]:
+    """The same of code of ours by its versions, where they are not the first, and of all other code by its files."""
+    names = list(modules)
+    roots = {first: place for name in names for first, place in imports.roots_of(name, root).items()}
+    plugins, versions, rest = parted(imports.closure(names, roots))
+    raised = {name: number for name, number in sorted({**plugins, **versions}.items()) if number != 1}
+    return raised, {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in rest.items()}
+
+
+def content_digest(files: Mapping[str, Path]) -> str:
+    """SHA-256 of files, names and bytes: what stands for them where they lie outside of the project that uses them."""
+    digest = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        digest.update(f"{name}\0{_file_digest(path)}\n".encode())
+    return digest.hexdigest()
+
+
+@cache
+def _file_digest(path: Path) -> str:
+    return hashlib.sha256(textfiles.read_bytes(path, 1 << 30)).hexdigest()

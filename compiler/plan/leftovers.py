@@ -1,7 +1,5 @@
 """What specs that are gone leave behind: compiled files and results, which nobody removes without being told to."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

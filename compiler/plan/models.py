@@ -1,7 +1,5 @@
 """The stages of models: those that train them, and those in which they answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All stages together: no two write one path or have one name, and each stands after what it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from qualm.compiler.plan.plan import PlannedStage

@@ -3,8 +3,6 @@
 Everything that shows, runs, prices or compiles a benchmark reads this; only `qualm.compiler.plan` makes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

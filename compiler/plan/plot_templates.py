@@ -4,8 +4,6 @@ The report's own charts show one model of one run, so that they are others. `<DV
 over as text.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

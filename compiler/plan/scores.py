@@ -1,7 +1,5 @@
 """The last two stages: everything scored, and the report of it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.shipped import copy_shipped
 from qualm.compiler.schema.editors import FIRST_LINE, write_schema
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import NAME_PATTERN
@@ -40,8 +41,15 @@ title: {name}
 """
 
 
-def write_new(project: Project, name: str, extends: str | None) -> str:
-    """Write specs/NAME.yaml; returns what to do next."""
+def write_new(project: Project, name: str, extends: str | None, benchmark: str | None = None) -> str:
+    """Write specs/NAME.yaml; returns what to do next.
+
+    Args:
+        extends: a spec of the project, of which it becomes a variant.
+        benchmark: one that comes with the package, of which it becomes a copy.
+    """
+    if extends and benchmark:
+        raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")
     if not re.match(NAME_PATTERN, name):
         raise ProjectError(f"'{name}' is not a valid name for a spec; use letters, digits, '_', '-' and '.', at most 64")
     path = project.root / "specs" / f"{name}.yaml"
@@ -49,7 +57,12 @@ def write_new(project: Project, name: str, extends: str | None) -> str:
         raise ProjectError(f"{path.relative_to(project.root)} exists; choose another name")
     if extends is not None and extends not in project.specs():
         raise ProjectError(f"no spec '{extends}'; {nearest(extends, project.specs())}")
-    text = VARIANT.format(name=name, parent=extends) if extends else TEMPLATE.format(name=name)
-    path.write_text(FIRST_LINE + text, encoding="utf-8")
+    written = [path.relative_to(project.root)]
+    if benchmark:
+        written = copy_shipped(project.root, benchmark, name)
+    else:
+        text = VARIANT.format(name=name, parent=extends) if extends else TEMPLATE.format(name=name)
+        path.write_text(FIRST_LINE + text, encoding="utf-8")
     write_schema(project.root)
-    return f"wrote specs/{name}.yaml; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm run {name}"
+    files = ", ".join(file.as_posix() for file in written)
+    return f"wrote {files}; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm run {name}"

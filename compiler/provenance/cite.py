@@ -1,7 +1,5 @@
 """`qualm cite`: the BibTeX of everything a benchmark stands on: data, models, methods, and the software itself."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The pipeline as a picture: collapsed by kind of stage, since a hundred boxes tell nobody anything."""
 
-from __future__ import annotations
-
 from html import escape
 
 from qualm.compiler.plan.plan import Plan

@@ -1,7 +1,5 @@
 """`qualm show --how`: what the report says at its end of how it was made, and at which commit and on what machine that was."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.text import Text

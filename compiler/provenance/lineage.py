@@ -1,7 +1,5 @@
 """Where an output came from: the stage that made it, what that stage was told and read, and so on down to the sources."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

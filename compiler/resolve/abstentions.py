@@ -1,7 +1,5 @@
 """The `abstentions:` section of a spec, spelled out: which method makes which model decline, and on which rows it is chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from qualm.compiler.resolve.reader import SpecReader

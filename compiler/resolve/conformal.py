@@ -1,7 +1,5 @@
 """The `conformal:` section, spelled out: which scores, at which level, calibrated on which rows."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from annotated_types import Gt, Lt

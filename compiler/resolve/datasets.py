@@ -1,7 +1,5 @@
 """The `datasets:` section, spelled out: which card, read by which adapter, with which parameters, and what is kept of it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Estimators against models, before anything runs: does every model give what every estimator reads?"""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 

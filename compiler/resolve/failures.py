@@ -1,7 +1,5 @@
 """What of a spec has mistakes, so that nothing is told as a mistake of its own that only follows from another."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Sequence
 

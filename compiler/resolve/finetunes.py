@@ -1,7 +1,5 @@
 """The `finetunes:` section, spelled out: which models are made here, of which data sets, beginning from which models."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The `models:` section, spelled out, and the models that the spec's fine-tunes make."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

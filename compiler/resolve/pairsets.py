@@ -1,7 +1,5 @@
 """The `pairs:` section, spelled out: sets of contrastive pairs, their recipes, what each recipe reads and which category it makes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ A section that read its plugins in a way of its own would be one in which a swee
 plugin means something else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The sections of a spec against each other: does each find in the others what it names or needs?"""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

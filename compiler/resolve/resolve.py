@@ -1,7 +1,5 @@
 """A checked spec -> everything it names, spelled out: every sweep expanded, every default filled in, every reference tied."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qualm.compiler.resolve import abstentions, conformal, datasets, finetunes, metrics, models, pairsets

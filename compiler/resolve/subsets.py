@@ -1,7 +1,5 @@
 """`where:`, `uncertain:` and `disjoint:` of a data set: read, checked against what there is, spelled out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from qualm.compiler.resolve.reader import SpecReader

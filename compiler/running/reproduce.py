@@ -5,8 +5,6 @@ hashed before it is used; damaged objects, and those that a stage finds, are set
 whatever is killed and when. And it ends with its parent.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

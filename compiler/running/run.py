@@ -1,7 +1,5 @@
 """`qualm run`: compile, say what will happen, have DVC do it with a line per stage, point at the report."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

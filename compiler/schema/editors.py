@@ -1,7 +1,5 @@
 """The JSON Schema of specs where editors look for it: beside the specs, of the plugins that are installed here, and not in git."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qualm.registry.formats import atomic

@@ -1,7 +1,5 @@
 """The spec language as JSON Schema, for editors: completes sections, plugin names, parameters and their values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import TypeAdapter

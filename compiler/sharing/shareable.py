@@ -1,7 +1,5 @@
 """What stands in the way of sharing: what a colleague's clone would lack, or build anew, or learn that it should not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Canonical JSON: one text for one value, so that equal parameters are equal bytes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

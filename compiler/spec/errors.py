@@ -1,7 +1,5 @@
 """What is wrong with a spec, where, and what to do: collected, never raised one at a time."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Pydantic checks the shape here; `resolve` checks every plugin's parameters again
 The descriptions below are the spec reference: docs/reference/spec.md and the editors' JSON Schema are made from them.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from annotated_types import Gt, Lt
@@ -186,7 +184,7 @@ class Interval(_Strict):
     """Uncertainty of the scores themselves."""
 
     bootstrap: Whole = Field(1000, ge=0, description="Resamples of whole groups; 0 = no intervals.")
-    level: float = Field(0.95, gt=0, lt=1, description="Level of the percentile interval.")
+    level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
 class Compare(_Strict):

@@ -1,7 +1,5 @@
 """Which place of a file a character within a YAML text stands at, however that text is quoted or folded."""
 
-from __future__ import annotations
-
 import re
 
 from qualm.compiler.spec.errors import Position

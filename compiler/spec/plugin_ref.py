@@ -1,7 +1,5 @@
 """One plugin with all its parameters, and where what it names lies."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

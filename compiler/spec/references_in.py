@@ -3,8 +3,6 @@
 A stage depends on everything that is found here, so a name that is overlooked is a stage that is not rebuilt.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
 

@@ -1,7 +1,5 @@
 """Values against schemas, with positions: Pydantic's verdict in the words of this project's errors."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

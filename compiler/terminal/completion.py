@@ -22,6 +22,14 @@ def specs(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 
 @quietly
+def shipped(context: typer.Context, incomplete: str) -> Iterable[str]:
+    """Benchmarks that come with the package."""
+    from qualm.compiler.project import shipped as benchmarks
+
+    return benchmarks.shipped()
+
+
+@quietly
 def models(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Models of the spec that stands on the line."""
     return _resolved(context).scored_models

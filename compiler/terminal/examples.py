@@ -1,7 +1,5 @@
 """How a spec names a plugin: the example that `qualm ls KIND NAME` prints, which a test holds the validator to accept."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml

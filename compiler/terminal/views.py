@@ -1,7 +1,5 @@
 """How the command line shows things: plans, changes, plugins, differences. Rich in a terminal, plain in a pipe."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

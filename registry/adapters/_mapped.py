@@ -4,8 +4,6 @@ What the adapters for data of one's own share (`hf_parquet`, `coco_folder`, `vlm
 column to value, and `Columns` makes a sample of it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What readers of official files share: records checked by key, pictures found by name, and messages that say where."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -184,3 +182,21 @@ def whole_picture(data: bytes, where: str) -> bytes:
     if (kind == "JPEG" and b"\xff\xd9" not in data[-4096:]) or (kind == "PNG" and b"IEND" not in data[-4096:]):
         raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")
     return data
+
+
+def instructed(question: str, instruction: str) -> str:
+    """A question as it is asked: with what it is to be answered with behind it."""
+    return f"{question} {instruction}" if instruction else question
+
+
+def yes_or_no(record: dict[str, Any], key: str, where: str) -> str:
+    """A value that is "yes" or "no", in any case.
+
+    Raises:
+        AdapterError: it is something else.
+    """
+    value = record[key]
+    answer = value.strip().lower() if isinstance(value, str) else ""
+    if answer not in ("yes", "no"):
+        raise AdapterError(f"{where}: {key}: expected yes or no, got {value!r:.60}")
+    return answer

@@ -1,7 +1,5 @@
 """Pictures in the cells of a table, as VLMEvalKit and MMBench have them: base64, or the index of the row that has the picture."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -3,8 +3,6 @@
 Lost without it: two readers that hold half a million annotations in memory, or take it for granted that both files are in one order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """AI2D: multiple-choice questions on diagrams of school science. Kembhavi et al., 2016 (ECCV)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path

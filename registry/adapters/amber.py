@@ -1,14 +1,11 @@
 """AMBER: yes-or-no questions on existence, attributes and relations, and descriptions to check. Wang, Wang, Xu et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole
-from qualm.registry.adapters._yes_no import instructed, yes_or_no
+from qualm.registry.adapters._official import instructed, need, read_image, read_records, text_of, whole, yes_or_no
 from qualm.registry.sample import Image, Sample
 
 META = ["type", "truth", "hallu"]

@@ -15,8 +15,6 @@
   `source`: what made it; `meta`: anything else, an object of texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

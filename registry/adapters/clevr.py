@@ -1,7 +1,5 @@
 """CLEVR v1.0: rendered scenes, scene graphs, and compositional questions with programs. Johnson et al., 2017 (CVPR)."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ A wrong answer to a question that the picture answers is a hallucination, of an 
 The scenes are CLEVR's (Johnson et al., CVPR 2017) or drawn here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple
 

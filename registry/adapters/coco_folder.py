@@ -1,7 +1,5 @@
 """A folder of pictures with a COCO-style annotation file: `images`, `annotations`, `categories`. For data of one's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path

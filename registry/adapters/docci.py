@@ -1,7 +1,5 @@
 """DOCCI: photographs with long descriptions written by people. Onoe et al., 2024 (ECCV)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal

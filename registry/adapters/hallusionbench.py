@@ -1,14 +1,11 @@
 """HallusionBench: yes-or-no questions on figures, on edited figures, and without any. Guan, Liu, Wu et al., 2024 (CVPR)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
-from qualm.registry.adapters._yes_no import instructed
+from qualm.registry.adapters._official import instructed, need, read_image, read_records, text_of
 from qualm.registry.sample import Image, Sample
 
 META = ["visual_input", "difficulty", "figure", "pair", "note"]

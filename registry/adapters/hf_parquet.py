@@ -1,7 +1,5 @@
 """A folder of Parquet files as Hugging Face `datasets` saves and hosts them, pictures inside. For data of one's own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A table of questions with paths of pictures beside it: CSV, TSV, JSON Lines or a JSON list. For data of one's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """LLaVA's visual instructions: conversations about pictures, for tuning. Liu, Li, Li, Lee, 2024 (CVPR)."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

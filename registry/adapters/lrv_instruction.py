@@ -3,8 +3,6 @@
 No released file was seen by us; names and keys are those that a third party's reader has.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator

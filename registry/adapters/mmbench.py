@@ -1,7 +1,5 @@
 """MMBench: multiple-choice questions in twenty abilities, asked once for every rotation of their options. Liu et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,14 +1,11 @@
 """MME: two yes-or-no questions to every picture in fourteen subtasks of perception and cognition. Fu, Chen, Shen et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image
-from qualm.registry.adapters._yes_no import yes_or_no
+from qualm.registry.adapters._official import read_image, yes_or_no
 from qualm.registry.sample import Image, Sample
 
 META = ["subtask"]

@@ -1,7 +1,5 @@
 """MMHal-Bench: 96 questions in eight kinds of hallucination, rated by a judge. Sun, Shen, Cao et al., 2023 (LLaVA-RLHF)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any

@@ -1,7 +1,5 @@
 """OODCV-VQA: counting and yes-or-no questions on pictures out of the ordinary. Tu et al., 2023 ("How Many Unicorns Are in This Image?")."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator

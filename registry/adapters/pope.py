@@ -1,13 +1,10 @@
 """POPE: is there an X in the picture? Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext
-from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole
-from qualm.registry.adapters._yes_no import instructed, yes_or_no
+from qualm.registry.adapters._official import instructed, need, read_image, read_records, text_of, whole, yes_or_no
 from qualm.registry.sample import Image, Sample
 
 META = ["pictures"]

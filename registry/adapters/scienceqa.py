@@ -1,7 +1,5 @@
 """ScienceQA: multiple-choice questions of school science, with and without pictures. Lu et al., 2022 (NeurIPS)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """SEED-Bench: multiple-choice questions on pictures in nine dimensions. Li et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """SHR: descriptions of photographs, whose sentences a judge checks. Zhao, Wang, Ouyang et al., 2023 (HA-DPO)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath

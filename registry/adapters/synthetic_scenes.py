@@ -5,8 +5,6 @@ Girshick, "CLEVR: A Diagnostic Dataset for Compositional Language and Elementary
 vocabulary and its scene JSON, written to `scenes/CLEVR_{split}_scenes.json`. Pictures and questions are our own.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence

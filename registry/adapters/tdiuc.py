@@ -3,8 +3,6 @@
 No released file was seen by us: it is known to be laid out as VQA v1, and every record is held to that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal

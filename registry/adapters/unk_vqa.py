@@ -1,7 +1,5 @@
 """UNK-VQA: questions of VQA v2 made unanswerable, beside answerable ones. Guo, Jiao, Shen, Nie, Kankanhalli, 2024 (TPAMI)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal

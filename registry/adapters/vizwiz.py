@@ -1,7 +1,5 @@
 """VizWiz-VQA: photographs and questions of blind people, ten answers each. Gurari et al., 2018 (CVPR)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal

@@ -3,8 +3,6 @@
 Five people said of each question which of ten reasons apply; the counts are what VLM-UQBench's subsets are cut from.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

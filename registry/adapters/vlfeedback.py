@@ -3,8 +3,6 @@
 CertainlyUncertain calls it MMInstruction.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Five public benchmarks recast as six-option questions. The released outputs carr
 to score recorded runs; where the processed images lie beside the outputs, they are taken along.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

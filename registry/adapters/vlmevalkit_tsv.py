@@ -1,7 +1,5 @@
 """A table in VLMEvalKit's own layout: index, question, A, B..., answer, pictures in its cells. For data of one's own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ The released files were not seen by us: which keys they have beside `set`, `widt
 are read are parameters, and a record without them ends the run with the keys it has.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator

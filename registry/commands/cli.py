@@ -340,7 +340,7 @@ def verify(
 
     Lists damaged, missing and extra files. Exit status 1 if there are any.
     """
-    from qualm.registry.entries.checkup import check_entries, check_results
+    from qualm.registry.entries.checking import check_entries, check_results
 
     with _errors():
         root = completion.root()

@@ -1,7 +1,5 @@
 """Names for the shell to complete: plugins, cards, entries, remotes. Reads file names alone; what cannot be read completes to nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path

@@ -1,7 +1,5 @@
 """DVC's settings as far as we need them: where the cache is, and the default remote where it is a folder on this disk."""
 
-from __future__ import annotations
-
 import configparser
 import os
 from pathlib import Path

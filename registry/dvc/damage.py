@@ -4,8 +4,6 @@ DVC trusts a cached object by its read-only mode, and a file of the working tree
 linked or copied into the tree and passes for what its name says. Whatever reads or restores outputs compares them here instead.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The rules of `.dvcignore`: which files of a folder DVC counts. Reproduces DVC 3.67 and is tested against it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path

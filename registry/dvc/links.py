@@ -4,8 +4,6 @@ With `cache.type symlink` the files of an entry are links into DVC's cache. Any 
 of this machine to whoever sees the results.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from pathlib import Path

@@ -4,8 +4,6 @@ An object is one file's content, named by its hash; a folder is an object too, t
 commit needs are the outputs in its locks and the data in its `.dvc` files, less what lies in git. Nothing here imports DVC.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 An MD5 of digits alone that nobody quoted is a number to YAML, and no hash; a `path` that is a list would be met in the middle of a command.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -5,8 +5,6 @@ repository of its own, and only then renamed into place. Killed at any moment, i
 will be; what it left in staging goes at the next run.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json
@@ -28,8 +26,7 @@ from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import SLUG, Card
 from qualm.registry.entries.entries import DATA, Entry, find
 from qualm.registry.entries.growth import Recount, load_again, recounts, rewritten
-from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files
-from qualm.registry.entries.threads import mapped
+from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files, mapped
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.text import quoted

@@ -1,7 +1,5 @@
 """What changed between two versions of data: files, and the samples and pictures in them."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from collections import Counter

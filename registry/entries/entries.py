@@ -4,8 +4,6 @@ An entry is a folder `registry/data/NAME` tracked by the DVC file `registry/data
 `meta` says by which card it came in. Nothing here writes, and nothing here needs DVC to be imported.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data of one's own that have grown: what the card counts differently now, and the card with the new counts."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

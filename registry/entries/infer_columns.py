@@ -3,8 +3,6 @@
 A proposal, for a person to confirm or change; it is written down on a card and nothing is proposed again after that.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import os

@@ -1,18 +1,18 @@
 """A folder of official files against its card: what is there, what is wrong with it, all at once."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from qualm.registry.dvc.links import is_cached
 from qualm.registry.entries.card import Card, Files
-from qualm.registry.entries.threads import mapped
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.text import quoted
 
@@ -204,3 +204,18 @@ def _records(path: Path, name: str, records: int | None, card: Card, inspection:
         if expected.records is not None and records != expected.records:
             got = "no list of records" if records is None else f"{records:,}"
             lenient.append(f"{name}: expected {expected.records:,} records of '{split}', found {got}")
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AHEAD = 1024
+"""Items handed to the threads at once, so that a million of them take no more memory than these."""
+
+
+def mapped(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Results in the order of the items. The first exception ends it, once what was begun has ended."""
+    waiting = iter(items)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="files") as pool:
+        while some := list(islice(waiting, AHEAD)):
+            yield from pool.map(function, some)

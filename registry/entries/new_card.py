@@ -1,7 +1,5 @@
 """`qualm data new`: a card for data of one's own, tried on the data before it is written."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import textwrap

@@ -1,7 +1,5 @@
 """The conversation of `qualm data new`: what was found, what is asked, what it comes to, what to type next."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Mapping, Sequence

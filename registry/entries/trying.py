@@ -1,7 +1,5 @@
 """Which arguments an adapter needs to read an entry: none, or the first of several parts (the task of a log, the file of a collection)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath

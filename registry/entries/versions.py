@@ -5,8 +5,6 @@
 folder on this disk.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

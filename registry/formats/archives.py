@@ -3,8 +3,6 @@
 A zip with `../` in a name writes where it likes if one lets it; one of 40 KB can unpack to 5 GB.
 """
 
-from __future__ import annotations
-
 import lzma
 import shutil
 import stat

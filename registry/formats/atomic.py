@@ -4,8 +4,6 @@ A kill, a full disk or an error at any moment leaves the file that was there bef
 that another process may read or that outlives a run is written here.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

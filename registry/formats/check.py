@@ -4,8 +4,6 @@ A download that failed often leaves something behind: a login page saved as JSON
 middle. Found here, it costs a line; found by a runner, it costs the night.
 """
 
-from __future__ import annotations
-
 import codecs
 import stat
 from collections.abc import Callable

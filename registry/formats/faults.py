@@ -1,7 +1,5 @@
 """What is wrong with one record of a source, where it is left out: listed and counted, never dropped in silence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

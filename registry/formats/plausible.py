@@ -10,8 +10,6 @@ came and gives them as floats, or a `ImplausibleReason`:
     finite              logits
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """CSV and TSV files a row at a time, with the line each begins on and cells as large as a picture in base64."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

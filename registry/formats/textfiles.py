@@ -4,8 +4,6 @@ Only a regular file is opened, links followed, so that a pipe does not hang and 
 size, is UTF-8, and whatever fails is one line that says where and what was expected. YAML is bounded before it is turned into values.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

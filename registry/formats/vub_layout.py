@@ -4,8 +4,6 @@ Each record holds the question, four options, the answer's letter and the six lo
 A to F. The adapter takes the questions from it and the `recorded` model the logits, so both read it through here.
 """
 
-from __future__ import annotations
-
 import re
 import reprlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of the columns that estimators and metrics can read."""
 
-from __future__ import annotations
-
 CONTEXT = "context"
 """A first parameter of this name is no column: it is handed the run's settings."""
 

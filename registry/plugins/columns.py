@@ -11,8 +11,6 @@ A plugin's file declares `NEEDS`: the list of its columns, or, where a parameter
 In the second form a value that is not listed means that the column is not read, and the function is handed None.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

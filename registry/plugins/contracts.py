@@ -4,8 +4,6 @@
 column that there is not, or `MODALITY = "picture"`, is met when a spec is checked, and not in a stage that runs at night.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -148,6 +146,7 @@ CONTRACTS: dict[str, Contract] = {
             "NEEDS": NEEDS,
             "OVER": Constant("a column, or {parameter: column}", _over),
             "TEST": _one_of("exchange", "independence"),
+            "INTERVAL": _one_of("t", "proportion", "optimistic", "correlation", "own"),
             "COMPANIONS": TEXTS,
         },
     ),

@@ -1,7 +1,5 @@
 """The names by which a plugin's module declares what it is: part of the contract, where every other constant is its own affair."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +11,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "HIGHER_IS_BETTER": ("metrics", "its direction; None where it has none"),
         "OVER": ("metrics", "which of a slice's rows it is measured on"),
         "TEST": ("metrics", "how it is tested whether a perturbation changed it"),
+        "INTERVAL": ("metrics", "by which method its interval is"),
         "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),
         "NEEDS": ("metrics estimators", "the columns it reads, where parameters are not named after them"),
         "GIVES": ("models", "the signals it can give"),

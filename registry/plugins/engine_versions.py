@@ -8,8 +8,6 @@ A module of ours that stands in no component counts by its content, as a plugin 
 version yet can be edited freely. So does a plugin that PLUGINS does not list.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -95,7 +93,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
             (
                 "qualm.registry.sample",
                 "qualm.registry.adapters",
-                *(f"qualm.registry.adapters._{name}" for name in ("mapped", "official", "table_pictures", "vqa", "yes_no")),
+                *(f"qualm.registry.adapters._{name}" for name in ("mapped", "official", "table_pictures", "vqa")),
                 "qualm.registry.preparations",
                 "qualm.registry.recordings",
                 "qualm.registry.formats",
@@ -124,7 +122,7 @@ COMPONENTS: Mapping[str, Component] = MappingProxyType(
             1,
             "what judges share, and which answers they rate",
             (
-                *(f"qualm.runners.plugins.judges._{name}" for name in ("choices", "options", "refusals", "reply", "rubric", "yes_no")),
+                *(f"qualm.runners.plugins.judges._{name}" for name in ("choices", "refusals", "reply", "rubric", "yes_no")),
                 "qualm.runners.contracts.judges",
                 "qualm.runners.scoring.apply_judge",
                 "qualm.runners.studies.judge_reliability",

@@ -3,8 +3,6 @@
 A plugin declares by `EXTRA = "models"` that it runs only with these; whether they are there is found without importing any.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 EXTRAS: dict[str, tuple[str, ...]] = {

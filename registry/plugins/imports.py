@@ -4,8 +4,6 @@ The one closure. The compiler makes stages depend on these files, and the sample
 same, an edit could run a stage again and find there the answers of the code before it.
 """
 
-from __future__ import annotations
-
 import ast
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A plugin's parameters as a person gives them on the command line: `-O NAME=VALUE`, the value in YAML as in a spec or on a card."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -9,8 +9,6 @@ against them costs milliseconds and needs no torch. Other packages add plugins b
 `qualm.KIND` whose value is the module's name: `[project.entry-points."qualm.metrics"] brier = "my_package.brier"`.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import importlib

@@ -12,8 +12,6 @@ The contract of a plugin `NAME.py`:
 - What cannot be prepared ends the run with a `PreparationError` that names the sample, what was expected, what came, what to do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ For rebuilding published numbers with a model that answers here. It draws as tha
 whole data set in its order, so MMBench's 4,377 and OODCV-VQA's 2,844 released questions come out option by option.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

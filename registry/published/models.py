@@ -3,8 +3,6 @@
 Nothing here reaches a compiled file or changes a result; it lets a person choose a model before downloading it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -4,15 +4,13 @@ A plugin names its papers by `CITES = ["key"]`. One from another package may bri
 itself.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import yaml
-
-from qualm.registry.published import bibtex
 
 FILE = Path(__file__).with_name("references.bib")
 ENTRIES = Path(__file__).with_name("cited_entries.yaml")
@@ -30,8 +28,8 @@ def entries_of(text: str, by: str) -> dict[str, str]:
         CitationError: what begins like an entry is none; `by` says whose text it is.
     """
     try:
-        return bibtex.parse(text)
-    except bibtex.BibtexError as error:
+        return parse(text)
+    except BibtexError as error:
         raise CitationError(f"{by}: BibTeX: {error}") from None
 
 
@@ -66,3 +64,104 @@ def cited(keys: Iterable[str], by: str) -> dict[str, str]:
         else:
             raise CitationError(f"{by}: CITES names '{key}', which is not in {FILE.name}; add the entry there or write it out")
     return entries
+
+
+_START = re.compile(r"@\s*([A-Za-z]\w*)\s*([{(])|^[ \t]*%[^\n]*", re.MULTILINE)
+_KEY = re.compile(r"\s*([^\s,{}()\"'=#%\\]+)\s*(?=[,})])")
+_DEFINITION = re.compile(r"\s*([^\s\"#%'(),={}]+)\s*=\s*(.*\S)\s*", re.DOTALL)
+_WORD = re.compile(r"([=#]\s*)([A-Za-z][\w:.+/-]*)")
+_CLOSES = {"{": "}", "(": ")"}
+
+
+class BibtexError(Exception):
+    """What begins like an entry and is none: which line, what was expected."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """`@kind{body}`."""
+
+    kind: str
+    start: int
+    body: int
+    end: int
+    """Past the closing brace."""
+
+
+def parse(text: str) -> dict[str, str]:
+    """Entries by key, the first of a key alone; comments and preambles left out.
+
+    Raises:
+        BibtexError: an entry without a key, or one that does not end.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    entries: dict[str, str] = {}
+    abbreviations: dict[str, str] = {}
+    for block in _blocks(text):
+        if block.kind in ("comment", "preamble"):
+            continue
+        if block.kind == "string":
+            definition = _DEFINITION.fullmatch(text[block.body : block.end - 1])
+            if definition is None:
+                raise BibtexError(f"line {_line(text, block.start)}: expected @string{{name = {{text}}}}")
+            abbreviations[definition[1].lower()] = _written_out(f"={definition[2]}", abbreviations)[1:]
+            continue
+        key = _KEY.match(text, block.body, block.end)
+        if key is None:
+            raise BibtexError(f"line {_line(text, block.start)}: expected a key and a comma after @{block.kind}{text[block.body - 1]}")
+        entries.setdefault(key[1], _written_out(text[block.start : block.end], abbreviations))
+    return entries
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    place = 0
+    while (match := _START.search(text, place)) is not None:
+        place = match.end()
+        if match[1] is None:  # a line of comment between entries
+            continue
+        end = _end(text, match.end(), match[2])
+        if end is None:
+            raise BibtexError(
+                f"line {_line(text, match.start())}: @{match[1]}{match[2]} does not end; expected a '{_CLOSES[match[2]]}' "
+                "for each one opened, quotes and braces within it in pairs"
+            )
+        yield _Block(match[1].lower(), match.start(), match.end(), end)
+        place = end
+
+
+def _end(text: str, body: int, opening: str) -> int | None:
+    """The place past what closes a block: braces count everywhere, parentheses outside braces and quotes."""
+    for place, depth, quoted in _depths(text, body):
+        if text[place] == _CLOSES[opening] and (depth == -1 if opening == "{" else depth == 0 and not quoted):
+            return place + 1
+        if depth < 0:
+            return None
+    return None
+
+
+def _depths(text: str, start: int) -> Iterator[tuple[int, int, bool]]:
+    """Places of what may open or close, how deep in braces each leaves the text, and whether a quotation is open there."""
+    depth, quoted = 0, False
+    for match in re.compile(r'[{}()"]').finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        quoted ^= match[0] == '"' and depth == 0
+        yield match.start(), depth, quoted
+
+
+def _written_out(entry: str, abbreviations: Mapping[str, str]) -> str:
+    """An entry with its abbreviations in full. What stands in braces or quotes is left as it is."""
+    if not abbreviations:
+        return entry
+    inside = entry.find("=")
+    bounds = [(place + 1, depth == 0 and not quoted) for place, depth, quoted in _depths(entry, inside)] if inside >= 0 else []
+    starts = [max(inside, 0), *(place for place, _ in bounds)]
+    bare = [inside >= 0, *(outside for _, outside in bounds)]
+    parts = [entry[: starts[0]]]
+    for start, stop, outside in zip(starts, [*starts[1:], len(entry)], bare, strict=True):
+        piece = entry[start:stop]
+        parts.append(_WORD.sub(lambda m: m[1] + abbreviations.get(m[2].lower(), m[2]), piece) if outside else piece)
+    return "".join(parts)
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1

@@ -7,8 +7,6 @@ they are draws one after another. Token log-probabilities are there where the ru
 provider reports, which mostly leaves out the end of sequence. A sample that ended in an error has no answer.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

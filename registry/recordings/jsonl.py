@@ -1,7 +1,5 @@
 """Lines of JSON, as lm-evaluation-harness and lmms-eval log them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import islice

@@ -7,8 +7,6 @@ Generation: `resps` is [[text, ...]], one text per repeat. Multiple choice: one 
 whose softmax is the probability over the options that its own Brier score uses. Numbers are text there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -8,8 +8,6 @@ prediction (`api/task.py`); so numbers of which none is negative are losses, and
 never negative: rows of negative numbers are log-likelihoods and stay as they are. Of the options only the letters are known.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options that a log has without a field for them: of a document's list, or lettered in the prompt."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

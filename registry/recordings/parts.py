@@ -1,7 +1,5 @@
 """The files of a recording: which format each has, and which one a spec means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -45,7 +43,7 @@ class RecordingFile:
 
 
 def _check_numbers(record: Record) -> None:
-    from qualm.registry.recordings.impossible import without_impossible
+    from qualm.registry.recordings.record import without_impossible
 
     for i, draw in enumerate(record.draws):
         record.draws[i], reasons = without_impossible(draw)

@@ -6,8 +6,6 @@ Every line but perhaps the last ends with a comma, so the file is neither JSON n
 questions and options are not in it. The right letter is, and is held to the sample's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ An export keeps token log-probabilities, entropies, raw option logits and the li
 to the same generations, bit for bit. A recording of somebody else has no such key, and nothing here is missed then.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ An .xlsx is a zip of XML: it is refused where it would unpack to more than `MAX_
 formulas are never computed, and what a spreadsheet program computed of them is not taken for an answer.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -5,8 +5,6 @@ Predictions: index, question, hint, A, B..., answer, category, split and whateve
 Input: the same without the prediction, with `image`: base64, a list of such, or another row's index (at most 64 characters).
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

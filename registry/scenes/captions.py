@@ -3,8 +3,6 @@
 It says what the scene graph says, no more: how many objects, what each is, where in the picture it stands, and what is beside it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from qualm.registry.scenes.questions import words

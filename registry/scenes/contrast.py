@@ -7,8 +7,6 @@ possible answer when the picture answers it, several when it does not, and none 
 `prove` holds every pair to that, on its words alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ relation is asked of two objects that are clearly apart. Answers are balanced wh
 equally likely, counts are drawn evenly among those the scene offers, the right option's place is uniform.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """A scene without some of its things: what the world would be, and what the picture would show, had they not been there."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 import numpy as np

@@ -5,8 +5,6 @@ small model can tell rubber from metal. Only the window around each object is tr
 two milliseconds. A picture depends on its scene alone.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Lost without it: a "hallucination" that is a fault of the question.
 """
 
-from __future__ import annotations
-
 import re
 
 from qualm.registry.scenes.contrast import phrase_of

@@ -4,8 +4,6 @@ Every scene is a function of (seed, level, split, index) alone, so that asking f
 ones. Coordinates are rounded when drawn: a scene read back from its JSON is the scene itself.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from dataclasses import dataclass

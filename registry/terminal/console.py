@@ -1,7 +1,5 @@
 """Rich's console for texts of others. Nobody here makes another one: see `qualm.registry.terminal.guard`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import Console as RichConsole

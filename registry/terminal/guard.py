@@ -5,8 +5,6 @@ sequences, C1 controls and direction marks, and print() and typer.echo() pass th
 `qualm.registry.terminal.console.Console`, which writes out the same characters in every text, and puts its own around it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from typing import Any, TextIO

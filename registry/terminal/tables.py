@@ -1,7 +1,5 @@
 """Plain tables and folded docstrings, as every command prints them."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 

@@ -1,7 +1,5 @@
 """What an expression of `qualm.registry.where.parse` says of a sample: true, false, or undefined where something is missing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

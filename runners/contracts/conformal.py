@@ -14,8 +14,6 @@ The contract of a plugin `NAME.py`:
 The split, the threshold and the sets are the same for all scores and live in `runners/scoring/conformal_sets.py`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

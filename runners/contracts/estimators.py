@@ -18,8 +18,6 @@ The contract of a plugin `NAME.py`, the second form for one that needs the run's
 - Multiple-choice rows hold the one token of the answer's letter, so sequence measures are over that token.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import dataclass, field

@@ -17,8 +17,6 @@ What the `finetune` stage relies on:
   safetensors: what `models: hf_vlm` loads. `state` is the module's state dict, gathered from all devices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -14,18 +14,13 @@ What the recipe `inpainted` relies on, and every plugin keeps:
 - Building it reads no weights: the first batch does. What costs more than milliseconds is kept by content.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import PIL.Image
 
 from qualm.runners.contracts.saliency import Target, Thing
-
-if TYPE_CHECKING:
-    import PIL.Image
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,6 @@ Inpainter = Callable[[Sequence[Job]], list["PIL.Image.Image"]]
 def by_opencv(job: Job, radius: float, method: str) -> PIL.Image.Image:
     """`cv2.inpaint`; OpenCV's order of channels makes no difference to it, since every channel is painted alike."""
     import cv2
-    import PIL.Image
 
     flag = {"telea": cv2.INPAINT_TELEA, "navier_stokes": cv2.INPAINT_NS}[method]
     return PIL.Image.fromarray(cv2.inpaint(np.asarray(job.picture), job.mask.astype(np.uint8), radius, flag))

@@ -23,8 +23,6 @@ that is told what is known of the picture, the samples' `meta.evidence`, empty w
   (`qualm.runners.scoring.apply_judge`). What costs money or hours is kept by content, so that a killed run goes on.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

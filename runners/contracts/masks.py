@@ -14,18 +14,13 @@ What the recipe `inpainted` relies on, and every plugin keeps:
 - It does not dilate: `dilated` does, the same for all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import PIL.Image
 
 from qualm.runners.contracts.saliency import Box, Target, Thing
-
-if TYPE_CHECKING:
-    import PIL.Image
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,16 @@ The contract of a plugin `NAME.py`:
     TEST = "exchange"                # optional: how `qualm.runners.scoring.perturbation_tests` asks whether a perturbation
                                      # did it, or `independence`; the latter with a
                                      # function `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
+    INTERVAL = "proportion"          # optional: by which method of `qualm.runners.scoring.limits` its interval is; "t" without it;
+                                     # "own" with a function `interval(columns..., group, level, *, parameters...) -> (low, high)`
     COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
     NEEDS = {"groups": "group_of_{by}"}   # optional: the column by the metric's other parameters (`qualm.registry.plugins.columns`)
 
     def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
     def why_undefined(column: Floats, ..., *, parameter...) -> str    # optional: why there is no value over these rows
+    def classes(column: Floats, ..., *, parameter...) -> Floats       # optional, where two classes of rows are set against each
+                                                                      # other: 1 for those of the one; few of either, no interval
 
 - Positional arguments are named after the columns they read, `weights` last:
 
@@ -58,8 +62,6 @@ The contract of a plugin `NAME.py`:
 How often a metric is evaluated follows from what it reads: per conformal setting and score and as the mean over the
 scores (`set_size[ours/lac]`, `[ours/mean]`), per setting (`accuracy[ours]`), per estimator (`auroc[perplexity]`), or once.
 """
-
-from __future__ import annotations
 
 from functools import cache
 from typing import Any, TypeAlias

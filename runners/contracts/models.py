@@ -30,16 +30,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import PIL.Image
+import pyarrow as pa
+
 from qualm.registry import DRAWS as DRAWS
 from qualm.registry import SHOWN_DRAWS as SHOWN_DRAWS
 from qualm.runners.runtime.precision import kept, kept_share
+from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    import PIL.Image
-    import pyarrow as pa
     import torch
 
-    from qualm.runners.runtime.settings import Settings
     from qualm.runners.servers.client import Client
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -18,8 +18,6 @@ are asked once, and never again: they are kept by content in `.qualm/nli`. Two r
 - A text without a visible character and one with contradict each other: no answer is unlike any answer, by every measure.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

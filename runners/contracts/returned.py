@@ -1,7 +1,5 @@
 """What plugins give back, checked where they are called: one line with the file, the function, what was expected and what came."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

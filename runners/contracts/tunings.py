@@ -10,8 +10,6 @@ A tuning is one file here holding one function of the file's name:
 - `Tuning.reference` remembers the model as it is when it is called, for methods that compare with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

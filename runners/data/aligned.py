@@ -4,8 +4,6 @@ Every number that is scored passes through here, so rows are matched by id, neve
 occurs twice stops the run, and what is missing is NaN.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The pictures of an assembled set: each from the recipe that made it, or from the data set it was made of; never two of one name."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.perceptual_hashes import perceptual_hash
+from qualm.runners.data.leakage import perceptual_hash
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import iterate

@@ -1,7 +1,5 @@
 """Which rows calibrate a conformal threshold, and which are scored by it."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -4,8 +4,6 @@ A Markdown file beside the data set's folder, whose head is YAML as Hugging Face
 the data. It stands beside the folder and not in it: a licence that is put right must not make models answer or learn anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,17 +1,58 @@
 """Splits that share nothing: no picture and no group of pictures on two of them, and pictures that look alike are found."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from qualm.runners.data.perceptual_hashes import close_pairs
+from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.runners.runtime.stage import StageError
+
+Hashes = NDArray[np.uint64]
+
+BLOCK = 1 << 24
+"""Comparisons made at once: 128 MiB of differences."""
+DRAFT = (64, 64)
+"""JPEG is decoded at the smallest of its scales that is no smaller than this: the hash looks at 32 x 32 pixels."""
+
+
+def perceptual_hash(data: bytes) -> int | None:
+    """The DCT hash of an encoded picture (imagehash's `phash`: signs of its 64 lowest frequencies); None if it cannot be decoded."""
+    import imagehash
+
+    try:
+        bits = imagehash.phash(decoded(data, draft=DRAFT)).hash
+    except PictureError:
+        return None
+    return int.from_bytes(np.packbits(bits).tobytes(), "big")
+
+
+def close_pairs(first: Hashes, second: Hashes, distance: int) -> Iterator[tuple[int, int, int]]:
+    """Places (i, j) with at most `distance` different bits between first[i] and second[j], and how many differ.
+
+    Every hash is compared with every other, in blocks of numpy operations: exact, and 100,000 against 10,000 take seconds.
+    """
+    left, left_places = _distinct(first)
+    right, right_places = _distinct(second)
+    step = max(1, BLOCK // max(1, len(right)))
+    for start in range(0, len(left), step):
+        bits = np.bitwise_count(left[start : start + step, None] ^ right[None, :])
+        for a, b in zip(*np.nonzero(bits <= distance), strict=True):
+            for i in left_places[start + a]:
+                for j in right_places[b]:
+                    yield int(i), int(j), int(bits[a, b])
+
+
+def _distinct(hashes: Hashes) -> tuple[Hashes, Sequence[NDArray[np.int64]]]:
+    """Each hash once, in rising order, and the places where it stood."""
+    order = np.argsort(hashes, kind="stable")
+    values, starts = np.unique(hashes[order], return_index=True)
+    return values, np.split(order, starts[1:]) if len(values) else []
+
 
 TRAIN = "train"
 ORDER = (TRAIN, "val", "test")

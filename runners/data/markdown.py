@@ -3,8 +3,6 @@
 Renderers of Markdown pass HTML through, so that a card's title can be a script on the page of whoever publishes it.
 """
 
-from __future__ import annotations
-
 import re
 from html import escape
 

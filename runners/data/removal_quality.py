@@ -11,8 +11,6 @@ above one half: there the picture is nearer to one that shows it than to one tha
 its own colours it does not see a smudge that betrays that something was painted over; PSNR inside the mask does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

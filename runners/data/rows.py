@@ -1,18 +1,20 @@
 """Samples as rows of a table and back, and the choice among them that a data set's stage makes."""
 
-from __future__ import annotations
-
+import csv
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import pyarrow as pa
 
+from qualm.registry.formats.faults import Fault
+from qualm.registry.formats.text_tables import inert
 from qualm.registry.sample import Sample
-from qualm.runners.runtime.stage import Stage
+from qualm.runners.runtime.stage import LOCAL, Stage
 
 _FIELDS = tuple(f.name for f in fields(Sample))
 
@@ -53,3 +55,28 @@ def with_provenance(stage: Stage, schema: pa.Schema) -> pa.Schema:
     """A schema that says which run its table is of."""
     note = {b"qualm": json.dumps(stage.provenance, sort_keys=True).encode()}
     return schema.with_metadata({**(schema.metadata or {}), **note})
+
+
+SHOWN = 5
+"""Rows of one reason that are printed; all are in the list."""
+
+
+def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None:
+    """Count faults as `left out (REASON)`, print the first of each, write all to `.qualm/runs/SPEC/STAGE.DATASET.left_out.csv`."""
+    path = LOCAL / "runs" / stage.spec / f"{stage.name}.{dataset}.left_out.csv"
+    path.unlink(missing_ok=True)
+    if not faults:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["where", "reason", "what"])
+        writer.writerows(map(inert, (f.where, f.reason, f.what)) for f in faults)
+    for reason, n in Counter(f.reason for f in faults).items():
+        stage.count(**{f"left out ({reason})": n})
+        mine = [f for f in faults if f.reason == reason]
+        if mine[0].harmless:
+            continue
+        print(f"{stage.key}: {dataset}: {n} x {reason}; all in {path}", file=sys.stderr)
+        for fault in mine[:SHOWN]:
+            print(f"  {fault.where}" + (f": {fault.what}" if fault.what else ""), file=sys.stderr)

@@ -4,8 +4,6 @@ A data set of scenes keeps them as CLEVR does, in `scenes/CLEVR_{split}_scenes.j
 it names.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What of a data set a spec selects by `where:`, calls uncertain, and keeps apart from other data sets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ else all but `train`. What is asked is what is scored and, where a method choose
 Lost without it: a score over rows that were trained on, or over other rows in one stage than in the next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a data set holds, counted as CertainlyUncertain's Table 1 counts: pictures and questions by category and split."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Devices: on which one a model of ours runs where Lightning does not place it, and whether one had too little memory."""
 
-from __future__ import annotations
-
 _FULL = ("out of memory", "can't allocate memory", "not enough memory", "cublas_status_alloc_failed")
 
 

@@ -1,7 +1,5 @@
 """A generator opened: every different request asked once, replies kept by their content."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Asking an NLI model: two rules before any model, and every different pair asked once."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

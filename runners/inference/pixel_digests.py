@@ -4,8 +4,6 @@ Lost without it: a run with nothing to do decodes and perturbs every picture onl
 of all that the pixels depend on: the encoded bytes, the code and libraries that decode and perturb, arguments, seed, sample.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from PIL.Image import Image
+
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.runners.contracts.models import (
     ANSWER,
@@ -34,8 +36,6 @@ from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.store.answers import base_key, decoding_bytes, part_key, pixel_digest
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from qualm.runners.runtime.code_digest import Engine
 
 _PIXELS_A_TOKEN, _CHARACTERS_A_TOKEN = 28 * 28, 4

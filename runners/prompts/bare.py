@@ -4,8 +4,6 @@ One reader for all text that generators make. Lost without it: a prompt whose ex
 the word would go into the questions of a data set, where nobody looks for it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from functools import cache

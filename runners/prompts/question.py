@@ -4,8 +4,6 @@ Training, inference and the digest of what a model saw all call `render_question
 would be trained on one prompt and measured on another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -4,8 +4,6 @@ They shape results, so a stage depends on those it uses: a plugin names its own 
 `Prompt`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ The commit, the machine and the time are no content: they are drawn into a pictu
 which the page shows where it lies in the checkout that made it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +48,7 @@ def appendix(results: Results) -> Appendix | None:
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What holds for all models."""
     interval = settings["interval"]
-    resamples = f"{100 * interval['level']:g}% percentile intervals of {interval['bootstrap']:,} bootstrap resamples of whole groups"
+    resamples = f"{100 * interval['level']:g}% intervals from {interval['bootstrap']:,} bootstrap resamples of whole groups"
     yield "Intervals", resamples if interval["bootstrap"] else "none: bootstrap: 0"
     if compare := settings.get("compare"):
         yield "Tests", f"{compare['permutations']:,} random exchanges within groups; p-values {how_corrected(compare)}"

@@ -1,7 +1,5 @@
 """Everything the report reads, in memory: the scores, what was answered, and how sure each answer was."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Dataset text is hostile: it may hold HTML, direction overrides and control chara
 alone is made visible (`qualm.registry.text`).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -57,8 +55,10 @@ def aside(text: str) -> str:
 
 
 def counted(row: Mapping[str, Any]) -> str:
-    """Of how many samples a value is: `n = 600, unscored 3`."""
-    return f"n = {row['n']:,.0f}" + (f", unscored {row['n_unscored']:,.0f}" if row["n_unscored"] else "")
+    """Of how many samples and groups a value is, and why it has no interval: `n = 600, unscored 3, 150 groups`."""
+    unscored = f", unscored {row['n_unscored']:,.0f}" if row["n_unscored"] else ""
+    groups = f", {row['n_groups']:,.0f} groups" if row.get("n_groups") else ""
+    return f"n = {row['n']:,.0f}{unscored}{groups}" + (f"; no interval: {row['why_no_interval']}" if row.get("why_no_interval") else "")
 
 
 def small(value: float) -> str:

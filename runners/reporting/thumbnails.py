@@ -1,15 +1,11 @@
 """Pictures as people are shown them: decoded and drawn anew, never passed through, and none so large that it must be an attack."""
 
-from __future__ import annotations
-
 import base64
 import io
-from typing import TYPE_CHECKING
+
+from PIL.Image import Image
 
 from qualm.registry.formats import pictures
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 MOST_PIXELS = 64_000_000
 """Larger pictures are not decoded."""

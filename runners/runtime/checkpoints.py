@@ -1,7 +1,5 @@
 """Checkpoints that are whole or not there: a kill or a full disk while one is written leaves the one before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

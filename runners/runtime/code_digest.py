@@ -5,8 +5,6 @@ The stores of answers, replies and pixels key what they hold by this. Code of ou
 counts by its content, blind to comments and layout.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

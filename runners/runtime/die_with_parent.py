@@ -4,8 +4,6 @@ DVC does not end the commands it started when it is killed, and its next run del
 writer beside the first. The lock in `qualm.runners.runtime.stage` makes the second wait; this makes the first give way.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import select

@@ -3,8 +3,6 @@
 DVC has answered that by sizes, times and modes, which damage leaves as they were: a lock would record a hash that no input had.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

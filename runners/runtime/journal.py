@@ -3,8 +3,6 @@
 A kill or a full disk leaves half a line at the end at most. Readers do not see it, and the next writer cuts it off before it appends.
 """
 
-from __future__ import annotations
-
 import csv
 import fcntl
 import io

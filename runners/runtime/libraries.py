@@ -1,7 +1,5 @@
 """Versions of the libraries that compute, and when another version counts as the same."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 

@@ -4,8 +4,6 @@
 `params.metrics.ece.args.bins 15 10` and `dvc exp run -S ...:params.metrics.ece.args.bins=10` can change it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 LABELLED = {

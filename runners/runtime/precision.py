@@ -6,8 +6,6 @@ A number that happens to lie that close to a rounding boundary still falls on ei
 of the scores (`docs/explanation/inference.md`, Precision). At float32 and below a model's own noise is larger than any useful rounding.
 """
 
-from __future__ import annotations
-
 DIGITS = 6
 """Of what a model says: decimals, and of numbers below 1 significant digits..."""
 FINEST = 9

@@ -1,7 +1,5 @@
 """Work done on threads ahead of whoever consumes it."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """How far a stage is: told to `qualm run` where that started it, else a bar on standard error, or nothing where nobody looks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@ environment variables (`QUALM_BATCH_SIZE=64`), so that no result depends on them
 Tables `[servers....]` of the file say how servers of models are reached (`qualm.runners.servers.config`).
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ A runner module is `def run(stage: Stage) -> None`. It reads `stage.inputs`, wri
 every finished output to `stage.publish`, so that an output exists whole or not at all, whatever is killed and when.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

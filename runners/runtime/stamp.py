@@ -3,8 +3,6 @@
 Both lie beside the records of runs, `.qualm/runs/SPEC/`, local and never an input of anything.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -4,8 +4,6 @@
 reader and loses nothing when either side is killed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import suppress

@@ -73,6 +73,10 @@ class Resamples(Protocol):
         """The groups of some rows, without any resample."""
         ...
 
+    def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The group of each of some rows."""
+        ...
+
     def blocks(self) -> Iterator[Weights]:
         """The resamples, as many at a time as memory allows."""
         ...
@@ -85,7 +89,8 @@ class Bootstrap:
     """Draw once and keep, or draw anew each time to save memory; the draws are the same."""
 
     def __init__(self, group: NDArray[np.int64], times: int, seed: int, *names: str) -> None:
-        codes, self.group = np.unique(group, return_inverse=True)
+        codes, inverse = np.unique(group, return_inverse=True)
+        self.group: NDArray[np.int64] = inverse.astype(np.int64)
         self.groups, self.times = len(codes), times
         text = json.dumps([seed, *names], ensure_ascii=False)
         self._entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
@@ -94,6 +99,10 @@ class Bootstrap:
     def seen_on(self, rows: NDArray[Any]) -> Weights:
         """The groups of some rows, without any resample."""
         return Weights(np.empty((0, self.groups)), self.group[rows])
+
+    def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The group of each of some rows; those of a second model lie behind all of the first."""
+        return self.group[rows % len(self.group)] if len(rows) else np.empty(0, dtype=np.int64)
 
     def blocks(self) -> Iterator[Weights]:
         """The resamples, at most BLOCK / n of them at a time."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
 from qualm.runners.scoring.cells import CHOICE_ONLY, IN_WORDS, OPEN_ONLY, PAIRED, PAIRED_UNCERTAINTY, SET_COLUMNS, Cell
+from qualm.runners.scoring.limits import FEWEST_GROUPS, FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS, Limits, limits
 from qualm.runners.scoring.unscored import MANY, absent, explain
 
 MEAN = "mean"
@@ -42,6 +44,11 @@ class Metric:
     """The metric is over rows where this column is 1, or as large as its parameter `right_from`."""
     why: Callable[..., str] | None = None
     """Says why there is no value over some rows."""
+    interval: str = "t"
+    """By which method of `qualm.runners.scoring.limits`."""
+    classes: Callable[..., Floats] | None = None
+    """Tells the rows of the one class from those of the other, where the metric sets two against each other."""
+    own_interval: Callable[..., tuple[float, float]] | None = None
 
     @property
     def of_test_rows(self) -> bool:
@@ -66,10 +73,11 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
                 f"{', '.join(sorted(readable))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
             )
         function = rule.load("metrics", ref["plugin"])
-        why = getattr(sys.modules[function.__module__], "why_undefined", None)
-        metrics.append(
-            Metric(ref["label"], plugin, reads[:-1], function, ref["args"], _over(plugin.declares.get("OVER"), ref["args"]), why)
-        )
+        over = _over(plugin.declares.get("OVER"), ref["args"])
+        own = (getattr(sys.modules[function.__module__], name, None) for name in ("why_undefined", "classes", "interval"))
+        why, classes, interval = own
+        method = plugin.declares.get("INTERVAL", "t")
+        metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, why, method, classes, interval))
     return metrics
 
 
@@ -101,6 +109,17 @@ class Measured:
     """Why the value is undefined, where the metric says so."""
     why_unscored: str = ""
     """Why rows are left out, where they are many."""
+    method: str = "t"
+    """By which method its interval is, of `qualm.runners.scoring.limits`."""
+    groups: int | None = None
+    """Groups with a scored row; None where nobody counted."""
+    units: int | None = None
+    """Groups of the rarer class, where there are two."""
+    kinds: int = 1
+    """2 where two classes are set against each other: as many degrees of freedom are lost."""
+    rare: str = ""
+    """Why one class is too rare for an interval."""
+    own_interval: Callable[[float], tuple[float, float]] | None = None
 
     @property
     def undefined(self) -> int:
@@ -146,7 +165,7 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
         for name, sets, names_of_each in _columns_for(cell, reads):
-            of_setting = [_task(cell, metric, each | coded, universe, np.searchsorted(part.rows, universe)) for each in sets]
+            of_setting = [_task(cell, metric, each | coded, universe, part) for each in sets]
             for task in of_setting:
                 task.measured.why = task.measured.why or ("" if task.measured.n else cell.why_unscored)
             tasks += of_setting
@@ -190,8 +209,9 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     )
 
 
-def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], place: NDArray[np.int64]) -> MetricTask:
+def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], part: Slice) -> MetricTask:
     """The point estimate, and what is needed to resample it."""
+    place = np.searchsorted(part.rows, universe)
     taken = {name: readings[name][universe] for name in metric.reads}
     scored = ~np.any([np.isnan(values) for values in taken.values()], axis=0)
     for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):
@@ -210,7 +230,27 @@ def _task(cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDA
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
-    return MetricTask(metric, arrays, place[scored], weights, Measured(float(value[0]), np.empty(0), n, unscored, why, left_out))
+    measured = Measured(float(value[0]), np.empty(0), n, unscored, why, left_out, metric.interval)
+    _count_groups(measured, metric, arrays, part.bootstrap.groups_of(place[scored]), counted[scored])
+    return MetricTask(metric, arrays, place[scored], weights, measured)
+
+
+def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], group: NDArray[np.int64], counted: NDArray[np.bool_]) -> None:
+    """How many independent groups there are behind a value, and behind each class that it sets against the other."""
+    measured.groups = measured.units = _distinct(group[counted])
+    if metric.own_interval is not None:
+        measured.own_interval = partial(metric.own_interval, *arrays, group, **metric.args)
+    if metric.classes is None or np.isnan(measured.value):
+        return
+    of_one = metric.classes(*arrays, **metric.args) > 0
+    rows, groups = min((int(rows.sum()), _distinct(group[rows])) for rows in (of_one & counted, ~of_one & counted))
+    measured.units, measured.kinds = min(measured.units, groups), 2
+    if rows < FEWEST_ROWS or groups < FEWEST_GROUPS_OF_CLASS:
+        measured.rare = f"{rows} answers of the rarer kind, in {groups} groups: an interval needs {FEWEST_ROWS} in {FEWEST_GROUPS_OF_CLASS}"
+
+
+def _distinct(codes: NDArray[np.int64]) -> int:
+    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -252,35 +292,63 @@ def mean_of(parts: list[Measured]) -> Measured:
     if len(parts) == 1:
         return parts[0]
     lengths = {len(p.resampled) for p in parts}
+    first = parts[0]
     return Measured(
         float(np.mean([p.value for p in parts])),
         np.mean([p.resampled for p in parts], axis=0) if len(lengths) == 1 else np.empty(0),
         min(p.n for p in parts),
         max(p.n_unscored for p in parts),
-        parts[0].why,
-        parts[0].why_unscored,
+        first.why,
+        first.why_unscored,
+        first.method,
+        first.groups,
+        first.units,
+        first.kinds,
+        next((p.rare for p in parts if p.rare), ""),
     )
 
 
-def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[tuple[float, float]]:
-    """Percentile intervals over the resamples in which each metric is defined.
+def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
+    """The interval of each value, by the method its metric declares, or why there is none.
 
-    None (NaN) for an undefined value, for a single group, and where fewer than half of the resamples are defined.
+    `groups` are those of the slice, for what does not know its own scored ones.
     """
-    limits = [(np.nan, np.nan)] * len(measured)
-    levels = [(1 - level) / 2, (1 + level) / 2]
-    usual = []
-    for k, one in enumerate(measured):
-        defined = one.resampled[~np.isnan(one.resampled)]
-        if np.isnan(one.value) or groups < 2 or not len(defined) or 2 * len(defined) < len(one.resampled):
-            continue
-        if len(defined) == len(one.resampled):
-            usual.append(k)
-        else:
-            low, high = np.quantile(defined, levels)
-            limits[k] = result(low), result(high)
-    if usual:
-        lows, highs = np.quantile(np.stack([measured[k].resampled for k in usual]), levels, axis=1)
-        for k, low, high in zip(usual, lows.tolist(), highs.tolist(), strict=True):
-            limits[k] = result(low), result(high)
-    return limits
+    return [_interval(one, level, groups if one.groups is None else one.groups) for one in measured]
+
+
+def _interval(one: Measured, level: float, groups: int) -> Limits:
+    if np.isnan(one.value):
+        return Limits()
+    if why := _why_none(one, groups):
+        return Limits(why_none=why)
+    if one.own_interval is not None:
+        low, high = one.own_interval(level)
+        found = Limits(min(low, one.value), max(high, one.value))
+    else:
+        units = groups if one.units is None else one.units
+        found = limits(one.method, one.value, one.resampled, units, level, units - one.kinds, units)
+    return Limits(result(found.low), result(found.high), found.why_none) if not found.why_none else found
+
+
+def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
+    """What a row of SCORES says of its interval."""
+    printed = not np.isnan(ends.low)
+    return {
+        "n_groups": one.groups,
+        "interval": one.method if printed else None,
+        "level": level if printed else None,
+        "n_resamples": len(one.resampled),
+        "n_undefined_resamples": one.undefined,
+        "why_no_interval": ends.why_none or None,
+    }
+
+
+def _why_none(one: Measured, groups: int) -> str:
+    if groups < FEWEST_GROUPS:
+        return f"{groups} scored groups: an interval needs {FEWEST_GROUPS}"
+    if not len(one.resampled):
+        return "no resamples"
+    undefined = int(np.isnan(one.resampled).sum())
+    if 2 * undefined > len(one.resampled):
+        return f"undefined in {undefined} of {len(one.resampled)} resamples"
+    return one.rare

@@ -56,7 +56,7 @@ class Test:
 def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, permutations: int, seed: int) -> list[Test]:
     """Every metric that applies to both cells, over the rows that both are scored on.
 
-    The interval is the percentile interval of the difference over the slice's own resamples of groups. The p-value is
+    The interval is Student's t over the slice's own resamples of groups (`qualm.runners.scoring.limits`). The p-value is
     that of a permutation test: if the two models were alike, exchanging their answers within any group would change
     nothing, so the difference is set against those after random exchanges (all of them where there are few groups);
     p = (1 + as large or larger ones) / (1 + exchanges), two-sided. Groups are exchanged whole since their rows are not
@@ -100,11 +100,11 @@ def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, l
     drawn = 2 * part.bootstrap.times
     boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
     difference = value_b - value_a
-    low, high = intervals([Measured(difference, boot[1] - boot[0], n, 0)], level, part.bootstrap.groups)[0]
+    ends = intervals([Measured(difference, boot[1] - boot[0], n, 0, groups=measured.groups)], level, part.bootstrap.groups)[0]
     p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
     if not np.isnan(p):
         evidence = Evidence(p, *standardised(difference, swapped[1] - swapped[0], exchanges.shared))
-    return Test(label, value_a, value_b, low, high, p, n, better, evidence)
+    return Test(label, value_a, value_b, ends.low, ends.high, p, n, better, evidence)
 
 
 def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
@@ -162,6 +162,9 @@ class Sides:
 
     def seen_on(self, rows: NDArray[Any]) -> Weights:
         return Weights(np.empty((0, self.groups)), self.group[rows])
+
+    def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        return self.seen_on(rows).group
 
     def blocks(self) -> Iterator[Weights]:
         one, none = np.ones((1, self.half)), np.zeros((1, self.half))

@@ -29,13 +29,19 @@ def warnings(rows: Iterable[Row]) -> list[str]:
 
 
 def notes(rows: Iterable[Row]) -> list[str]:
-    """A line for every metric without a value over no answers at all: why, by data set and models."""
-    models_of: dict[tuple[str, str, str], list[str]] = {}
+    """A line for every metric without a value over no answers at all, and for every one without an interval: why, and of which models."""
+    models_of: dict[tuple[str, str, str, str], list[str]] = {}
     for row in rows:
+        here = row["variant"] == CLEAN and row["slice"] == ALL
         if row["value"] is None and row.get("why") and not row["n_unscored"]:
-            models = models_of.setdefault((row["dataset"], row["metric"], row["why"]), [])
-            models += [] if row["model"] in models else [row["model"]]
-    return [f"{dataset}: {metric} is undefined ({', '.join(models)}): {why}" for (dataset, metric, why), models in models_of.items()]
+            what, why = "is undefined", row["why"]
+        elif row["value"] is not None and here and row.get("why_no_interval"):
+            what, why = "has no interval", row["why_no_interval"]
+        else:
+            continue
+        models = models_of.setdefault((row["dataset"], row["metric"], what, why), [])
+        models += [] if row["model"] in models else [row["model"]]
+    return [f"{dataset}: {metric} {what} ({', '.join(models)}): {why}" for (dataset, metric, what, why), models in models_of.items()]
 
 
 def _of(unscored: int, total: int) -> str:

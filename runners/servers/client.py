@@ -6,8 +6,6 @@ spends more than it was given. What comes back is bounded (`qualm.runners.server
 before anyone reads it. What is asked and how a reply is read is the caller's; no answer depends on this module.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

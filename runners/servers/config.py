@@ -14,8 +14,6 @@ None of it changes an answer, so it stands in the local settings and not in a sp
     price = {input = 0.15, output = 0.6}
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any

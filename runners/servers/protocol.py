@@ -1,7 +1,5 @@
 """Chat completions of OpenAI's protocol as data: what a request can cost, what a reply says it did, pictures as URLs."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from typing import Any

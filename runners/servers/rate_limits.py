@@ -1,7 +1,5 @@
 """What keeps a run of requests within bounds: how long to wait before trying again, how many in a minute, and how much may be spent."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

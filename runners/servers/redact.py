@@ -1,7 +1,5 @@
 """Keys kept out of what is printed and kept: some servers send back what they were sent, as it was or written in another way."""
 
-from __future__ import annotations
-
 import base64
 import re
 from urllib.parse import quote

@@ -7,8 +7,6 @@ What is let pass, since honest servers round: a log-probability up to `SLACK` ab
 that add up to `SUM_SLACK` more than 1; a token whose log-probability differs by `APART` from the one it has among the likeliest.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ A model that abstains is scored as a model of its own, `base+thresholded`. Which
 whether its scores are honest, so these rows are never scored, or the name says that they were.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -6,8 +6,6 @@ A picture or group on two splits, a lone member, an id that comes twice and a pi
 make the test set say something that is not so.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Stage `calibrate`: conformal thresholds from the clean calibration rows, prediction sets of every row of every variant."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ What comes out is a data set like the one that went in, with `verification.json`
 pictures that no sample names any more go, and whatever else the adapter left stays.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@ The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else 
 `where` selects (all unless given) and `prepare` makes over, a `limit` takes a seeded share of every category; raising it only adds.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -20,9 +18,8 @@ from qualm.registry.plugins.rule import load
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data import skipped_rows as left_out
 from qualm.runners.data.data_cards import DataCard, write_card
-from qualm.runners.data.rows import as_row, as_sample, choose, with_provenance
+from qualm.runners.data.rows import as_row, as_sample, choose, report_left_out, with_provenance
 from qualm.runners.data.selection import Selection
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
@@ -67,7 +64,7 @@ def run(stage: Stage) -> None:
         _write(stage, folder, adapter(context, **stage.params["args"]), selection, bad)
     except AdapterError as error:
         raise StageError(str(error)) from error
-    left_out.report(stage.params["dataset"], bad.faults, stage)
+    report_left_out(stage.params["dataset"], bad.faults, stage)
     if "prepare" in stage.params:
         _prepare(stage, folder, stage.params["prepare"])
     limit = stage.params["limit"]

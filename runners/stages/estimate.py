@@ -4,8 +4,6 @@ Estimators are given the answers of many models, data sets and variants at once,
 inference are fast only in large batches; what they say of a row depends on that row alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ weights as one that was never killed (same machine, same number of threads). How
 strategy and in which micro-batches is the settings' matter: a step's batch is the spec's, whoever computes which share.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import math

@@ -1,7 +1,5 @@
 """The `infer` stage: one model answers every sample of some datasets under every variant, once. See `qualm.runners.inference.run`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.dataset import DatasetFolder, Variant, read_variants, rehearse
-from qualm.runners.data.skipped_rows import report
+from qualm.runners.data.rows import report_left_out
 from qualm.runners.data.splits import rule
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.records import write_table
@@ -115,5 +113,5 @@ def _look_up(model: Any, dataset: DatasetFolder, stage: Stage) -> pa.Table:
     stage.count(recorded=table.num_rows)
     if answered < len(dataset):
         stage.count(**{"dropped (not recorded)": len(dataset) - answered})
-    report(dataset.name, getattr(model, "left_out", ()), stage)
+    report_left_out(dataset.name, getattr(model, "left_out", ()), stage)
     return table

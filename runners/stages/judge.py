@@ -3,8 +3,6 @@
 Whether declining is right follows from the sample's label, never from a judge.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

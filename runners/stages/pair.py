@@ -4,8 +4,6 @@ The folder holds `samples.parquet` (whole pairs only), `images/` (new pictures o
 `recipe.json` (what was made of what, how many, what was dropped by reason).
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

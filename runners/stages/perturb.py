@@ -5,8 +5,6 @@ other that is to be kept as pictures (`materialize: true`). What it writes is a 
 then are, and `images/` with the pictures that were changed, named by their content; an unchanged picture lies in the data set itself.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import sys

@@ -4,8 +4,6 @@ It opens from disk with no network, holds no time and no host, and is the same b
 on it is hostile: Jinja2 escapes all of it, and a content security policy allows no script but the page's own.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Stage `score`: every metric on every model, dataset, variant and slice, with intervals and counts of what was left out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path
@@ -25,7 +23,7 @@ from qualm.runners.scoring import perturbation_tests as effects_of
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell, Tables, read_cells
 from qualm.runners.scoring.curves import FIELDS, Curves
-from qualm.runners.scoring.evaluate import Metric, Slice, evaluate, intervals, read_metrics, why_absent
+from qualm.runners.scoring.evaluate import Metric, Slice, about, evaluate, intervals, read_metrics, why_absent
 from qualm.runners.scoring.families import Family
 from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
@@ -158,15 +156,14 @@ def _run(stage: Stage) -> None:
                 if study and part.label == ALL:
                     study.add(cell, part.bootstrap.groups, values, limits)
                 same = {"model": cell.model, "dataset": samples.name, "variant": cell.variant, "slice": part.label}
-                for (label, measured), (low, high) in zip(values, limits, strict=True):
+                for (label, measured), ends in zip(values, limits, strict=True):
                     stage.count(scores=1, undefined=int(np.isnan(measured.value)), undefined_resamples=measured.undefined)
                     if measured.why and np.isnan(measured.value):
                         stage.count(**{f"undefined ({measured.why})": 1})
-                    numbers = {"value": _null(measured.value), "low": _null(low), "high": _null(high)}
+                    numbers = {"value": _null(measured.value), "low": _null(ends.low), "high": _null(ends.high)}
                     why = (measured.why if np.isnan(measured.value) else "") or measured.why_unscored
-                    rows.append(
-                        same | {"metric": label} | numbers | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None}
-                    )
+                    counts_of = {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None}
+                    rows.append(same | {"metric": label} | numbers | counts_of | about(measured, ends, interval["level"]))
                 if tested and "clean_correct" in cell.columns:
                     counts = {label: measured.n for label, measured in values}
                     for one in effects_of.effects(tested, cell, part, stage.params["tests"]["permutations"], stage.seed):

@@ -17,7 +17,8 @@ from qualm.registry.sample import ATTRIBUTIONS, BLAMES, CLEAN, RANK_STABILITY, S
 from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.evaluate import Measured, Metric, intervals
+from qualm.runners.scoring.evaluate import Measured, Metric, about, intervals
+from qualm.runners.scoring.limits import Limits
 from qualm.runners.studies.attribution import accuracy, attributed, by_modality, labels
 from qualm.runners.studies.rank_stability import stability
 from qualm.runners.studies.sweeps import sweeps
@@ -58,7 +59,7 @@ class Study:
         self.times: int = params["interval"]["bootstrap"]
         self.metrics, self.seed = metrics, seed
         self.measured: dict[tuple[Where, str, str], Measured] = {}
-        self.limits: dict[tuple[Where, str, str], tuple[float, float]] = {}
+        self.limits: dict[tuple[Where, str, str], Limits] = {}
         self.groups: dict[Where, int] = {}
         self.samples: dict[str, Samples] = {}
         self.p: dict[tuple[str, str, str, str], float | None] = {}
@@ -66,7 +67,7 @@ class Study:
         self.changes: dict[tuple[str, str], dict[str, dict[str, Floats]]] = {}
         """(model, estimator) -> dataset -> variant -> change of uncertainty."""
 
-    def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[tuple[float, float]]) -> None:
+    def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
         """What was measured on all rows of a cell, `groups` of them."""
         where = (cell.model, cell.samples.name)
         self.groups[where] = groups
@@ -95,8 +96,8 @@ class Study:
                 yield where, variant, label, parts
 
     def _numbers(self, key: tuple[Where, str, str]) -> dict[str, Any]:
-        measured, (low, high) = self.measured[key], self.limits[key]
-        values = {"value": measured.value, "low": low, "high": high}
+        measured, ends = self.measured[key], self.limits[key]
+        values = {"value": measured.value, "low": ends.low, "high": ends.high}
         return {k: _null(v) for k, v in values.items()} | {"n": measured.n, "n_unscored": measured.n_unscored}
 
     def sweeps(self) -> list[dict[str, Any]]:
@@ -145,10 +146,10 @@ class Study:
         rows = []
         for (where, modality, label), of in parts.items():
             one = mean_over(of)
-            low, high = intervals([one], self.level, self.groups[where])[0]
+            ends = intervals([one], self.level, self.groups[where])[0]
             row = dict(zip(_WHERE, where, strict=True)) | {"variant": modality, "slice": "all", "metric": label}
-            numbers = {"value": _null(one.value), "low": _null(low), "high": _null(high)}
-            rows.append(row | numbers | {"n": one.n, "n_unscored": one.n_unscored, "why": None})
+            numbers = {"value": _null(one.value), "low": _null(ends.low), "high": _null(ends.high)}
+            rows.append(row | numbers | {"n": one.n, "n_unscored": one.n_unscored, "why": None} | about(one, ends, self.level))
         return rows
 
     def rank_stability(self) -> list[dict[str, Any]]:
@@ -212,7 +213,9 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
         return Measured(math.nan, np.empty(0), n, unscored)
     times = {len(p.resampled) for p in defined}
     resampled = np.mean([p.resampled for p in defined], axis=0) if len(times) == 1 else np.empty(0)
-    return Measured(float(np.mean([p.value for p in defined])), resampled, n, unscored)
+    mean = float(np.mean([p.value for p in defined]))
+    groups = [p.groups for p in defined if p.groups is not None]
+    return Measured(mean, resampled, n, unscored, method=defined[0].method, groups=min(groups) if groups else None)
 
 
 def _joined(of: Mapping[str, Mapping[str, Floats]], variants: Mapping[str, str], n: Mapping[str, int]) -> dict[str, Floats]:

@@ -7,8 +7,6 @@ and `Sec-Fetch-Site` must be the page's own, only the routes that the page needs
 The token stands in the path, not in a cookie: browsers send the cookies of 127.0.0.1 to all its ports, also to another account's.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping

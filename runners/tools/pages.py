@@ -3,8 +3,6 @@
 Gradio carries the events; what is shown is HTML of ours. `qualm verify --page` and `qualm calibrate` are such pages.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import logging

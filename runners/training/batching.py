@@ -1,7 +1,5 @@
 """Encoded examples as one batch: each in a row of its own, padded on the left as in inference, or several in a row, packed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

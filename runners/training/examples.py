@@ -1,7 +1,5 @@
 """Rows of datasets as examples: a conversation, the answer that is to be learnt, and for preferences the one that is not."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Losses from logits, as pure functions: they are held to hand calculations and to trl's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qualm.runners.training.batching import IGNORE

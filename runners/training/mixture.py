@@ -1,7 +1,5 @@
 """Which examples a step trains on: a pure function of the seed and the step, whatever the number of devices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any

@@ -4,8 +4,6 @@ Answers come from the sample-level store or go there, so that a killed stage res
 already is not asked again.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

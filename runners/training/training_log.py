@@ -1,7 +1,5 @@
 """The log of a training as a table: what the module logs, averaged over rows of so many steps. It goes on after a kill."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Lightning modules: the loss of a share of a step's batch, the optimizer and the learning rate."""
 
-from __future__ import annotations
-
 import math
 import warnings
 import zlib

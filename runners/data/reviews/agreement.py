@@ -4,8 +4,6 @@ Pure functions over plain numbers. What is not defined is None, never 0 or 1: ag
 chance alone explains everything, as when all reviewers called everything valid.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

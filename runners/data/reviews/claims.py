@@ -3,8 +3,6 @@
 Lost without it: "valid" said of a question among those with a bad picture would hold on when another threshold puts it among the clean.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -15,8 +15,6 @@ The rules, in one place:
 - Only what is scored is filtered (of pair sets the test split); training data stays as it is.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -4,8 +4,6 @@ The folder is peft's own (adapter_config.json, adapter_model.safetensors), so th
 twice is a chain of such folders.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -6,8 +6,6 @@ move by some 1e-15, nine digits below what is kept (`qualm.runners.runtime.preci
 of transformers cast to float32 within (rotary positions, norms, softmax), whatever their type.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """A transformers model as files in one folder: is it whole, and which one is it."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A vision-language model of transformers: loaded, asked, and read by the one pass."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -5,8 +5,6 @@ pictures keep their dtype. A method that rounds activations too (LLM.int8 of bit
 would make an answer depend on what else is in the batch, and is not offered.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

@@ -4,8 +4,6 @@ The processor of Qwen2-VL, InternVL, SmolVLM and others cannot be built at all w
 video processor needs it. We show pictures only; with this the picture half loads and works alone.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Weights of transformers models, read so that nothing is made up and nothing but the logits shapes an answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qualm.runners.contracts.models import ModelError

@@ -1,7 +1,5 @@
 """Conformal risk control. Angelopoulos, Bates, Fisch, Lei, Schuster, 2024 (ICLR; preprint 2022)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

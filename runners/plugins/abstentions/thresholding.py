@@ -1,7 +1,5 @@
 """The thresholding baseline of CertainlyUncertain. Chandu et al., 2025 (ICLR)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

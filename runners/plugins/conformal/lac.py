@@ -1,7 +1,5 @@
 """Least ambiguous set-valued classifiers with bounded error levels. Sadinle, Lei, Wasserman, 2019 (JASA)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.conformal import Floats

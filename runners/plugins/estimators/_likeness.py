@@ -3,8 +3,6 @@
 Every sample's different texts are compared once and all samples together, so that a model of inference sees large batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Kuhn, Gal and Farquhar, "Semantic Uncertainty: Linguistic Invariances for Uncert
 ICLR 2023; there, and in LM-Polygraph, the pairs of each sample are asked about one after the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

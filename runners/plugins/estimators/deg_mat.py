@@ -1,7 +1,5 @@
 """Degree matrix: Zhen Lin, Shubhendu Trivedi, Jimeng Sun, "Generating with Confidence", 2023 (UQ-NLG), as LM-Polygraph computes it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Eccentricity of the sampled answers: Zhen Lin, Shubhendu Trivedi, Jimeng Sun, "Generating with Confidence", 2023 (UQ-NLG)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How much the picture has to do with the answer: a probe of the image's share in it, by taking the image away."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.estimators import Floats, Rows, means
 
 NEEDS = ["image_divergence"]

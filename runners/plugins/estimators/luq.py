@@ -1,7 +1,5 @@
 """LUQ: Caiqi Zhang, Fangyu Liu, Marco Basaldella, Nigel Collier, "LUQ: Long-text Uncertainty Quantification for LLMs", EMNLP 2024."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """Maximum sequence probability (MSP), the plainest baseline of LM-Polygraph (Fadeeva et al., 2023)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.estimators import Floats, Rows, sums

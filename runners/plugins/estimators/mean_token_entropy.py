@@ -1,7 +1,5 @@
 """Mean token entropy (Fomicheva et al., Unsupervised quality estimation for neural machine translation, 2020)."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.estimators import Floats, Rows, means
 
 CITES = ["fomicheva2020unsupervised"]

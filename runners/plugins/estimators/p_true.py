@@ -1,7 +1,5 @@
 """P(True): Kadavath et al., "Language Models (Mostly) Know What They Know", 2022."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.estimators import Floats

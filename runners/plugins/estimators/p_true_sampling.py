@@ -1,7 +1,5 @@
 """P(True) over samples: Kadavath et al., "Language Models (Mostly) Know What They Know", 2022; LM-Polygraph's PTrueSampling."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.estimators import Floats
 from qualm.runners.plugins.estimators.p_true import p_true
 

@@ -1,7 +1,5 @@
 """Perplexity of the answer, as LM-Polygraph (Fadeeva et al., 2023) names it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -4,8 +4,6 @@ Named as in LM-Polygraph (Fadeeva et al., 2023), after Takayama and Arase, "Rele
 Mutual Information", 2019.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -5,8 +5,6 @@ Language Generation", ICLR 2023; Sebastian Farquhar et al., "Detecting hallucina
 entropy", Nature 2024. UQ-NLG: Zhen Lin, Shubhendu Trivedi, Jimeng Sun, "Generating with Confidence", 2023.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 

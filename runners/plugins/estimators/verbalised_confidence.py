@@ -1,7 +1,5 @@
 """Verbalised confidence: Lin, Hilton and Evans, "Teaching Models to Express Their Uncertainty in Words", TMLR 2022."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

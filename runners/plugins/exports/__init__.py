@@ -17,8 +17,6 @@ What every one keeps:
 - A module that declares `OF = "datasets"` writes data sets and no answers: it is handed `context.datasets` and no parts.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,12 +32,12 @@ from qualm.registry import GREEDY
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
 from qualm.runners.plugins.exports._model_input import ModelInput as ModelInput
 from qualm.runners.plugins.exports._model_input import media_type as media_type
+from qualm.runners.plugins.exports._model_input import prompts
 from qualm.runners.plugins.exports._parts import LETTERS as LETTERS
 from qualm.runners.plugins.exports._parts import ExportEntry as ExportEntry
 from qualm.runners.plugins.exports._parts import ExportError as ExportError
 from qualm.runners.plugins.exports._parts import ExportPart as ExportPart
 from qualm.runners.plugins.exports._parts import slug as slug
-from qualm.runners.plugins.exports._prompts import prompts
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings

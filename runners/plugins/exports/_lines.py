@@ -1,7 +1,5 @@
 """What the exports to lm-evaluation-harness and lmms-eval share: one task per kind of question, and a line per sample."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

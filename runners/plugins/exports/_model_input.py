@@ -1,17 +1,18 @@
 """What a model was shown of a sample under a variant: made again from the data, the variant and the seed."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import PIL.Image
+
+from qualm.registry.recordings.record import RecordingError
+from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.data.dataset import DatasetFolder, Item
 from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
-
-if TYPE_CHECKING:
-    import PIL.Image
+from qualm.runners.runtime.records import read_table
 
 
 class ModelInput:
@@ -73,3 +74,20 @@ def media_type(data: bytes) -> str:
         if data.startswith(head):
             return f"image/{kind}"
     return "image/png"
+
+
+def prompts(part: ExportPart) -> Mapping[str, str]:
+    """Sample id -> prompt, as far as the recording is here and keeps them; empty for a model that was asked here."""
+    if part.recorded is None or part.source is None or not part.source.exists():
+        return {}
+    from qualm.runners.plugins.models.recorded import recorded
+
+    try:
+        model = recorded(ModelContext(part.model, folder=part.source), **part.recorded)
+        read_prompts = getattr(model, "prompts", None)
+        by_sample: Mapping[str, str] = (
+            read_prompts(part.dataset, read_table(part.samples / "samples.parquet", SAMPLES)) if read_prompts else {}
+        )
+    except (ModelError, RecordingError):
+        return {}
+    return by_sample

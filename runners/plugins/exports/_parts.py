@@ -1,7 +1,5 @@
 """What is exported: one model's answers to one dataset under one variant, sample by sample."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 What the files hold is said in `registry/adapters/certainly_uncertain.py`, which reads them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -6,8 +6,6 @@ generations/MODEL_DATASET.parquet              answers with every signal
 scores.parquet, judgements.parquet...          tables of the whole benchmark, where they have been made
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Inspect: one log per model and dataset, `.eval` or `.json`, that `inspect view` and `read_eval_log` open."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

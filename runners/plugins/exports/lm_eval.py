@@ -1,7 +1,5 @@
 """lm-evaluation-harness: `MODEL/samples_TASK_DATE.jsonl` and `MODEL/results_DATE.json`, as `--log_samples` writes them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """lmms-eval: `MODEL/DATE_samples_TASK.jsonl` and `MODEL/DATE_results.json`, as `--log_samples` writes them."""
 
-from __future__ import annotations
-
 import json
 
 from qualm.runners.plugins.exports import NO_PROMPT, ExportContext, ExportEntry, ExportPart

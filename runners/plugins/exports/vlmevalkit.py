@@ -1,7 +1,5 @@
 """VLMEvalKit: `TASK.tsv`, its input with the pictures, and `MODEL/MODEL_TASK.xlsx`, a model's predictions."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import json

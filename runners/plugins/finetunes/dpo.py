@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, ModelName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import DatasetName, ModelName
     from qualm.runners.training.examples import Example, Row
 
 CITES = ["rafailov2023direct", "chandu2025certainlyuncertain"]

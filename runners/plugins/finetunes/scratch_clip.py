@@ -54,9 +54,9 @@ def scratch_clip(
     """
     import torch
 
+    from qualm.runners.training.small_vlm.data import build_tokenizer
     from qualm.runners.training.small_vlm.matching import Matcher, Matches, build_clip, image_processor, listing
     from qualm.runners.training.small_vlm.pictures import read_pictures
-    from qualm.runners.training.small_vlm.words import build_tokenizer
 
     pictures = read_pictures([context.dataset(name) for name in train], patch)
     pixels = pictures.pixels.shape[1]

@@ -5,17 +5,12 @@ Multimodal Epistemic and Aleatoric Awareness", ICLR 2025, section 4). The loss i
 included; prompts are those of inference, to the token.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, ModelName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
-
-if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import DatasetName, ModelName
 
 CITES = ["chandu2025certainlyuncertain"]
 EXTRA = "train"

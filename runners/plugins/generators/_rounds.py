@@ -1,7 +1,5 @@
 """Asking a model until its replies can be used: within a bound, each try under a seed of its own."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping

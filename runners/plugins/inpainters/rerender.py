@@ -3,15 +3,10 @@
 What every other inpainter is held to. What the thing hid is there, its shadow is gone, and no pixel is guessed.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import PIL.Image
 
 from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.pairs import PairContext, PairError
-
-if TYPE_CHECKING:
-    import PIL.Image
 
 
 def rerender(context: PairContext) -> Inpainter:
@@ -24,8 +19,6 @@ def rerender(context: PairContext) -> Inpainter:
 
 
 def _drawn(job: Job) -> PIL.Image.Image:
-    import PIL.Image
-
     from qualm.registry.scenes.removal import without
     from qualm.registry.scenes.render import render
 

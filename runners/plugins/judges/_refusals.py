@@ -7,8 +7,6 @@ line that CertainlyUncertain draws (Khyathi Raghavi Chandu, Linjie Li et al., 20
 think the answer is blue" does not.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """A reply as words with their places, so that an option's letter can be told from an article and an option's text can be located."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

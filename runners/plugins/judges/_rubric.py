@@ -1,7 +1,5 @@
 """What judges share that put one filled-in prompt about each answer to a language model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from qualm.registry.plugins.rule import Chosen

@@ -1,7 +1,5 @@
 """What judges of yes-or-no questions share: each reads "yes", "no" or neither in an answer, and that is held to the reference."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Literal

@@ -1,7 +1,5 @@
 """Yes or no as AMBER's own script reads it. AMBER: Wang, Wang, Xu et al., 2023."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

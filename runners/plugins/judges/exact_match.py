@@ -1,7 +1,5 @@
 """A judge of plain equality, as evaluators of short answers have it. GQA: Hudson, Manning, 2019; TDIUC: Kafle, Kanan, 2017."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 

@@ -1,7 +1,5 @@
 """A judge of yes and no at the end of reasoning: what does a long reply come to?"""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._yes_no import yes_or_no

@@ -1,13 +1,10 @@
 """A judge of multiple-choice answers in words: the reply's first character, as most harnesses read SEED-Bench. Li et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import OptionReading
-from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._choices import OptionReading, judged
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
 

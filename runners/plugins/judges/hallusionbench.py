@@ -1,7 +1,5 @@
 """Correct, incorrect or unclear, as HallusionBench has a language model say. Guan, Liu, Wu et al., 2024 (CVPR). The prompt is our own."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from annotated_types import Ge

@@ -5,8 +5,6 @@ With the stage on refusals and with the rating first: Khyathi Raghavi Chandu, Li
 The prompts are our own.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

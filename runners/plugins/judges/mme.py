@@ -1,7 +1,5 @@
 """Yes or no as MME's evaluation tool reads it. MME: Fu, Chen, Shen et al., 2023."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement

@@ -1,7 +1,5 @@
 """From 0 to 6: how informative, and whether it invents. MMHal-Bench: Sun, Shen, Cao et al., 2023 (LLaVA-RLHF). The prompt is our own."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from annotated_types import Ge

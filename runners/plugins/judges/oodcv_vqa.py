@@ -1,7 +1,5 @@
 """OODCV-VQA's answers as its authors' own script reads them. Tu et al., 2023 ("How Many Unicorns Are in This Image?")."""
 
-from __future__ import annotations
-
 import re
 
 from qualm.runners.contracts.judges import Judgement

@@ -1,14 +1,11 @@
 """A judge of multiple-choice answers in words: which option does the reply name, or does it decline? MMBench: Liu et al., 2023."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import JudgeContext, Judgement
-from qualm.runners.plugins.judges._choices import OptionReading, read
-from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._choices import OptionReading, judged, read
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.apply_judge import Answered, judge, ref_of, takes_open

@@ -1,7 +1,5 @@
 """Yes or no as POPE's own script reads it. POPE: Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._yes_no import YesNo, judged
 

@@ -4,14 +4,11 @@ It is strict: a right answer in other words counts as wrong. For answers of a wo
 sentences use a model as the judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.plugins.judges._choices import read
-from qualm.runners.plugins.judges._options import judged
+from qualm.runners.plugins.judges._choices import judged, read
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._yes_no import yes_or_no
 from qualm.runners.scoring.answer_text import normalise

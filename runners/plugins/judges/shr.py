@@ -1,7 +1,5 @@
 """Which sentences of a description are made up? SHR: Zhao, Wang, Ouyang et al., 2023 (HA-DPO). The prompt is our own."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """VQA accuracy by the official rules. VQA: Antol et al., 2015 (ICCV); v2: Goyal et al., 2017 (CVPR)."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Literal

@@ -1,7 +1,5 @@
 """Mask of boxes: the plain union of the boxes a thing is known to lie in. Takes with it what else is in them."""
 
-from __future__ import annotations
-
 from qualm.registry.scenes.removal import silhouette
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, box_of, fill
 from qualm.runners.contracts.pairs import PairContext

@@ -1,7 +1,5 @@
 """Mask by scene graph: the exact pixels that show an object, from the renderer that drew it."""
 
-from __future__ import annotations
-
 from qualm.registry.scenes.removal import silhouette, traces
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest
 from qualm.runners.contracts.pairs import PairContext, PairError

@@ -3,8 +3,6 @@
 They read two marks of a judge that tells yes from no: `said` (1 yes, 0 no, -1 neither) and `truth`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio

@@ -1,10 +1,9 @@
 """Share of right answers."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def accuracy(correct: Floats, is_calibration: Floats, weights: Weights) -> Floats:

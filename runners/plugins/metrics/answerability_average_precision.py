@@ -1,7 +1,5 @@
 """Can uncertainty find the questions that have no answer? VizWiz: Gurari et al., 2018 (CVPR), its second task."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
@@ -9,6 +7,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["gurari2018vizwiz"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def answerability_average_precision(uncertainty: Floats, answerable: Floats, weights: Weights) -> Floats:
@@ -30,3 +29,8 @@ def answerability_average_precision(uncertainty: Floats, answerable: Floats, wei
 def why_undefined(uncertainty: Floats, answerable: Floats) -> str:
     """What the questions lack."""
     return "every question can be answered"
+
+
+def classes(uncertainty: Floats, answerable: Floats) -> Floats:
+    """1 for the rows that are told from the others."""
+    return answerable

@@ -1,10 +1,9 @@
 """Accuracy where there is an answer."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 OVER = "answerable"
 
 

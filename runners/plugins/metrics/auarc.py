@@ -1,7 +1,5 @@
 """Area under the accuracy-rejection curve (Nadeem, Zucker, Hanczar, 2009; in this form Lin, Trivedi, Sun, 2023)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -11,6 +9,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "rectangle"] = "trapezoid") -> Floats:

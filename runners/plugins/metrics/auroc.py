@@ -1,13 +1,12 @@
 """Area under the ROC curve: can uncertainty tell wrong answers from right ones?"""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from: float = 0.5) -> Floats:
@@ -27,3 +26,8 @@ def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from:
     below = np.cumsum(rights, axis=1) - rights
     pairs = (wrongs * (below + 0.5 * rights)).sum(axis=1)
     return ratio(pairs, wrongs.sum(axis=1) * rights.sum(axis=1))
+
+
+def classes(uncertainty: Floats, correct: Floats, *, right_from: float = 0.5) -> Floats:
+    """1 for the rows that are told from the others."""
+    return (correct >= right_from).astype(np.float64)

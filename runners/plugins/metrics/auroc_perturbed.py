@@ -1,7 +1,5 @@
 """Area under the ROC curve: can uncertainty tell perturbed inputs from clean ones, without knowing which belong together?"""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
@@ -9,6 +7,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

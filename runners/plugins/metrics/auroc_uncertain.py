@@ -1,12 +1,11 @@
 """Area under the ROC curve: can uncertainty tell questions that are uncertain from clear ones?"""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, one_class
 from qualm.runners.plugins.metrics.auroc import auroc
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
@@ -22,3 +21,8 @@ def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) ->
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
     """What the questions lack."""
     return one_class(uncertain)
+
+
+def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
+    """1 for the rows that are told from the others."""
+    return uncertain

@@ -1,7 +1,5 @@
 """Best F1 over all thresholds of uncertainty. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
@@ -9,6 +7,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "optimistic"
 COMPANIONS = ["best_f1_floor"]
 
 
@@ -33,3 +32,8 @@ def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
     """What the questions lack."""
     return one_class(uncertain)
+
+
+def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
+    """1 for the rows that are told from the others."""
+    return uncertain

@@ -1,12 +1,11 @@
 """What best F1 is without any estimator. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
 
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 
 
 def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
@@ -23,3 +22,8 @@ def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> F
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
     """What the questions lack."""
     return one_class(uncertain)
+
+
+def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
+    """1 for the rows that are told from the others."""
+    return uncertain

@@ -1,7 +1,5 @@
 """Confidence-weighted accuracy. CertainlyUncertain: Chandu et al., 2025 (ICLR)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

@@ -1,11 +1,10 @@
 """Share of prediction sets that hold the truth (Ye et al., Benchmarking LLMs via uncertainty quantification, 2024)."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty", "ye2024benchmarking"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def coverage(covered: Floats, is_calibration: Floats, weights: Weights) -> Floats:

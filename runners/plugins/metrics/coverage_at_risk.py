@@ -1,7 +1,5 @@
 """Coverage at a risk. Geifman, El-Yaniv, 2017 (NeurIPS); as in reliable VQA, Whitehead et al., 2022 (ECCV)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import numpy as np

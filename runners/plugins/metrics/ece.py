@@ -1,7 +1,5 @@
 """Expected calibration error. Naeini, Cooper, Hauskrecht, 2015; Guo, Pleiss, Sun, Weinberger, 2017."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calibration error on questions without an answer. CertainlyUncertain: Chandu et al., 2025 (ICLR)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

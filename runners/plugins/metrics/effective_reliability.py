@@ -1,7 +1,5 @@
 """Effective reliability. Reliable VQA: Whitehead, Petryk, Shakib, Gonzalez, Darrell, Rohrbach, Rohrbach, 2022 (ECCV)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import numpy as np

@@ -1,13 +1,12 @@
 """F1 of refusals. CertainlyUncertain: Chandu et al., 2025 (ICLR)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def f1_idk(pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:

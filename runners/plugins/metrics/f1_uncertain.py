@@ -1,13 +1,12 @@
 """Models asked outright whether a question is uncertain. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li; Chen et al., 2025 (ICCV)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) -> Floats:
@@ -26,3 +25,8 @@ def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) ->
 def why_undefined(says_uncertain: Floats, uncertain: Floats) -> str:
     """What the questions lack."""
     return one_class(uncertain)
+
+
+def classes(says_uncertain: Floats, uncertain: Floats) -> Floats:
+    """1 for the rows that are told from the others."""
+    return uncertain

@@ -1,10 +1,9 @@
 """Share of groups of questions that are answered right throughout: figures, question pairs, pictures, rotations of one question."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, mean, whole_groups
 
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 NEEDS = {"right": "{of}", "groups": "group_of_{by}"}
 
 

@@ -1,13 +1,12 @@
 """Sentence-level hallucination ratio (SHR). Zhao, Wang, Ouyang et al., 2023 (HA-DPO)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["zhao2023beyond"]
 HIGHER_IS_BETTER = False
+INTERVAL = "proportion"
 NEEDS = {"hallucinated": "marked_by_{judge}/hallucinated", "sentences": "marked_by_{judge}/sentences"}
 
 

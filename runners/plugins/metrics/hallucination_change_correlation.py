@@ -1,7 +1,5 @@
 """Hallucination consistency coefficient (HCC). VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +7,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "correlation"
 OVER = {"only_clean_correct": "clean_correct"}
 COMPANIONS = ["hallucination_rate"]
 TEST = "independence"
@@ -74,3 +73,10 @@ def why_undefined(
     if not hallucinated.any():
         return "no answer became wrong"
     return "every answer became wrong" if hallucinated[rows].all() else "all changes of uncertainty are equal"
+
+
+def classes(
+    uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
+) -> Floats:
+    """1 for the rows that are told from the others: whose answer became wrong."""
+    return ((clean_correct >= right_from) & (correct < right_from)).astype(np.float64)

@@ -1,13 +1,12 @@
 """How often a perturbation turns a right answer into a wrong one. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = False
+INTERVAL = "proportion"
 TEST = "exchange"
 OVER = {"only_clean_correct": "clean_correct"}
 

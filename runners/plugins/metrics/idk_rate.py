@@ -1,12 +1,11 @@
 """Share of refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 
 
 def idk_rate(pred_is_idk: Floats, weights: Weights) -> Floats:

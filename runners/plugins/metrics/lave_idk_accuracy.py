@@ -1,13 +1,12 @@
 """LAVE with refusals. CertainlyUncertain: Chandu et al., 2025 (ICLR); LAVE: Mañas, Krojer, Agrawal, 2024 (AAAI)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["chandu2025certainlyuncertain", "manas2024improving"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def lave_idk_accuracy(correct: Floats, pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:

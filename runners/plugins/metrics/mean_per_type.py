@@ -1,7 +1,5 @@
 """Mean accuracy per type of question. TDIUC: Kafle, Kanan, 2017 (ICCV)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -10,6 +8,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 NEEDS = {"kinds": "code_of_{by}"}
 
 

@@ -1,7 +1,5 @@
 """How uncertain a model is on the whole, in an estimator's own unit: what a strength moves, where `auroc` only sees ranks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

@@ -1,7 +1,5 @@
 """MME's score. Fu, Chen, Shen et al., 2023."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio, whole_groups

@@ -1,13 +1,12 @@
 """MMHal-Bench's rate of hallucination. Sun, Shen, Cao et al., 2023 (LLaVA-RLHF)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["sun2023aligning"]
 HIGHER_IS_BETTER = False
+INTERVAL = "proportion"
 NEEDS = {"points": "marked_by_{judge}/points"}
 CLEAN_FROM = 3
 """The least rating of an answer without hallucination."""

@@ -1,7 +1,5 @@
 """MMHal-Bench's score. Sun, Shen, Cao et al., 2023 (LLaVA-RLHF)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean

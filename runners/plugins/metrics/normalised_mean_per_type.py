@@ -1,7 +1,5 @@
 """Mean accuracy per type of question, every answer of a type counting alike. TDIUC: Kafle, Kanan, 2017 (ICCV)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -12,6 +10,7 @@ from qualm.runners.plugins.metrics.mean_per_type import over_types
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 NEEDS = {"kinds": "code_of_{by}", "answers": "code_of_references"}
 
 

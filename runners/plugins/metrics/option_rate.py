@@ -1,11 +1,10 @@
 """How often one option is chosen: the E and F rates of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 
 
 def option_rate(predicted: Floats, n_options: Floats, is_calibration: Floats, weights: Weights, *, option: str | int) -> Floats:

@@ -1,7 +1,5 @@
 """Area under the risk-coverage curve. El-Yaniv, Wiener, 2010 (JMLR); as in reliable VQA, Whitehead et al., 2022 (ECCV)."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -11,6 +9,7 @@ from qualm.runners.plugins.metrics.auarc import auarc
 
 CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
 HIGHER_IS_BETTER = False
+INTERVAL = "proportion"
 
 
 def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "mean"] = "trapezoid") -> Floats:

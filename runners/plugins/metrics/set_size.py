@@ -1,7 +1,5 @@
 """Mean size of prediction sets, the uncertainty measure of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
 
-from __future__ import annotations
-
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]

@@ -1,7 +1,5 @@
 """UAcc (Ye et al., Benchmarking LLMs via uncertainty quantification, 2024; used by VLM-Uncertainty-Bench)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio

@@ -1,13 +1,12 @@
 """Uncertainty reflection rate (URR). VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 TEST = "exchange"
 COMPANIONS = ["uncertainty_tie_rate", "mean_uncertainty"]
 

@@ -1,12 +1,11 @@
 """How often a perturbation leaves the uncertainty exactly as it was: what the uncertainty reflection rate is read beside."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 
 
 def uncertainty_tie_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

@@ -1,13 +1,12 @@
 """VQA accuracy. VQA: Antol et al., 2015 (ICCV)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["antol2015vqa"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 
 
 def vqa_accuracy(rated_by_vqa: Floats, weights: Weights) -> Floats:

@@ -1,7 +1,5 @@
 """Accuracy of yes-or-no answers. POPE: Li et al., 2023 (EMNLP); AMBER: Wang et al., 2023."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -11,6 +9,7 @@ from qualm.runners.plugins.metrics._yes_no import share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 
 

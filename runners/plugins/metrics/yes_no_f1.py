@@ -1,7 +1,5 @@
 """F1 of yes-or-no answers. POPE: Li et al., 2023 (EMNLP); AMBER: Wang et al., 2023."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
@@ -9,6 +7,7 @@ from qualm.runners.plugins.metrics._yes_no import counts, rounded, share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 SMALL = {"amber": 0.0001, "amber_existence": 0.001}
 """What AMBER's script adds to the sum of precision and recall: more for the existence questions alone."""

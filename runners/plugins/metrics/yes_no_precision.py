@@ -1,7 +1,5 @@
 """Precision of yes-or-no answers. POPE: Li et al., 2023 (EMNLP); AMBER: Wang et al., 2023."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from qualm.runners.contracts.metrics import Floats, Weights
@@ -9,6 +7,7 @@ from qualm.runners.plugins.metrics._yes_no import counts, share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
+INTERVAL = "proportion"
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 
 

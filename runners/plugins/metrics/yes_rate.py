@@ -1,13 +1,12 @@
 """How often a model says yes. POPE: Li et al., 2023 (EMNLP)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["li2023evaluating"]
 HIGHER_IS_BETTER = None
+INTERVAL = "proportion"
 NEEDS = {"said": "marked_by_{judge}/said"}
 
 

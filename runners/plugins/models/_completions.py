@@ -4,8 +4,6 @@ A server shows the `top_logprobs` likeliest tokens of each position and no more.
 put in its place.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,20 +4,17 @@ What cannot be matched, contradicts itself or is not as its format has it is lef
 line of each row, which the `infer` stage counts and writes down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
 from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ADAPTER = "recorded_samples"
 """Samples of this adapter name the task they are from."""
@@ -44,8 +41,6 @@ class PeerRecording:
         Raises:
             ModelError: no recording of this dataset, or one that has not a single answer to it.
         """
-        import pyarrow as pa
-
         from qualm.registry.sample import CLEAN, GENERATIONS
 
         self.left_out = []

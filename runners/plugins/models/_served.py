@@ -1,7 +1,5 @@
 """The work behind `qualm.runners.plugins.models.openai`: what is sent for each part of an answer, and what is made of the reply."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -10,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import PIL
+import PIL.Image
 
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
 from qualm.runners.plugins.models._completions import (
@@ -31,9 +30,6 @@ from qualm.runners.plugins.models._completions import (
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
 from qualm.runners.servers.client import AT_ONCE, Client, Rejected, Stopped
 from qualm.runners.servers.protocol import data_url
-
-if TYPE_CHECKING:
-    import PIL.Image
 
 
 @dataclass(frozen=True)

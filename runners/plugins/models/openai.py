@@ -5,8 +5,6 @@ than what a model knows: of each position the likeliest tokens at most, of the p
 undefined. How the server is reached (keys, limits, prices) stands in qualm.toml: `qualm.runners.servers.config`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le

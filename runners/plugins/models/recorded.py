@@ -1,18 +1,15 @@
 """Answers that were given elsewhere, scored by the same path as our own: published tables rebuild from raw outputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import pyarrow as pa
 
 from qualm.registry.formats.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, read_records
 from qualm.registry.plugins.rule import Artifact
 from qualm.registry.recordings.record import How
 from qualm.runners.contracts.models import ModelContext, ModelError, Recording
 from qualm.runners.plugins.models._peer_recording import PeerRecording
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 GIVES = {
     "format": {
@@ -82,8 +79,6 @@ class VubRecording:
         Raises:
             ModelError: the samples are not of this benchmark, or the run holds other questions than they are.
         """
-        import pyarrow as pa
-
         from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY
 
         sources = set(samples["source"].to_pylist())

@@ -3,8 +3,6 @@
 It knows no synonyms: "a car" and "an automobile" contradict each other here. For sentences name a model (`hf`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

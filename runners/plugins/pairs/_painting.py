@@ -4,15 +4,14 @@ Masks are made batch by batch in one thread, since a model may make them; pictur
 comes out is the same for any number of either.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import PIL.Image
 
 from qualm.registry.scenes.contrast import possible_answers, prove, understand
 from qualm.registry.scenes.removal import silhouette, without
@@ -24,9 +23,6 @@ from qualm.runners.contracts.saliency import Target, Thing
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder
 from qualm.runners.data.removal_quality import Removal, measure
 from qualm.runners.runtime.prefetch import ahead
-
-if TYPE_CHECKING:
-    import PIL.Image
 
 CONTROLS = 4
 """Other things that are tried as a control before there counts as none."""

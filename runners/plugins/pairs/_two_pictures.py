@@ -4,8 +4,6 @@ After CertainlyUncertain's appendix F.2; the words of the prompt, in specs/promp
 strictly, and of scenes only what can be proved is kept.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Iterator

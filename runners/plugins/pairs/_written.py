@@ -4,8 +4,6 @@ A reply that is not just so is worth another try and then nothing: a question th
 answer, would teach a model the wrong thing and nobody would see it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

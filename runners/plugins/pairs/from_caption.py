@@ -4,8 +4,6 @@ CertainlyUncertain (Khyathi Raghavi Chandu, Linjie Li et al., 2025) prompts GPT-
 an unanswerable question, an answerable one and their answers. Here any model can write them, and for drawn scenes none is needed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

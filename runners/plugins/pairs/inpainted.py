@@ -7,8 +7,6 @@ On scenes every pair is proved from the scene graph: the picture allows one answ
 painted is then also held to the scene drawn again (`qualm.runners.data.removal_quality`), and recipe.json tells how well it was removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Literal

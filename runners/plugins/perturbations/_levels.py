@@ -1,13 +1,10 @@
 """What operations on levels 0..255 share: look-up tables as Pillow would round, lengths relative to a picture, and quick raw chance."""
 
-from __future__ import annotations
-
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
+from numpy.random import Generator
+from PIL.Image import Image
 
 
 @lru_cache(maxsize=64)

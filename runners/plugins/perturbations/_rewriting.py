@@ -1,11 +1,11 @@
 """What perturbations share that have a question written anew: by rules for scenes, or by a model, asked until its reply can be used."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from numpy.random import Generator as Chance
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import GeneratorEngine, Rewriter, UnusableReply, chat
@@ -15,9 +15,6 @@ from qualm.runners.plugins.generators._rounds import in_rounds
 from qualm.runners.prompts.bare import bare, is_doubtful, labels_in, lines, unfenced
 from qualm.runners.prompts.templates import fill, read_prompt
 from qualm.runners.scoring.answer_text import normalise
-
-if TYPE_CHECKING:
-    from numpy.random import Generator as Chance
 
 LONGEST = 400
 """Characters by which a rewritten question may be longer than the one it was made from."""

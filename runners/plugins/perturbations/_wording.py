@@ -1,7 +1,5 @@
 """What edits of a question's words share: how it ends, and what an edit that changed nothing gives back."""
 
-from __future__ import annotations
-
 QUESTION_MARKS = "?？؟;՞"
 _ENDINGS = ".!,:…。！，、"
 

@@ -3,19 +3,15 @@
 AMB of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own, the form of the reply theirs.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge
+from numpy.random import Generator
+from PIL.Image import Image
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
 from qualm.runners.contracts.perturbations import PerturbContext
 from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_variants, rewritten
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "cross"

@@ -1,16 +1,12 @@
 """Gaussian blur: an image out of focus. Detail goes first, colour and layout last."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge
+from numpy.random import Generator
+from PIL.Image import Image
 
 from qualm.runners.plugins.perturbations._levels import pixels_of
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"

@@ -3,15 +3,11 @@
 Terrance DeVries, Graham W. Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout", 2017.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
+from numpy.random import Generator
+from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"

@@ -1,16 +1,12 @@
 """A picture taken with too little light."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge, Le
+from numpy.random import Generator
+from PIL.Image import Image
 
 from qualm.runners.plugins.perturbations._levels import brightened
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"

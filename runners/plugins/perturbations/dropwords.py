@@ -1,16 +1,12 @@
 """Words left out, as by someone in a hurry or a poor transcript."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge, Le
+from numpy.random import Generator
 
 from qualm.runners.plugins.perturbations._wording import edited
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"

@@ -1,16 +1,12 @@
 """Gaussian sensor noise: independent in every pixel, as in a picture taken in poor light."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge
+from numpy.random import Generator
+from PIL.Image import Image
 
 from qualm.runners.plugins.perturbations._levels import noise_table, raw_numbers
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
 EXTRA = "pictures"

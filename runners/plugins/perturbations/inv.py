@@ -3,18 +3,14 @@
 INV of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li); the prompt is our own.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge
+from numpy.random import Generator
 
 from qualm.registry.plugins.rule import Chosen, Kind, Prompt
 from qualm.runners.contracts.perturbations import PerturbContext
 from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_question, rewritten
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"

@@ -1,16 +1,12 @@
 """JPEG artefacts: blocks, ringing and washed-out colour of a picture saved to be small."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
+from numpy.random import Generator
+from PIL.Image import Image
 
 from qualm.registry.formats.pictures import decoded
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
 
 MODALITY = "image"
 _LARGEST = 65_500

@@ -1,16 +1,12 @@
 """Coarse pixels: a picture from a poor camera, or blotted out for privacy."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Gt
+from numpy.random import Generator
+from PIL.Image import Image
 
 from qualm.runners.plugins.perturbations._levels import pixels_of
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "image"

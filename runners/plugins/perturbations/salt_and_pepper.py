@@ -1,16 +1,12 @@
 """Salt and pepper: single pixels lost to black or white, as by broken sensors and bad lines."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
+from numpy.random import Generator
+from PIL.Image import Image
 
 from qualm.runners.plugins.perturbations._levels import raw_numbers
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
 
 CITES = ["wang_vlmuqbench"]
 EXTRA = "pictures"

@@ -1,14 +1,10 @@
 """Soft or oversharpened edges, as cheap cameras make them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge, Le
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-    from PIL.Image import Image
+from numpy.random import Generator
+from PIL.Image import Image
 
 MODALITY = "image"
 

@@ -1,16 +1,12 @@
 """Phrases out of order: all words are there, and what belongs to what is not."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
+from numpy.random import Generator
 
 from qualm.runners.plugins.perturbations._wording import edited
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"

@@ -1,15 +1,11 @@
 """Slips of the finger: letters replaced by their neighbours on the keyboard."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from annotated_types import Ge, Le
+from numpy.random import Generator
 
 from qualm.runners.plugins.perturbations._wording import edited
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
 
 CITES = ["wang_vlmuqbench"]
 MODALITY = "text"

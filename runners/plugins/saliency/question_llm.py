@@ -3,8 +3,6 @@
 After CertainlyUncertain's appendix F.2; the words of the prompt, in specs/prompts/salient_object.md, are our own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """Saliency by scene graph: the question is understood, and the things it speaks of are looked up. No model guesses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path

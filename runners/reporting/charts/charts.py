@@ -1,7 +1,5 @@
 """The figures' drawings. Every function takes rows and gives SVG text; none decides what to show."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

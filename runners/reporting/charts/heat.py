@@ -1,7 +1,5 @@
 """Grids of numbers in colour: a table, so that it can be read aloud, copied and scrolled, and each cell says more when pointed at."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from qualm.runners.scoring.families import ALPHA

@@ -1,7 +1,5 @@
 """One printed number of a table, with what a paired test says of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

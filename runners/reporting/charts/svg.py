@@ -5,8 +5,6 @@ Vega's SVG numbers its clip paths from a counter of the process, paints its own 
 variables, so that the same rows give the same bytes and one drawing serves light, dark and print.
 """
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable

@@ -1,16 +1,12 @@
 """What a model is examined with: questions about pictures of several shapes, the user's own or made-up scenes."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import PIL.Image
 
 from qualm.runners.runtime.stage import StageError
-
-if TYPE_CHECKING:
-    import PIL.Image
 
 SHAPES = ((224, 224), (336, 224), (224, 300))
 """Width and height of the scenes: square, broad, high, since a model may cut or shrink each its own way."""
@@ -29,7 +25,6 @@ class Case:
 
 def scene_cases(n: int = 5) -> list[Case]:
     """Questions about made-up scenes; the first and the last two are about one picture."""
-    import PIL.Image
     import PIL.ImageOps
 
     from qualm.registry.scenes.questions import KINDS, ask_any

@@ -1,7 +1,5 @@
 """The model under examination, one check's finding, and how a difference is judged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import PIL.Image
+
 if TYPE_CHECKING:
-    import PIL.Image
     import torch
 
     from qualm.runners.inference.hf.model import HfVlm

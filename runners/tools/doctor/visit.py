@@ -10,12 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
-from qualm.runners.tools.doctor.examine import examine
-from qualm.runners.tools.doctor.patient import CheckResult, Patient
+from qualm.runners.tools.doctor.patient import Check, CheckResult, Patient, attempt
 
 if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
     from qualm.runners.tools.doctor.cases import Case
+
+
+def checks() -> dict[str, Check]:
+    """All checks by name, in the order in which they are made: those of words first, then those of numbers."""
+    from qualm.runners.tools.doctor import numbers, words
+
+    return {**words.CHECKS, **numbers.CHECKS}
+
+
+def examine(patient: Patient, names: Sequence[str] | None = None) -> Iterator[CheckResult]:
+    """Findings one after the other, each as soon as it is made."""
+    for name, check in checks().items():
+        if names is None or name in names:
+            yield attempt(name, check, patient)
+
 
 SIGNALS = tuple(name for name in PARTS if name != "options")
 

@@ -1,7 +1,5 @@
 """Checks of what a model is shown and how it answers in words: template, picture tokens, letters, yes and no, the end of a turn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any

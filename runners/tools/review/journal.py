@@ -5,8 +5,6 @@ question is shown: a kill loses the decision in flight and nothing else. `publis
 entry `registry/data/ENTRY` by the way of `qualm data add` (checked, cached, renamed into place) and only then lets them go.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Gradio carries the events; what is shown is HTML of ours with every text of the 
 reload shows the question that is due; a click that was meant for another question (a second tab, a double press) decides nothing.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

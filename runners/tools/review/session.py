@@ -1,7 +1,5 @@
 """One reviewer's way through a pool: what is next, what was said, and back again. Shared by the terminal and the page."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from qualm.runners.tools.review.journal import UNDONE, ReviewJournal

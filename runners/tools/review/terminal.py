@@ -4,8 +4,6 @@ The picture is drawn in half blocks, two pixels a character, where the terminal 
 named beside it. Text of data sets is hostile here too: an escape sequence in a question must not reach the terminal.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import sys

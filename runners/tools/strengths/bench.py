@@ -4,8 +4,6 @@ Answers come from the engine and its store (`qualm.runners.inference.run`), unde
 the benchmark itself will use: what was asked here is not asked again there, and the other way round.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a search measured, for people and programs: a table, a CSV, and a drawing that stands by itself."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

@@ -1,7 +1,5 @@
 """What a perturbation does, as one number per sample that grows with its strength: an answer that changed, a distance of a picture."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

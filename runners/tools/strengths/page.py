@@ -4,8 +4,6 @@ Pictures follow the sliders at once; what a model says of them comes after, from
 were left behind.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ interval. The search relies on one thing: a stronger perturbation has at least t
 measured, and gives up where the intervals contradict it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

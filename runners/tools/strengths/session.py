@@ -1,7 +1,5 @@
 """One person's look at a perturbation: which samples, at which strengths, what they voted, and what they had written down."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

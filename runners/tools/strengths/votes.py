@@ -1,7 +1,5 @@
 """What people said of strengths: a line each in a local journal, the last word of a person on a batch counting."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path

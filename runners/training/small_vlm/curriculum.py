@@ -5,8 +5,6 @@ sees. Then questions: on pictures of one object, of two, of three, of all; start
 plateau where the model knows which colours are there and not which object has which. Options come last.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +14,10 @@ import numpy as np
 from qualm.registry.scenes.world import stream
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.training.small_vlm.data import (
+    ASSISTANT,
+    END,
+    IMAGE,
+    USER,
     QuestionAnswer,
     category_question,
     describe,
@@ -27,7 +29,6 @@ from qualm.runners.training.small_vlm.data import (
 )
 from qualm.runners.training.small_vlm.packing import IGNORE, pack
 from qualm.runners.training.small_vlm.pictures import ScenePictures, normalise
-from qualm.runners.training.small_vlm.words import ASSISTANT, END, IMAGE, USER
 
 CROWDS = ((0.04, 1), (0.12, 2), (0.25, 3), (1.0, 99))
 """Up to which share of the question steps pictures have at most how many objects."""

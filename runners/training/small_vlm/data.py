@@ -6,9 +6,8 @@ some that teach it to judge an answer, by both prompts that ask for that. Questi
 each time a picture comes up. It never meets a question that the picture does not answer.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerab
 from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, where, words
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
 from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
-from qualm.runners.training.small_vlm.words import ASSISTANT, END, USER
 
 GRID = 4
 """The picture is spoken of as a grid of this many rows and columns."""
@@ -144,3 +142,51 @@ def _cell(scene: Scene, thing: dict[str, Any]) -> tuple[int, int]:
 
 def _full(thing: dict[str, Any]) -> str:
     return words({a: thing[a] for a in VALUES})
+
+
+IMAGE, USER, ASSISTANT, END, PAD, UNKNOWN = "<image>", "<user>", "<assistant>", "</s>", "<pad>", "<unk>"
+SPECIAL = (PAD, UNKNOWN, END, USER, ASSISTANT, IMAGE)
+
+CHAT_TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{{- '<assistant>' if message['role'] == 'assistant' else '<user>' -}}"
+    "{%- if message['content'] is string -%}{{- message['content'] -}}{%- else -%}"
+    "{%- for part in message['content'] -%}"
+    "{{- '<image>' if part['type'] == 'image' else part['text'] -}}"
+    "{%- endfor -%}{%- endif -%}"
+    "{{- '</s>' if message['role'] == 'assistant' else '' -}}"
+    "{%- endfor -%}"
+    "{{- '<assistant>' if add_generation_prompt else '' -}}"
+)
+
+_WORD = re.compile(r"[^\W\d_]+|\d|[^\w\s]|_")
+
+
+def split_words(text: str) -> list[str]:
+    """Letters together; every digit and every other mark alone. What the tokenizer does, for building its vocabulary."""
+    return _WORD.findall(text)
+
+
+def build_tokenizer(texts: Iterable[str]) -> Any:
+    """A `PreTrainedTokenizerFast` that knows the words of `texts`; ids do not depend on their order."""
+    from tokenizers import Regex, Tokenizer, decoders
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Split
+    from transformers import PreTrainedTokenizerFast
+
+    words = sorted({word for text in texts for word in split_words(text)})
+    inner = Tokenizer(WordLevel({word: i for i, word in enumerate((*SPECIAL, *words))}, unk_token=UNKNOWN))
+    inner.pre_tokenizer = Split(Regex(_WORD.pattern), "removed", invert=True)
+    joined = [decoders.WordPiece(prefix="\0", cleanup=False), decoders.Fuse()]  # words with a space between them
+    marks = [decoders.Replace(f" {mark}", mark) for mark in ".,?!:"]
+    inner.decoder = decoders.Sequence([*joined, *marks, decoders.Replace(" ' ", "'")])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        unk_token=UNKNOWN,
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=[USER, ASSISTANT, IMAGE],
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        chat_template=CHAT_TEMPLATE,
+    )

@@ -1,7 +1,5 @@
 """Held-out questions put to the model while it trains: one forward pass, right when the whole answer is the likeliest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,9 @@ import numpy as np
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.prompts.question import LETTERS, render_question
 from qualm.runners.runtime.records import iterate
+from qualm.runners.training.small_vlm.data import ASSISTANT, END
 from qualm.runners.training.small_vlm.packing import IGNORE, pack
 from qualm.runners.training.small_vlm.pictures import decode, normalise
-from qualm.runners.training.small_vlm.words import ASSISTANT, END
 
 SIZE = 64
 

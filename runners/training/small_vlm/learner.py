@@ -6,8 +6,6 @@ is about to answer, two heads of its middle layer are to look at the objects tha
 last layer at the right option. Attention is not computed whole for this: a few rows of it are enough.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import partial

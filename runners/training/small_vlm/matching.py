@@ -1,7 +1,5 @@
 """A small CLIP that learns which picture of a scene goes with which list of its objects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The networks: a CLIP vision tower, a projector and a Llama, joined as transformers' LLaVA, all from their configurations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qualm.runners.training.small_vlm.pictures import MEAN, STD

@@ -4,8 +4,6 @@ The picture's tokens come first and are computed once; every question attends to
 question, and counts its positions from the end of the picture. So what is trained is exactly what is asked later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

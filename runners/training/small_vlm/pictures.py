@@ -1,7 +1,5 @@
 """Scenes and their pictures, read from a dataset folder, as arrays that a training loop can index."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from tests.support.projects.finished_project import finished_project, git
 def test_what_every_report_says(tmp_path: Path) -> None:
     project = finished_project(tmp_path / "project")
     found = how(project, "mini")
-    assert found["facts"]["Intervals"] == "95% percentile intervals of 1,000 bootstrap resamples of whole groups"
+    assert found["facts"]["Intervals"] == "95% intervals from 1,000 bootstrap resamples of whole groups"
     assert found["facts"]["Decoding"] == "greedy, at most 16 new tokens; no draws"
     assert found["facts"]["Spec digest"] == project.plan("mini").stage("report").params["spec_sha256"]
     (model,) = found["models"]

@@ -86,8 +86,10 @@ def test_names_that_nothing_has(tmp_path: Path, text: str, expected: str) -> Non
 
 def test_what_has_mistakes_of_its_own_is_there(tmp_path: Path) -> None:
     text = "  a: {sft: {base: base, train: [scenes]}}\n"
-    path = tmp_path / "t.yaml"
-    path.write_text((HEAD + text).replace("artifact: x", "artifcat: x").replace("train: 10", "train: ten"))
-    with pytest.raises(SpecError) as caught:
-        resolve_file(path, tmp_path, RunWide(default="t"))
-    assert not [str(p) for p in caught.value.problems if "of this spec" in p.message]
+    for old, new in (("{hf_vlm: {artifact: x}}", "3"), ("{card: synthetic_scenes, train: 10}", "3")):
+        path = tmp_path / "t.yaml"
+        path.write_text((HEAD + text).replace(old, new))
+        with pytest.raises(SpecError) as caught:
+            resolve_file(path, tmp_path, RunWide(default="t"))
+        (problem,) = caught.value.problems
+        assert problem.message == "expected a mapping, got 3"

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_list, read_records, read_rows, whole_picture
+from qualm.registry.adapters._official import instructed, read_image, read_list, read_records, read_rows, whole_picture, yes_or_no
 
 
 def lenient(folder: Path) -> tuple[AdapterContext, list[str]]:
@@ -134,3 +134,18 @@ def test_what_is_wrong_with_a_record_ends_the_run_or_is_told(tmp_path: Path) -> 
     with context.record():
         raise AdapterError("broken")
     assert told == ["broken"]
+
+
+def test_a_question_with_its_instruction():
+    assert instructed("Is it?", "Say yes or no.") == "Is it? Say yes or no." and instructed("Is it?", "") == "Is it?"
+
+
+@pytest.mark.parametrize("value, found", [("Yes", "yes"), (" NO\n", "no")])
+def test_yes_and_no_in_any_case(value, found):
+    assert yes_or_no({"k": value}, "k", "w") == found
+
+
+@pytest.mark.parametrize("value", ["maybe", True, None, "yes."])
+def test_what_is_neither(value):
+    with pytest.raises(AdapterError, match=r"f:3: k: expected yes or no, got"):
+        yes_or_no({"k": value}, "k", "f:3")

@@ -13,7 +13,7 @@ from qualm.registry.formats.plausible import (
     probability,
     same_length,
 )
-from qualm.registry.recordings.impossible import CHECKS, without_impossible
+from qualm.registry.recordings.record import CHECKS, without_impossible
 from qualm.registry.sample import GENERATIONS
 
 NEVER = [None, "x", b"x", 5, {}, [None], ["1"], [True], [[1.0]], [math.nan], [math.inf], [-math.inf], [10**400], [10**100_000]]

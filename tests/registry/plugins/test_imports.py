@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.plan.import_closure import closure as stage_closure
+from qualm.compiler.plan.layout import closure as stage_closure
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.imports import PACKAGES, absolute, closure, package_of, roots_of
 from qualm.registry.plugins.rule import ROOT

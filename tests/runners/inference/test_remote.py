@@ -9,8 +9,7 @@ import pytest
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.inference import batch_plan
 from qualm.runners.inference.remote import ask_all, record
-from qualm.runners.inference.run import open_store
-from qualm.runners.inference.tabulate import table
+from qualm.runners.inference.run import open_store, table
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.servers.config import checked

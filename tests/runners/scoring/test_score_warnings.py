@@ -1,6 +1,12 @@
 from qualm.runners.scoring.score_warnings import notes, warnings
 
 
+def test_a_value_without_an_interval_is_told_of_once():
+    few = {"why_no_interval": "3 scored groups: an interval needs 5"}
+    rows = [row(why=None, **few), row(model="other", **few), row(variant="blur", **few), row(slice="category=x", **few)]
+    assert notes(rows) == ["d: ece has no interval (m, other): 3 scored groups: an interval needs 5"]
+
+
 def row(**changes):
     plain = {"dataset": "d", "model": "m", "metric": "ece", "variant": "clean", "slice": "all", "value": 0.5, "n": 3, "n_unscored": 1}
     return {**plain, "why": "the judge gave no rating", **changes}

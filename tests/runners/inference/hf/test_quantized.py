@@ -9,9 +9,8 @@ from qualm.runners.contracts.models import Decoding, ModelContext, ModelError
 from qualm.runners.inference.hf.quantized import PACKAGES, arguments, verify
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.examine import checks
 from qualm.runners.tools.doctor.patient import Patient, attempt
-from qualm.runners.tools.doctor.visit import DoctorOptions, visit
+from qualm.runners.tools.doctor.visit import DoctorOptions, checks, visit
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 
 

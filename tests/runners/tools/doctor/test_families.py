@@ -9,8 +9,8 @@ import torch
 from qualm.runners.contracts.models import ANSWER, Decoding, ModelContext
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.examine import checks
 from qualm.runners.tools.doctor.patient import Patient, attempt
+from qualm.runners.tools.doctor.visit import checks
 from tests.support.models.plain_vlm import Plain
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 

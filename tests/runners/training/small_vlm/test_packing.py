@@ -1,10 +1,9 @@
 import numpy as np
 import torch
 
-from qualm.runners.training.small_vlm.data import vocabulary
+from qualm.runners.training.small_vlm.data import build_tokenizer, vocabulary
 from qualm.runners.training.small_vlm.network import build_model
 from qualm.runners.training.small_vlm.packing import IGNORE, attention, pack
-from qualm.runners.training.small_vlm.words import build_tokenizer
 
 
 def test_layout():

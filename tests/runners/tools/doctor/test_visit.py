@@ -11,9 +11,8 @@ import torch
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import SHAPES, scene_cases
-from qualm.runners.tools.doctor.examine import checks, examine
 from qualm.runners.tools.doctor.patient import TOLERANCE, Patient, attempt, judge
-from qualm.runners.tools.doctor.visit import DoctorOptions, visit
+from qualm.runners.tools.doctor.visit import DoctorOptions, checks, examine, visit
 from tests.support.models.tiny_models import FAMILIES
 
 CASES = scene_cases()

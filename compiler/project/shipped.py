@@ -1,0 +1,77 @@
+"""The benchmarks that come with the package, copied into a project: a spec, and the specs and prompts that it names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.registry.formats import textfiles
+from qualm.registry.places import PACKAGE
+from qualm.registry.plugins.rule import PROMPTS
+
+SPECS = PACKAGE / "specs"
+_COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"
+
+
+def shipped() -> dict[str, str]:
+    """Each benchmark's name, and its title."""
+    return {file.stem: str(textfiles.read_yaml(file).get("title", "")) for file in sorted(SPECS.glob("*.yaml"))}
+
+
+def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
+    """Write the benchmark `source` as specs/NAME.yaml, and what it names unless it is there: the spec that it extends, specs whose models
+    it uses, prompts.
+
+    Returns:
+        What was written, from the root of the project.
+
+    Raises:
+        ProjectError: there is no such benchmark.
+    """
+    names = list(shipped())
+    if source not in names:
+        raise ProjectError(f"no benchmark '{source}' comes with Qualm; {nearest(source, names)}")
+    text = textfiles.read_text(SPECS / f"{source}.yaml")
+    written = [Path("specs") / f"{name}.yaml"]
+    (root / written[0]).write_text(renamed(text, source, name), encoding="utf-8")
+    values = list(_texts(textfiles.parse_yaml(text, f"{source}.yaml")))
+    parents = [value.removesuffix(".yaml") for key, value in values if key == "extends"]
+    makers = [value.partition(":")[0] for _, value in values if ":" in value]
+    for other in dict.fromkeys(parents + makers):
+        if other in names and not (root / "specs" / f"{other}.yaml").exists():
+            written += copy_shipped(root, other, other)
+    for prompt in dict.fromkeys(value for key, value in values if key in ("ask", "prompt")):
+        path = Path(PROMPTS) / f"{prompt}.md"
+        if (PACKAGE / path).is_file() and not (root / path).exists():
+            (root / path).parent.mkdir(exist_ok=True)
+            shutil.copyfile(PACKAGE / path, root / path)
+            written.append(path)
+    return written
+
+
+def renamed(text: str, old: str, new: str) -> str:
+    """A spec's text under another name; commands in its comments name it as well.
+
+    >>> print(renamed("# qualm run a\\nname: a\\ntitle: a and b", "a", "mine"))
+    # qualm run mine
+    name: mine
+    title: a and b
+    """
+    text = re.sub(rf"^name: {re.escape(old)}$", f"name: {new}", text, count=1, flags=re.MULTILINE)
+    return re.sub(rf"\b(qualm (?:{_COMMANDS})) {re.escape(old)}\b", rf"\1 {new}", text)
+
+
+def _texts(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Every text of a YAML document with the nearest key above it."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from _texts(value, str(name))
+    elif isinstance(node, list):
+        for value in node:
+            yield from _texts(value, key)
+    elif isinstance(node, str):
+        yield key, node

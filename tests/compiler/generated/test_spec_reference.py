@@ -1,0 +1,126 @@
+"""docs/reference/spec.md: every key and plugin in it, its types and defaults in words."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pytest
+from annotated_types import Gt
+from pydantic import BaseModel, Field
+
+from qualm.compiler.generated import spec_reference
+from qualm.compiler.generated.spec_reference import _SECTIONS, _default, _name, _own, _parameter, reference
+from qualm.compiler.spec.language import Spec, Whole
+from qualm.registry.entries.card import card_names
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.rule import COMMANDS, KINDS, ROOT, Parameter
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return reference()
+
+
+def test_the_page_in_the_checkout_is_this_one(page: str) -> None:
+    assert (ROOT / "docs/reference/spec.md").read_text() == page
+
+
+def section(page: str, title: str) -> str:
+    """What stands below a heading."""
+    return page.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+@pytest.mark.parametrize(("title", "model", "note"), _SECTIONS, ids=[title for title, *_ in _SECTIONS])
+def test_every_key_of_a_section_once(page: str, title: str, model: type[BaseModel], note: str) -> None:
+    part = section(page, title)
+    rows = [line.split("|")[1].strip().strip("`") for line in part.splitlines() if line.startswith("|")][2:]
+    assert rows == list(model.model_fields) and part.strip().startswith(note)
+
+
+def test_keys_with_type_and_default(page: str) -> None:
+    top = [[cell.strip() for cell in line.split("|")[1:4]] for line in section(page, "Top level").splitlines() if line.startswith("|")]
+    rows = {row[0].strip("`"): row[1:] for row in top}
+    assert rows["qualm"] == ["`1`", "required"] and rows["name"] == ["text", "required"] and rows["title"] == ["text", ""]
+    assert rows["datasets"] == ["mapping", "required"] and rows["seed"][0] == "whole number" and rows["slices"] == ["list", ""]
+    assert rows["compare"] == ["mapping", ""]
+
+
+def test_every_card_and_every_plugin_of_ours(page: str) -> None:
+    cards = [line.split("|")[1].strip().strip("`") for line in section(page, "Cards").splitlines() if line.startswith("|")][2:]
+    assert cards == card_names()
+    for kind, folder in KINDS.items():
+        if kind in COMMANDS or not _own(kind):
+            assert f"## Plugins: {kind}\n" not in page
+            continue
+        part = section(page, f"Plugins: {kind}")
+        rows = [line.split("|")[1].strip().strip("`") for line in part.splitlines() if line.startswith("|")][2:]
+        assert rows == _own(kind) and f"`{folder}/`. `qualm ls {kind} NAME` explains one." in part
+
+
+def test_only_ours_are_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = rule.every("judges")
+    foreign = every[0].path.parents[4] / "site-packages" / "theirs.py"
+    from dataclasses import replace
+
+    monkeypatch.setattr(spec_reference.rule, "every", lambda kind: [replace(every[0], path=foreign), *every[1:]])
+    assert _own("judges") == [p.name for p in every[1:]]
+
+
+class Inner(BaseModel):
+    """A mapping."""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        (int, "whole number"),
+        (float, "number"),
+        (str, "text"),
+        (bool, "true or false"),
+        (Any, "plugin"),
+        (Inner, "mapping"),
+        (dict[str, int], "mapping"),
+        (list[int], "list"),
+        (Literal["a", 2], "`a` or `2`"),
+        (int | None, "whole number"),
+        (int | str | None, "whole number or text"),
+        (Whole, "whole number"),
+        (Annotated[float, Gt(0)] | list[Annotated[float, Gt(0)]], "number or list"),
+        (Annotated[str, Gt("")] | str, "text"),
+        (Literal["a"] | list[Literal["a"]], "`a` or list"),
+        (bytes, "<class 'bytes'>"),
+    ],
+)
+def test_types_in_words(annotation: Any, words: str) -> None:
+    assert _name(annotation) == words
+
+
+class Fields(BaseModel):
+    """One of each."""
+
+    required: int
+    nothing: int | None = None
+    empty: str = ""
+    none: list[int] = Field([])
+    mapping: dict[str, int] = Field({})
+    inner: Inner = Inner()
+    zero: int = 0
+    no: bool = False
+    text: str = "x"
+
+
+def test_defaults() -> None:
+    said = {name: _default(field) for name, field in Fields.model_fields.items()}
+    assert said == {
+        "required": "required", "nothing": "", "empty": "", "none": "", "mapping": "", "inner": "", "zero": "`0`", "no": "`False`",
+        "text": "`x`",
+    }  # fmt: skip
+
+
+def test_parameters_of_plugins() -> None:
+    assert _parameter(Parameter("n", int, 3, "int")) == "`n = 3`" and _parameter(Parameter("s", str, "x", "str")) == "`s = 'x'`"
+    assert _parameter(Parameter("n", int, rule.REQUIRED, "int")) == "`n`"
+
+
+def test_every_model_of_the_language_has_a_section() -> None:
+    assert Spec in {model for _, model, _ in _SECTIONS} and len({title for title, *_ in _SECTIONS}) == len(_SECTIONS)

@@ -1,0 +1,204 @@
+"""How the command line shows things: the exact lines, in a pipe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qualm.compiler.forecast.inference import Estimate
+from qualm.compiler.forecast.needs import Need
+from qualm.compiler.forecast.prices import Cost, Load
+from qualm.compiler.forecast.rebuilds import Forecast, Reason
+from qualm.compiler.forecast.resources import MemoryEstimate
+from qualm.compiler.plan.emit import FileChanges
+from qualm.compiler.plan.leftovers import Leftover
+from qualm.compiler.terminal import views
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def shown(show: Any, *arguments: Any, **options: Any) -> list[str]:
+        show(*arguments, **options)
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+    return shown
+
+
+REASONS = tuple(Reason("input", f"[{n}]") for n in range(6))
+
+
+def test_a_line_for_each_stage_that_is_not_left_alone(lines) -> None:  # type: ignore[no-untyped-def]
+    forecasts = [
+        Forecast("a", "data", "run", REASONS),
+        Forecast("b", "data", "restore", REASONS[:5]),
+        Forecast("c", "data", "perhaps"),
+        Forecast("d", "data", "blocked", (Reason("missing", "x"),)),
+        Forecast("e", "data", "unchanged", (Reason("code", "y"),)),
+        Forecast("f", "data", "run"),
+    ]
+    assert lines(views.print_forecasts, "s", forecasts) == [
+        "+ a will run",
+        *(f"    input [{n}]" for n in range(5)),
+        "    and 1 more (-v)",
+        "< b will be restored from the cache",
+        *(f"    input [{n}]" for n in range(5)),
+        "? c runs if its inputs come out different",
+        "! d lacks something",
+        "    missing x",
+        "+ f will run",
+        "s: 2 to run, 1 to restore, 1 perhaps to run, 1 blocked, 1 up to date",
+    ]
+    verbose = lines(views.print_forecasts, "s", forecasts, verbose=True)
+    assert verbose[:7] == ["+ a will run", *(f"    input [{n}]" for n in range(6))] and verbose[-4:-2] == [
+        "= e is up to date",
+        "    code y",
+    ]
+    assert lines(views.print_forecasts, "s", []) == ["s: no stages"]
+
+
+def test_needs(lines) -> None:  # type: ignore[no-untyped-def]
+    assert lines(views.print_needs, []) == []
+    shown = lines(views.print_needs, [Need("environment", "KEY", "export KEY=[...]", ("infer-a",))])
+    assert shown[0] == "What this needs from you" and any("export KEY=[...]" in line for line in shown[1:])
+
+
+MEMORY = MemoryEstimate(2.0 * 2**30, 0.0, 0.0, 0.0)
+"""With a tenth of slack and half a GiB of the device's own: 2.7 GiB."""
+
+
+def test_what_inference_takes(lines) -> None:  # type: ignore[no-untyped-def]
+    head = "What inference takes at most (estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time)"
+    estimates = [
+        Estimate("a", "m", 1234, 8, MEMORY, 30.0, "a100", "", ("one [line]",)),
+        Estimate("b", "m", None, 8, MEMORY, 30.0, "measured"),
+        Estimate("c", "m", 5, 8, MEMORY),
+        Estimate("d", "n", 5, why="x is not here"),
+        Estimate("e", "o", None, why="y [is] not here"),
+        Estimate("f", "o", 7, why="y [is] not here"),
+    ]
+    assert lines(views.print_estimates, []) == []
+    assert lines(views.print_estimates, estimates) == [
+        head,
+        "    a, 1,234 questions: 2.7 GiB in batches of 8, 30 s (a100)",
+        "    b: 2.7 GiB in batches of 8, 30 s (measured) a question",
+        "    c, 5 questions: 2.7 GiB in batches of 8",
+        "    d, 5 questions: x is not here",
+        "    2 stages: y [is] not here",
+    ]
+    assert lines(views.print_estimates, estimates, verbose=True)[2:] == [
+        "        one [line]",
+        "    b: 2.7 GiB in batches of 8, 30 s (measured) a question",
+        "    c, 5 questions: 2.7 GiB in batches of 8",
+        "    d, 5 questions: x is not here",
+        "    e: y [is] not here",
+        "    f, 7 questions: y [is] not here",
+    ]
+
+
+COST = Cost("a", "m", "server [1]", 1234, Load(2000, 30_000, 4), 1.5, 0.0, ("one [line]",))
+
+
+def test_what_servers_are_asked(lines) -> None:  # type: ignore[no-untyped-def]
+    head = "What servers are asked at most (estimates; what is stored is not asked again; -v shows the arithmetic)"
+    asked = "2,000 requests, 30,000 tokens sent, 4 received"
+    assert lines(views.print_costs, []) == []
+    assert lines(views.print_costs, [COST]) == [head, f"    a (server [1]), 1,234 questions: {asked}: $1.50"]
+    assert lines(views.print_costs, [COST], verbose=True)[2:] == ["        one [line]"]
+    others = [
+        replace(COST, stage="b", dollars=0.25),
+        replace(COST, stage="c", questions=None, dollars=100.0),
+        replace(COST, stage="d", dollars=None),
+        replace(COST, stage="e", reads="a", dollars=100.0),
+    ]
+    assert lines(views.print_costs, [COST, *others])[2:] == [
+        f"    b (server [1]), 1,234 questions: {asked}: $0.25",
+        f"    c (server [1]), a question: {asked}: $100.00",
+        f"    d (server [1]), 1,234 questions: {asked}: no price known (`price` of this server in qualm.toml)",
+        "    e: nothing, it reads the replies to a",
+        "    together $1.75",
+    ]
+    assert not any("together" in line for line in lines(views.print_costs, [COST, *others[1:]]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.01234, "0.012 s"), (59.4, "59 s"), (60, "1 min"), (89, "1 min"), (91, "2 min"), (3569, "59 min"), (3571, "1 h 0 min"),
+        (12_000, "3 h 20 min"), (86_340, "23 h 59 min"), (86_400, "1 d 0 h"), (183_600, "2 d 3 h"),
+    ],
+)  # fmt: skip
+def test_two_units_at_most(seconds: float, text: str) -> None:
+    assert views._duration(seconds) == text
+
+
+@pytest.mark.parametrize(("amount", "text"), [(0.0, "$0"), (0.0123, "$0.012"), (0.0999, "$0.1"), (0.1, "$0.10"), (1234.5, "$1,234.50")])
+def test_amounts(amount: float, text: str) -> None:
+    assert views._dollars(amount) == text
+
+
+def changes(**facts: Any) -> FileChanges:
+    made = FileChanges()
+    for name, value in facts.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_what_was_compiled(lines) -> None:  # type: ignore[no-untyped-def]
+    made = changes(
+        written=["a"],
+        removed=["b"],
+        moved=[("c", "d")],
+        pruned={"dvc.lock": ["e", "f"]},
+        leftovers=[Leftover("g", (Path("h"),), (Path("i"),))],
+    )
+    left = "left of 'g', whose spec is gone: h, i/; `qualm clean g` removes it"
+    assert lines(views.print_changes, made, False) == [
+        "wrote: a", "removed: b", "moved: c -> d", "dvc.lock: dropped entries of stages that are gone: e, f", left,
+    ]  # fmt: skip
+    assert lines(views.print_changes, made, True) == [
+        "out of step: a", "stale: b", "to move: c -> d", "dvc.lock: holds entries of stages that are gone: e, f", left,
+        "run `qualm compile`, and commit what it writes",
+    ]  # fmt: skip
+    for check in (False, True):
+        assert lines(views.print_changes, changes(unchanged=3), check) == ["3 files in step, nothing to write"]
+
+
+ROWS = [
+    {"model": "m", "dataset": "d", "metric": "accuracy", "old": 0.5, "new": 0.25, "change": -0.25},
+    {"model": "n", "dataset": "d", "metric": "accuracy", "old": 0.0, "new": None, "change": None},
+    {"model": "m", "dataset": "d", "metric": "ece", "old": None, "new": 0.00004, "change": 0.1},
+]
+
+
+def test_a_difference(lines) -> None:  # type: ignore[no-untyped-def]
+    difference = {
+        "spec": "s", "revision": "HEAD", "spec_diff": ["@@ 1 @@", "-seed: 1", "+seed: [2]", " same"],
+        "parameters": [{"stage": "score", "change": "args: [1] -> [2]"}], "results": ROWS,
+    }  # fmt: skip
+    shown = lines(views.print_diff, difference)
+    assert shown[:6] == ["s: HEAD -> working tree", "@@ 1 @@", "-seed: 1", "+seed: [2]", " same", "  score: args: [1] -> [2]"]
+    assert [line.split() for line in shown[6:] if line] == [
+        ["m", "·", "d"], ["metric", "old", "new", "change"], ["accuracy", "0.5000", "0.2500", "-0.2500"], ["ece", "-", "0.0000", "+0.1000"],
+        ["n", "·", "d"], ["metric", "old", "new", "change"], ["accuracy", "0.0000", "-", "-"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ["spec_diff", "parameters", "results", ""])
+def test_no_difference_is_said_where_there_is_none(lines, what: str) -> None:  # type: ignore[no-untyped-def]
+    full = {"spec_diff": ["+x"], "parameters": [{"stage": "s", "change": "c"}], "results": ROWS}
+    difference = {"spec": "s", "revision": "HEAD", **{key: value if key == what else [] for key, value in full.items()}}
+    assert (lines(views.print_diff, difference)[-1] == "no difference") == (what == "")
+
+
+def test_experiments(lines) -> None:  # type: ignore[no-untyped-def]
+    assert lines(views.print_experiments, [])[0].startswith("no experiments start from this commit; `dvc exp run -S ... --name NAME`")
+    entries = [
+        {"name": "[x]", "parameters": [{"stage": "score", "change": "[a]"}], "results": []},
+        {"name": "y", "parameters": [], "results": []},
+    ]
+    assert lines(views.print_experiments, entries) == ["[x]", "  score: [a]", "y"]
